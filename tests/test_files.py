@@ -268,7 +268,7 @@ def test_private_files_are_for_their_owner_alone(tmp_path, umask):
 
 
 def _plan(path):
-    from captious.studio.plan import read_plan
+    from captious.studio.collect.plan import read_plan
 
     read_plan(path)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from captious import filters
 from captious.errors import InputError
 from captious.filters import (
     FilterColumn,
@@ -40,7 +41,7 @@ TABLE = pa.table(
         "taken": pa.array(["2024-01-02", "2024-03-01", None, "2023-12-31"]).cast(pa.date32()),
         "tags": [["x", "y"], [], None, ["z"]],
         "input.rouge": [1, 2, 3, 4],
-        "words": [100, 100, 100, 100],
+        "input.words": [100, 100, 100, 100],
         "thumbnail": [b"\xff"] * 4,
         "bleu(n=1)": [0.5, 0.9, 0.2, None],
         "bleu(n=2)": [0.1, 0.3, 0.0, None],
@@ -230,6 +231,36 @@ def test_shares_are_ranks_over_all_items():
     assert len(passing("bottom(rouge, 0.001)", table)) == 1
     empty = table.slice(1000)
     assert passing("top(rouge, 0.3) or not bottom(rouge, 0.5)", empty) == []
+
+
+@pytest.mark.parametrize("gather", [0, 5, 10_000])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(1).normal(size=3000),
+        np.random.default_rng(2).integers(0, 3, 3000) / 2,
+        np.exp(np.random.default_rng(3).normal(scale=80, size=3000)),
+        np.array([-1.7e308, 1.7e308, 0.0, -0.0, 5e-324, 1.0] * 500),
+        np.where(np.arange(3000) % 2, np.inf, 0.25),
+        np.zeros(3000),
+    ],
+)
+def test_thresholds_are_exact_whatever_fits_into_memory(monkeypatch, gather, values):
+    """Against NumPy's sort: with few values gathered, ranges are divided, and at last DuckDB's own quantile is used."""
+    monkeypatch.setattr(filters, "GATHER", gather)
+    table = pa.table({"id": list(map(str, range(len(values)))), "rouge": values})
+    connection = connect(threads=1)
+    connection.register("items", table)
+    read = parse_filter(
+        " or ".join(f"top(rouge, {share}) or rouge < quantile(rouge, {share})" for share in (0.001, 0.3, 0.5, 0.9)),
+        schema_of(column_types(connection.table("items"))),
+    )
+    found = find_thresholds(connection, "items", read.quantiles)
+    ordered = np.sort(values)
+    for share in (0.001, 0.3, 0.5, 0.9):
+        number = math.ceil(Fraction(str(share)) * 3000)
+        assert found[f"top(rouge, {share})"] == ordered[-number]
+        assert found[f"quantile(rouge, {share})"] == ordered[number - 1]
 
 
 def test_ties_with_the_threshold_pass():
@@ -452,7 +483,7 @@ def test_long_expressions_within_the_limits_work():
     ],
 )
 def test_a_formula_is_arithmetic(text, values, result):
-    assert parse_formula(text, ("P", "R")).value(values) == result
+    assert parse_formula(text, ("P", "R")).of(values) == result
 
 
 # Against plain Python: an expression is drawn as a tree, written as text, and evaluated row by row below.

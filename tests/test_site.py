@@ -66,7 +66,7 @@ def test_the_command_line_reference_has_every_command_and_option():
     assert "*(default `12345`; at least 0)*" in pages["reference/cli/index.md"]
     assert (
         "| `SOURCE` | A recipe" in pages["reference/cli/study.md"]
-        and "| Study input |" in pages["reference/cli/study.md"]
+        and "| Ratings and metrics |" in pages["reference/cli/study.md"]
     )
     assert "```text\ncaptious study run" in pages["reference/cli/study.md"]
 

@@ -27,8 +27,10 @@ from measure import table
 
 from captious.captions import CaptionSet
 from captious.train.lexicon import CaptionCorpus, Lexicon
-from captious.train.negatives import KINDS, Alike, Negatives, negatives, save
+from captious.train.negative_records import write_negatives
+from captious.train.negatives import KINDS, Negatives, make_negatives
 from captious.train.neighbors import weighted_ngrams
+from captious.train.similar_images import SimilarImages
 
 PART = 20_000
 ROWS = 200
@@ -116,12 +118,12 @@ def main() -> None:
     corpus: CaptionCorpus = timed("tokens", lambda: CaptionCorpus.of(captions))
     timed("tokens", lambda: corpus.signatures)
     lexicon: Lexicon = timed("tags", lambda: Lexicon.of(corpus))
-    near: Alike = timed("images alike by CIDEr", lambda: Alike.of(corpus))
-    four: Negatives = timed("four kinds", lambda: negatives(corpus, KINDS[1:], lexicon=lexicon))
+    near: SimilarImages = timed("images alike by CIDEr", lambda: SimilarImages.of(corpus))
+    four: Negatives = timed("four kinds", lambda: make_negatives(corpus, KINDS[1:], lexicon=lexicon))
     del four
-    made: Negatives = timed("five kinds", lambda: negatives(corpus, lexicon=lexicon, near=near))
+    made: Negatives = timed("five kinds", lambda: make_negatives(corpus, lexicon=lexicon, near=near))
     with tempfile.TemporaryDirectory() as folder:
-        timed("JSON Lines", lambda: save(made, Path(folder) / "neg.jsonl"))
+        timed("JSON Lines", lambda: write_negatives(made, Path(folder) / "neg.jsonl"))
     part = min(PART, len(corpus))
     slow = loops(corpus, lexicon, part) * len(corpus) / part
     rows = min(ROWS, len(corpus.ids))

@@ -416,14 +416,14 @@ def given_out(kind: str, systems: int, pages: int) -> tuple[float, int, float]:
     """Rate a study to its end: p of a uniform order, widest gap between tasks, share of tasks at their target."""
     from scipy.stats import chi2
 
-    from captious.studio.log import Log
-    from captious.studio.plan import read_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.log import StudyLog
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.tasks import build_tasks
 
     overlap, raters = 4, 100
     with study(pages // overlap, systems, kind=kind, overlap=overlap, per_rater=2 * pages // raters) as path:
         plan = read_plan(path)
-        log = Log.open(path.parent / "study.db")
+        log = StudyLog.open(path.parent / "study.db")
         log.begin(plan, build_tasks(plan))
         working = [rater.id for rater in log.add_raters([f"{number:064x}" for number in range(raters)])]
         positions = [Counter[str]() for _ in range(systems)]

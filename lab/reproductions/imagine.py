@@ -36,7 +36,7 @@ from captious.probes.masking import influences, universal
 from captious.probes.pictures import paint
 from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observed
 from captious.stats.tests import bootstrap_p
-from captious.studio import Log, export_study, new_plan, read_plan, simulate_raters
+from captious.studio import StudyLog, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate
 from captious.study.combine import add, cross_validate
 from captious.study.design import RatingRows
@@ -185,7 +185,7 @@ def simulated_study(texts: list[str], what: str) -> Row:
         path = folder / "study.toml"
         text = new_plan(path, template="imagine-entities", tasks=folder / "tasks.jsonl", images=folder / "gallery")
         path.write_text(text, encoding="utf-8")
-        log = Log.open(folder / "study.db")
+        log = StudyLog.open(folder / "study.db")
         try:
             raters = 1 + 4 * len(rows) // 40
             simulation = simulate_raters(read_plan(path), log, raters=raters)
@@ -195,9 +195,7 @@ def simulated_study(texts: list[str], what: str) -> Row:
         result = recall(read_answers([str(folder / "export" / "answers.jsonl")]))
     (one,) = result.painters.values()
     alpha = f", α {one.agreement.estimate.value:.2f}" if one.agreement is not None else ""
-    note = (
-        f"{len(rows)} pictures, {len(simulation.bots)} raters, {export.answers} answers, {simulation.requests} requests"
-    )
+    note = f"{len(rows)} pictures, {len(simulation.bots)} raters, {export.answers} answers"
     return Row.of(what, "drawn, simulated raters in the studio", one.recall, note=note + alpha)
 
 

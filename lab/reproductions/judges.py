@@ -119,9 +119,9 @@ def smollm2(arguments: argparse.Namespace) -> None:
 def cost(arguments: argparse.Namespace) -> None:
     """The table of all judges. A pixel stands for each image, since `--dry-run` counts images by a fixed number."""
     import captious
+    from captious._arena import plan_arena
     from captious.metrics.judges.dry_run import dry_run
     from captious.metrics.registry import parse
-    from captious.tournament import plan_arena
 
     rows = drawn_rows(arguments.data, arguments.items)
     references = {row["id"]: row["references"] for row in rows}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.reproductions.beside import Beside, Row, arguments, show
 
-from captious._written import split
+from captious._specs import split
 from captious.bias.audit import Audit, AuditRow, audit
 from captious.bias.classifiers import classifier_named
 from captious.bias.corpus import AuditedCaptioner, Classifier, read_subjects

@@ -150,9 +150,9 @@ class Audit:
 
 def audit(database: str, tallies: Iterable[Tally], overlap: int) -> Audit:
     """Read the whole log and compare it with the forms that were confirmed."""
-    from captious.studio.log import Log
+    from captious.studio.collect.log import StudyLog
 
-    log = Log.open(database)
+    log = StudyLog.open(database)
     # The server puts the rater before the key of a form: r7.4f0c…
     events = {event.key.partition(".")[2]: event for event in log.events() if event.kind == "answered"}
     log.close()

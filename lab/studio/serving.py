@@ -93,7 +93,8 @@ def captious(*arguments: object) -> str:
 
 def invite(study: Path, raters: int, database: str) -> list[str]:
     """Paths of new personal links, ``/r/<token>``; the study has begun."""
-    from captious.studio.server import invite, open_study
+    from captious.studio.collect.log import open_study
+    from captious.studio.collect.sessions import invite
 
     _, log = open_study(study, database)
     links = invite(log, raters, "")

@@ -1,3 +1,7 @@
+from captious._arena import Arena as Arena
+from captious._arena import arena as arena
+from captious._demo import Demo as Demo
+from captious._demo import demo as demo
 from captious._version import __version__ as __version__
 from captious.bias.audit import Audit as Audit
 from captious.bias.audit import audit as audit
@@ -26,8 +30,6 @@ from captious.options import Runtime as Runtime
 from captious.options import using as using
 from captious.runs import Run as Run
 from captious.runs import read_run as read_run
-from captious.samples import Demo as Demo
-from captious.samples import demo as demo
 from captious.scale.comparing import compare_shards as compare_shards
 from captious.scale.keep import Selection as Selection
 from captious.scale.keep import keep as keep
@@ -36,7 +38,5 @@ from captious.scale.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study
-from captious.tournament import Arena as Arena
-from captious.tournament import arena as arena
 
 metric = parse

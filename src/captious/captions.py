@@ -259,6 +259,8 @@ class CaptionSet(Memo):
     name: str = "captions"
     skipped: int = 0
     """How many ids were left out at reading because one side lacked them."""
+    selection: str = ""
+    """The list of items that were chosen at reading, such as the images of a paper."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):

@@ -371,13 +371,13 @@ def _by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
-    """Both on the items that both have a value for, so that the test stays paired."""
-    reasons = {**baseline.reasons, **system.reasons}
-    if not reasons:
+    """Both on the items that both have a row for, so that the test stays paired."""
+    if not baseline.reasons and not system.reasons:
         return baseline, system
-    without = np.array([key in reasons for key in baseline.ids])[:, None]
+    without = np.isnan(np.asarray(baseline.rows)).any(axis=1) | np.isnan(np.asarray(system.rows)).any(axis=1)
+    reasons = {key: "" for key, left_out in zip(baseline.ids, without.tolist(), strict=True) if left_out}
     ours, theirs = (
-        replace(side, rows=np.where(without, np.nan, np.asarray(side.rows)), reasons=reasons)
+        replace(side, rows=np.where(without[:, None], np.nan, np.asarray(side.rows)), reasons=reasons)
         for side in (baseline, system)
     )
     return ours, theirs

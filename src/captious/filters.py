@@ -69,6 +69,8 @@ LISTED = 12
 COUNTS = ("words", "characters", "candidates")
 ALIASES = {"captions": "caption", "candidate": "caption", "reference": "references"}
 """Other spellings of columns."""
+STORED = ("words", "characters")
+"""Counts that a run holds, because counting the words of all captions takes longer than all else."""
 INPUT = "input."
 """Before the name of a column of the input, where something else has that name."""
 
@@ -76,10 +78,10 @@ INPUT = "input."
 class FilterError(InputError):
     """An expression that cannot be used; ``at`` is the index of the character at fault."""
 
-    def __init__(self, message: str, text: str = "", at: int = 0) -> None:
+    def __init__(self, message: str, text: str = "", at: int = 0, kind: str = "filter") -> None:
         found = f" at {text[at : at + 24]!r}" if at < len(text) else ""
-        super().__init__(f"filter, character {at + 1}{found}: {message}")
-        self.at = at
+        super().__init__(f"{kind}, character {at + 1}{found}: {message}")
+        self.message, self.at = message, at
 
 
 # What may be named
@@ -107,6 +109,8 @@ class FilterSchema:
     """By written form; of the columns that are metrics, or that have a label for another reason."""
     systems: Mapping[str, Mapping[str, FilterColumn]] = field(default_factory=dict)
     """What ``@`` may name, and the columns of each."""
+    what: str = "metric or column"
+    """What errors call that which is named."""
 
     def resolve(self, name: str) -> str:
         """The name of the column that a name means; an UnknownKey where it means none or several.
@@ -153,7 +157,7 @@ class FilterSchema:
         """The error that lists what is there, with the nearest name."""
         spellings = [*self.columns, *self.labels.values(), *(key.partition("(")[0] for key in self.labels)]
         hint = nearest(name, spellings) or nearest(name.lower(), spellings)
-        return UnknownKey(f"no metric or column {name[:60]!r}{choices_for(name, self.columns, hint, LISTED)}")
+        return UnknownKey(f"no {self.what} {name[:60]!r}{choices_for(name, self.columns, hint, LISTED)}")
 
 
 FACTS = ("id", "caption", "references", "image", "system", *COUNTS)
@@ -197,22 +201,31 @@ def _mean(count: Callable[[str], str], texts: str) -> str:
 def run_columns(types: Mapping[str, str], labels: Mapping[str, str], table: str = "") -> dict[str, FilterColumn]:
     """The columns of a run's items that an expression may name, from the DuckDB types of what is stored.
 
+    ``words`` and ``characters`` are counted where they are not stored. A column of the input with the name of another
+    column is stored with `INPUT` before it.
     ``table`` is the name of the table in the statement, where it has several.
     """
     begin = f"{quoted(table)}." if table else ""
     columns = {key: FilterColumn("number", begin + quoted(key)) for key in labels if key in types}
     if "candidates" in types:
-        candidates = f"{begin}candidates"
-        columns["words"] = FilterColumn("number", _mean(_words, candidates))
-        columns["characters"] = FilterColumn("number", _mean("length({})".format, candidates))
-        columns["candidates"] = FilterColumn("number", f"len({candidates})")
-        columns["caption"] = FilterColumn("texts", candidates)
+        columns |= caption_columns(f"{begin}candidates")
+    columns |= {name: FilterColumn("number", begin + quoted(name)) for name in STORED if name in types}
     for name, kind in types.items():
-        if name not in labels and name not in ("candidates", "unscored"):
+        if name not in labels and name not in ("candidates", "unscored", *STORED):
             column = column_of_type(begin + quoted(name), kind)
             if column is not None:
                 columns[name if name not in columns else INPUT + name] = column
     return columns
+
+
+def caption_columns(candidates: str) -> dict[str, FilterColumn]:
+    """What an expression may name of captions, given the SQL of a list of candidates."""
+    return {
+        "words": FilterColumn("number", _mean(_words, candidates)),
+        "characters": FilterColumn("number", _mean("length({})".format, candidates)),
+        "candidates": FilterColumn("number", f"len({candidates})"),
+        "caption": FilterColumn("texts", candidates),
+    }
 
 
 def column_of_type(sql: str, kind: str) -> FilterColumn | None:
@@ -468,11 +481,11 @@ class Formula:
         """What it needs, in the order of the text."""
         return tuple(column.name for column in _columns([self.node]))
 
-    def value(self, values: Mapping[str, float | None]) -> float | None:
+    def of(self, values: Mapping[str, float | None]) -> float | None:
         """The result; None where a number that it needs is None, or where it is not finite.
 
         >>> formula = parse_formula("(P + R) / 2 + fluency", ("P", "R", "fluency"))
-        >>> formula.value({"P": 4, "R": 3, "fluency": -0.5}), formula.value({"P": 4, "R": None, "fluency": 1})
+        >>> formula.of({"P": 4, "R": 3, "fluency": -0.5}), formula.of({"P": 4, "R": None, "fluency": 1})
         (3.0, None)
         """
         try:
@@ -525,12 +538,20 @@ parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
 
 
 def parse_formula(text: str, names: Sequence[str]) -> Formula:
-    """Read arithmetic over named numbers: ``+ - * /`` and parentheses."""
+    """Read arithmetic over named numbers: ``+ - * /`` and parentheses.
+
+    >>> parse_formula("P + Q", ("P", "R"))
+    Traceback (most recent call last):
+    captious.filters.FilterError: formula, character 5 at 'Q': no name 'Q'; there are P, R
+    """
     columns = {name: FilterColumn("number", quoted(name)) for name in names}
-    parser = _Parser(text, FilterSchema(columns), functions=False)
-    node = parser.number(parser.whole(parser.sum))
+    try:
+        parser = _Parser(text, FilterSchema(columns, what="name"), functions=False)
+        node = parser.number(parser.whole(parser.sum))
+    except FilterError as error:
+        raise FilterError(error.message, text, error.at, "formula") from None
     if not _columns([node]):
-        raise FilterError(f"no name in it, expected some of {', '.join(names)}", text, node.start)
+        raise FilterError(f"it names nothing, expected some of {', '.join(names)}", text, node.start, "formula")
     return Formula(text.strip(), node)
 
 
@@ -581,6 +602,7 @@ class _Parser:
 
     def __init__(self, text: str, schema: FilterSchema, functions: bool = True) -> None:
         self.text, self.schema, self.functions = _checked(text), schema, functions
+        self.word = _WORD if functions else re.compile(r"[^\W\d]\w*")
         self.depth = 0
         self.index = 0
         self.tokens: list[Token] = []
@@ -588,7 +610,8 @@ class _Parser:
     def whole(self, read: Callable[[], Node]) -> Any:
         """The node that the whole text is."""
         if not self.text.strip():
-            raise FilterError("it is empty, expected an expression such as clipscore > 0.28 and words > 4")
+            example = "clipscore > 0.28 and words > 4" if self.functions else "(P + R) / 2"
+            raise FilterError(f"it is empty, expected an expression such as {example}")
         self.tokens = list(self._scan())
         node = read()
         if self.next.kind != "end":
@@ -617,7 +640,7 @@ class _Parser:
             return self._numeral(match)
         if match := _TEXT.match(text, at):
             return Token("text", match[0], at, match.end(), _unescaped(match[0][1:-1]))
-        if text[at] == "`" or _WORD.match(text, at):
+        if text[at] == "`" or self.word.match(text, at):
             return self._name(at)
         foreign = next((sign for sign in _FOREIGN if text.startswith(sign, at)), "")
         if foreign and not text.startswith("!=", at):
@@ -641,7 +664,7 @@ class _Parser:
         """A reserved word, the name of a function, or a column with its system."""
         text = self.text
         if text[at] != "`":
-            match = _WORD.match(text, at)
+            match = self.word.match(text, at)
             assert match is not None
             plain = re.match(r"\w+", match[0])
             assert plain is not None
@@ -663,7 +686,7 @@ class _Parser:
         """The name that begins here, with its parameters, and where it ends."""
         if match := _QUOTED.match(self.text, at):
             return match[1], match.end()
-        match = _WORD.match(self.text, at)
+        match = self.word.match(self.text, at)
         if match is None:
             what = "the name that begins with ` has no end" if self.text[at : at + 1] == "`" else "expected a name"
             raise FilterError(what, self.text, at)
@@ -1021,7 +1044,7 @@ def _checked(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"filter: {type(text).__name__}, expected a text such as 'clipscore > 0.28 and words > 4'")
     if len(text) > LONGEST:
-        raise InputError(f"filter: it has {len(text):,} characters, expected at most {LONGEST:,}")
+        raise FilterError(f"it has {len(text):,} characters, expected at most {LONGEST:,}", text, LONGEST)
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:
         raise FilterError("half a character (a lone surrogate)", text, surrogate.start())
@@ -1105,11 +1128,10 @@ class _Compiler:
             "matches": f"regexp_matches({{}}, {value})",
         }[node.kind]
         sql = node.operand.column.sql
-        return (
-            test.format(sql)
-            if _kind(node.operand) == "text"
-            else f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
-        )
+        if _kind(node.operand) == "text":
+            return test.format(sql)
+        several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
+        return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
     def value(self, node: Operand) -> str:
         """SQL of a number or a text, null where there is none."""
@@ -1144,50 +1166,83 @@ class _Compiler:
 # With DuckDB
 
 
-def connect(threads: int | None = None) -> Any:
-    """A DuckDB connection in memory that loads no extension and sees no Python variable."""
+def connect(database: str = ":memory:", **config: Any) -> Any:
+    """A DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
     import tempfile
     from pathlib import Path
 
-    config: dict[str, Any] = {
+    options = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
     }
-    if threads is not None:
-        config["threads"] = threads
-    return require("duckdb", "query").connect(config=config)
+    return require("duckdb", "query").connect(database, config={**options, **config})
+
+
+GATHER = 1 << 18
+"""Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are."""
+RANGES = 4096
+ROUNDS = 6
+"""How often ranges are divided; what is left then is sorted by DuckDB."""
 
 
 def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile]) -> dict[str, float]:
-    """The values of quantiles by their text, exact; NaN where no item has a value.
+    """The values of quantiles by their text, exact and in bounded memory; NaN where no item has a value.
 
     ``source`` is what stands after FROM in SQL, written by captious.
     """
     operands: dict[NumberNode, list[Quantile]] = {}
     for quantile in quantiles:
         operands.setdefault(quantile.operand, []).append(quantile)
-    compiler = _Compiler({}, "q")
-    columns = [f"CAST({compiler.value(operand)} AS DOUBLE) AS v{index}" for index, operand in enumerate(operands)]
-    if not columns:
-        return {}
-    values = f"(SELECT {', '.join(columns)} FROM {source})"
-    counts = connection.execute(
-        f"SELECT {', '.join(f'count(v{index})' for index in range(len(columns)))} FROM {values}", compiler.parameters
-    ).fetchone()
-    # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
-    shares = [
-        [(quantile.rank(number) + 0.5) / number if number else 0.5 for quantile in group]
-        for group, number in zip(operands.values(), counts, strict=True)
-    ]
-    sql = ", ".join(f"quantile_disc(v{index}, {one})" for index, one in enumerate(shares))
-    rows = connection.execute(f"SELECT {sql} FROM {values}", compiler.parameters).fetchone()
-    return {
-        quantile.text: math.nan if row is None else row[place] + 0.0
-        for group, row in zip(operands.values(), rows, strict=True)
-        for place, quantile in enumerate(group)
-    }
+    thresholds: dict[str, float] = {}
+    for operand, group in operands.items():
+        compiler = _Compiler({}, "q")
+        values = _Values(connection, f"SELECT CAST({compiler.value(operand)} AS DOUBLE) AS v FROM {source}", compiler)
+        number, low, high = values.ask("count(v), min(v), max(v)").fetchall()[0]
+        ranks = [quantile.rank(number) for quantile in group]
+        known = values.at(ranks, number, low, high) if number else dict.fromkeys(ranks, math.nan)
+        thresholds |= {quantile.text: known[rank] + 0.0 for quantile, rank in zip(group, ranks, strict=True)}
+    return thresholds
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A column of numbers, of which some are wanted by their index in ascending order."""
+
+    connection: Any
+    sql: str
+    compiler: _Compiler
+
+    def ask(self, columns: str, rest: str = "", **parameters: float) -> Any:
+        sql = f"SELECT {columns} FROM ({self.sql}) {rest}"
+        return self.connection.execute(sql, {**self.compiler.parameters, **parameters})
+
+    def at(self, ranks: Sequence[int], number: int, low: float, high: float, rounds: int = ROUNDS) -> dict[int, float]:
+        """The values at these indices among those from ``low`` to ``high``, of which there are so many."""
+        within, ends, width = "WHERE v BETWEEN $low AND $high", {"low": low, "high": high}, high - low
+        if number <= GATHER:
+            gathered = self.ask("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
+            return {rank: float(gathered[rank]) for rank in ranks}
+        if not rounds or not math.isfinite(width):
+            # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
+            shares = [(rank + 0.5) / number for rank in ranks]
+            values = self.ask(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
+            return dict(zip(ranks, values, strict=True))
+        # The number of a range rises with the value, so the values of a range are those between its ends.
+        columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
+        found: dict[int, float] = {}
+        start, left = 0, sorted(set(ranks))
+        counts = self.ask(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
+        for _, size, first, last in counts:
+            inside = [rank for rank in left if start <= rank < start + size]
+            if first == last:
+                found |= dict.fromkeys(inside, first)
+            elif inside:
+                inner = self.at([rank - start for rank in inside], size, first, last, rounds - 1)
+                found |= {rank + start: value for rank, value in inner.items()}
+            start += size
+        return found
 
 
 def matching_rows(table: pa.Table, text: str, labels: Mapping[str, str]) -> Bools:

@@ -16,7 +16,16 @@ from captious.options import Runtime, using
 WORDS = ("a", "the", "red", "green", "blue", "dog", "cat", "ball", "on", "runs", "sits", "two", "fine", "grey", "day")
 COLORS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 ITEMS = 12
-BROKEN = {"no candidates", "no references", "one candidate", "no image", "broken image", "blank", "no style"}
+BROKEN = {
+    "no candidates",
+    "no references",
+    "one candidate",
+    "no image",
+    "broken image",
+    "blank",
+    "no style",
+    "no objects",
+}
 """Ids of the items that some metrics cannot score."""
 
 
@@ -39,12 +48,14 @@ def captions(folder: Path) -> CaptionSet:
         "image": [str(folder / f"{list(COLORS)[number % 3]}.png") for number in range(len(ids))],
         "style": [("gloomy", "happy")[number % 2] for number in range(len(ids))],
         "source": [text() for _ in ids],
+        "objects": [[("dog",), ("dog", "sports ball"), ("cat",), ()][number % 4] for number in range(len(ids))],
     }
     candidates["no candidates"], references["no references"] = [], []
     candidates["one candidate"], candidates["blank"] = [text()], ["  ", "a dog", "a cat"]
     columns["image"][ids.index("no image")] = None
     columns["image"][ids.index("broken image")] = str(folder / "broken.png")
     columns["style"][ids.index("no style")] = None
+    columns["objects"][ids.index("no objects")] = None
     return CaptionSet.of(candidates, references, columns)
 
 
@@ -103,6 +114,12 @@ def umic(folder: Path) -> Path:
     return folder
 
 
+def object_rows(folder: Path) -> Path:
+    rows = [{"id": key, "objects": ["dog", "cat"][: number % 3]} for number, key in enumerate(map(str, range(ITEMS)))]
+    (folder / "objects.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "objects.jsonl"
+
+
 def prompt(folder: Path) -> Path:
     (folder / "prompt.txt").write_text("Candidates:\n{candidates}\nReference captions:\n{references}\nJSON, please.")
     return folder / "prompt.txt"
@@ -139,6 +156,11 @@ EXAMPLES = {
     "capture": (
         "capture(weights={bert},resources={meteor})",
         "capture(subset=attribute,synonyms=no,soft=no,stop_words=no)",
+    ),
+    "chair": (
+        *(f"chair(value={value})" for value in ("s", "i", "recall", "precision", "f1", "words", "tokens")),
+        "chair(value=i,references=yes,lemmas=wordnet,truth_lemmas=singularize,count=distinct,max_words=4)",
+        "chair(value=s,vocabulary=coco-repaired,last_sentence=drop,objects={objects})",
     ),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
@@ -185,6 +207,7 @@ EXAMPLES = {
 
 FILES = {
     "prompt": prompt,
+    "objects": object_rows,
     "original": spice_original,
     "meteor": meteor_data,
     "bert": bert,

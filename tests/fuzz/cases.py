@@ -52,13 +52,13 @@ question = "How good?"
         import pytest
 
         pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
-        from captious.studio.log import Log
-        from captious.studio.plan import read_plan
-        from captious.studio.tasks import build_tasks
+        from captious.studio.collect.log import StudyLog
+        from captious.studio.collect.plan import read_plan
+        from captious.studio.collect.tasks import build_tasks
 
         path = self.write(folder, name)
         plan = read_plan(path)
-        log = Log.open(path.with_suffix(".db"))
+        log = StudyLog.open(path.with_suffix(".db"))
         log.begin(plan, build_tasks(plan))
         for rater in log.add_raters(["one", "two", "three"]):
             page = log.next_page(rater.id)

@@ -125,15 +125,15 @@ def runs(folder, number):
 
 def studio(folder, number):
     """Answers of a study: two processes store and confirm them, one is killed; what was confirmed is there."""
-    for module in ("captious.studio.verify", "numpy.random"):
+    for module in ("captious.studio.collect.verify", "numpy.random"):
         import_module(module)  # once, before the children fork
     from tests.studio.logs import make_plan, make_tasks
 
-    from captious.studio.log import Log
-    from captious.studio.verify import verify
+    from captious.studio.collect.log import StudyLog
+    from captious.studio.collect.verify import verify
 
     database, faults, confirmed = folder / "study.db", [], set()
-    log = Log.open(database)
+    log = StudyLog.open(database)
     log.begin(make_plan(folder, overlap=3, per_rater=10_000), make_tasks(2000))
     raters = [rater.id for rater in log.add_raters([str(index) for index in range(2 * number)])]
     log.close()
@@ -145,7 +145,7 @@ def studio(folder, number):
             os.waitpid(pid, 0)
             lines += [line for line in stream if line.endswith("\n")]
         confirmed |= {line.strip() for line in lines}
-        log = Log.open(database)
+        log = StudyLog.open(database)
         missing = confirmed - {event.key for event in log.events() if event.kind == "answered"}
         faults += [f"moment {moment}: {len(missing)} answers are missing"] if missing else []
         faults += [f"moment {moment}: {problem}" for problem in verify(log).problems]
@@ -160,10 +160,10 @@ def _answering(database, rater):
     if child == 0:
         from tests.studio.logs import answer
 
-        from captious.studio.log import Log
+        from captious.studio.collect.log import StudyLog
 
         try:
-            log = Log.open(database)
+            log = StudyLog.open(database)
             while page := log.next_page(rater):
                 key = f"{rater}/{page.task.id}"
                 answer(log, rater, page, key, now=None)

@@ -268,7 +268,7 @@ def test_an_order_whose_n_grams_a_higher_one_has_is_not_printed_but_in_the_data(
     document = explanations.document()
     titles = [section.title for section in document.sections if section.title and " of 1" in section.title]
     assert [title.split()[0] for title in titles] == ["BLEU-2", "ROUGE-1", "ROUGE-2", "CIDEr-D", "CIDEr"]
-    assert document.notes == ["BLEU-1: the same n-grams are in BLEU-2"]
+    assert document.notes == [f"BLEU-1 {explanations['bleu(n=1)'].value:.4f}: the same n-grams are in BLEU-2"]
     assert len(explanations.data()["metrics"]) == 6
 
 

@@ -3,10 +3,10 @@
 import threading
 from datetime import datetime, timedelta, timezone
 
-from captious.studio.plan import Plan
-from captious.studio.slots import rebuild
-from captious.studio.tasks import Choice, Task
-from captious.studio.verify import verify
+from captious.studio.collect.events import rebuild
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.verify import verify
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 LEASE = 600.0

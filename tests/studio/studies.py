@@ -8,9 +8,9 @@ from tests.studio.hostile import HOSTILE
 
 from captious.studio.access import Limit, Rules, new_token, token_hash
 from captious.studio.app import build_app
-from captious.studio.log import Log
-from captious.studio.plan import Aspect, LabelOption, Plan, Source
-from captious.studio.tasks import Choice, Task
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.plan import Aspect, LabelOption, Plan, Source
+from captious.studio.collect.tasks import Choice, Task
 
 OWNER = "the-token-of-the-owner"
 KINDS = ("ratings", "ranking", "pairs", "yesno", "labels")
@@ -84,7 +84,7 @@ class Study:
         plan = make_plan(folder, kind, **options)
         tasks = make_tasks(folder, kind, number, captions, per_page)
         tasks = [replace(task, gold={"label": ["old"]}) if task.id in gold else task for task in tasks]
-        self.log = Log.open(database or Path(folder) / "study.db")
+        self.log = StudyLog.open(database or Path(folder) / "study.db")
         self.log.begin(plan, tasks)
         self.plan = self.log.plan()
         limit = limit or Limit(1000, seconds=1)

@@ -16,7 +16,7 @@ from lab.studio.serving import Server, captious, invite, write_study
 for extra in ("starlette", "uvicorn", "jinja2", "sqlalchemy"):
     pytest.importorskip(extra, reason=f"{extra} is not installed: pip install 'captious[studio]'")
 
-from captious.studio.log import Log  # after the check that its library is there
+from captious.studio.collect.log import StudyLog  # after the check that its library is there
 
 SECONDS = 300
 """No test waits longer; a busy machine needs a small part of it."""
@@ -39,7 +39,7 @@ def people(links, servers, tally, patient=False):
 
 def answers(database, key):
     """The answers of the log that a page's key names."""
-    log = Log.open(database)
+    log = StudyLog.open(database)
     events = [event for event in log.events() if event.kind == "answered" and key in event.key]
     log.close()
     return events
@@ -263,7 +263,7 @@ def test_an_answer_whose_task_was_given_on_is_kept_and_marked_late(tmp_path):
         async def rate():
             forgotten = await slow.open()
             assert await quick.open() is None  # the task is kept for the slow one
-            log = Log.open(database)
+            log = StudyLog.open(database)
             log.release("r1", "left the room")
             log.close()
             page = await quick.page()

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 from captious.cli.app import build
 from captious.errors import InputError
 from captious.studio.access import token_hash
-from captious.studio.server import StudyServer, invite, open_study
+from captious.studio.collect.log import open_study
+from captious.studio.collect.sessions import invite
+from captious.studio.server import StudyServer
 
 TOML = """title = "Dogs"
 kind = "ratings"

@@ -175,6 +175,39 @@ def test_items_without_a_value_are_left_out_for_all_and_counted():
     assert "2 items for which a metric has no value" in str(result)
 
 
+def test_a_filter_leaves_out_captions_before_anything_is_computed():
+    people = {str(number): number % 5 for number in range(30)}
+    one = {key: value + 0.1 * int(key) for key, value in people.items()}
+    half = {key: value for key, value in people.items() if int(key) < 15}
+    result = captious.correlate(
+        people, {"one": one}, resampling=Resampling(0), where="one < 100 and not rating > 3 and id != '2'"
+    )
+    kept = {key: value for key, value in people.items() if value <= 3 and key != "2"}
+    alone = captious.correlate(kept, {"one": one}, resampling=Resampling(0))
+    assert result.ids == tuple(kept) and result.estimates == alone.estimates
+    assert result.ratings.dropped == {"not one < 100 and not rating > 3 and id != '2'": 7}
+    assert "|where:one < 100 and not rating > 3 and id != '2'|" in result.signature
+    with pytest.raises(InputError, match=r"no caption is left, one > 100 holds for none"):
+        captious.correlate(half, {"one": one}, resampling=Resampling(0), where="one > 100")
+    with pytest.raises(
+        InputError, match=r"filter, character 1 at 'on > 1': no metric or column 'on'; did you mean 'one"
+    ):
+        captious.correlate(half, {"one": one}, resampling=Resampling(0), where="on > 1")
+
+
+def test_a_filter_sees_captions_systems_and_images(ratings):
+    texts = {item.id: item.candidate for item in ratings.captions}
+    system = ratings.systems[0]
+    expected = [
+        key
+        for key, one, mean in zip(ratings.ids, ratings.systems, ratings.mean, strict=True)
+        if one == system and len(texts[key].split()) > 4 and mean < 5
+    ]
+    where = f'system == "{system}" and words > 4 and rating < 5 and references is present and raters >= 1'
+    result = captious.correlate(ratings, "rouge", resampling=Resampling(0), where=where)
+    assert list(result.ids) == expected and 3 < len(expected) < len(texts)
+
+
 def test_few_permutations_are_warned_of(ratings):
     result = captious.correlate(ratings, "bleu,rouge,cider", resampling=Resampling(0), permutations=100)
     assert "cannot reach" in result.warnings[0]

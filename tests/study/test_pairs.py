@@ -55,6 +55,21 @@ def test_pairs_are_recognized_in_memory_too():
         open_ratings(pairs())
 
 
+def test_a_filter_keeps_the_pairs_of_which_both_captions_pass(run, tmp_path):
+    rows = pairs()
+    for row in rows:
+        if row["image"] == "i2":
+            row["captions"][1] += " with many further words"
+    path = lines(tmp_path / "pairs.jsonl", rows)
+    options = ("--metrics", "rouge", "--samples", 0, "--json", "--where", "words < 8 and category == 'sat-oscar'")
+    code, out, error = run("study", "run", path, *options)
+    assert code == 0, error
+    summary = json.loads(out)
+    # i2 has a caption of 9 words; of the answers for i1 and i3, people prefer the first caption in 3 of 4.
+    assert (summary["rows"], summary["metrics"][0]["statistics"]["mean"]["value"]) == (4, 0.75)
+    assert summary["dropped"] == {"people see no difference": 2, "not words < 8 and category == 'sat-oscar'": 2}
+
+
 def test_a_rating_beside_a_preference_is_a_rating():
     rows = [{"id": str(n), "caption": "a dog", "rating": n, "preferred": True} for n in range(3)]
     assert open_judgments(rows).values.ravel().tolist() == [0, 1, 2]

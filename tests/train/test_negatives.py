@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from captious.errors import InputError
 from captious.train.lexicon import CaptionCorpus, Lexicon
-from captious.train.negatives import KINDS, Alike, check, negatives, rows, what_was_done
+from captious.train.negative_records import negative_records, what_was_done
+from captious.train.negatives import KINDS, check_kinds, make_negatives
 from captious.train.neighbors import Neighbors
+from captious.train.similar_images import SimilarImages
 
 WORDS = [
     "dog",
@@ -46,7 +48,7 @@ def plain(text):
 
 
 def listed(made):
-    return {(row["id"], row["caption"], row["kind"]): row for row in rows(made)}
+    return {(row["id"], row["caption"], row["kind"]): row for row in negative_records(made)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -54,7 +56,7 @@ def listed(made):
 def test_what_holds_for_every_negative(tagger, captions, seed):
     corpus = CaptionCorpus.of(captions)
     lexicon = Lexicon.of(corpus, tagger)
-    made = negatives(corpus, seed=seed, lexicon=lexicon)
+    made = make_negatives(corpus, seed=seed, lexicon=lexicon)
     assert len(made) == len(corpus) * len(KINDS)
     for number, image in enumerate(made.ids):
         if made.actual[number] < 0:
@@ -85,20 +87,20 @@ def test_what_holds_for_every_negative(tagger, captions, seed):
 
 def test_a_caption_gets_the_same_negatives_in_any_order_and_the_same_again(pets, tagger):
     texts = {key: list(pets.texts[pets.offsets[i] : pets.offsets[i + 1]]) for i, key in enumerate(pets.ids)}
-    first = negatives(pets, seed=3, tagger=tagger, per=2)
+    first = make_negatives(pets, seed=3, tagger=tagger, per=2)
     turned = CaptionCorpus.of(dict(reversed(texts.items())))
-    second = negatives(turned, tuple(reversed(KINDS)), seed=3, tagger=tagger, per=2)
+    second = make_negatives(turned, tuple(reversed(KINDS)), seed=3, tagger=tagger, per=2)
     assert listed(first) == listed(second)
-    assert next(rows(second))["id"] == "6"
-    assert listed(negatives(pets, seed=4, tagger=tagger)) != listed(negatives(pets, seed=3, tagger=tagger))
+    assert next(negative_records(second))["id"] == "6"
+    assert listed(make_negatives(pets, seed=4, tagger=tagger)) != listed(make_negatives(pets, seed=3, tagger=tagger))
     assert (
-        listed(negatives(pets, ("repeat",), seed=3, tagger=tagger)).items()
-        <= listed(negatives(pets, seed=3, tagger=tagger)).items()
+        listed(make_negatives(pets, ("repeat",), seed=3, tagger=tagger)).items()
+        <= listed(make_negatives(pets, seed=3, tagger=tagger)).items()
     )
 
 
 def test_copies_of_a_kind_differ(pets, tagger):
-    made = negatives(pets, ("random",), per=30, tagger=tagger)
+    made = make_negatives(pets, ("random",), per=30, tagger=tagger)
     assert made.caption.tolist() == np.repeat(np.arange(12), 30).tolist()
     # Ten captions of other images, all equally likely: thirty draws that are all the same have a chance of 10**-29.
     assert len(set(made.texts[:30])) > 3
@@ -106,7 +108,7 @@ def test_copies_of_a_kind_differ(pets, tagger):
 
 def test_a_word_with_punctuation_keeps_it_and_a_first_word_keeps_its_capital(tagger):
     corpus = CaptionCorpus.of({"1": ['Dogs, "cat".'], "2": ["cats horse"]})
-    made = negatives(corpus, ("substitute",), per=20, tagger=tagger, seed=1)
+    made = make_negatives(corpus, ("substitute",), per=20, tagger=tagger, seed=1)
     # Each tag has two words, so what replaces a word is known.
     assert set(made.texts[:20]) == {'Cats, "cat".', 'Dogs, "horse".', 'Cats, "horse".'}
     assert set(made.texts[20:]) == {"dogs horse", "cats cat", "dogs cat"}
@@ -122,7 +124,7 @@ def test_rates_are_the_originals(tagger):
         | {"x": ["a big cat sleeps", "horse horse horse horse small jumps"]}
     )
     lexicon = Lexicon.of(corpus, tagger)
-    made = negatives(corpus, ("substitute", "shuffle", "repeat"), lexicon=lexicon)
+    made = make_negatives(corpus, ("substitute", "shuffle", "repeat"), lexicon=lexicon)
     per_kind = {kind: [] for kind in made.kinds}
     for number in range(len(made)):
         if made.ids[number] != "x":
@@ -154,7 +156,7 @@ def test_a_word_is_replaced_with_chance_29_in_100_not_30(tagger):
     corpus = CaptionCorpus.of(
         {f"{i}": ["the red dog runs in a park"] for i in range(6000)} | {"x": ["a big cat sleeps"]}
     )
-    made = negatives(corpus, ("substitute",), per=20, tagger=tagger)
+    made = make_negatives(corpus, ("substitute",), per=20, tagger=tagger)
     rows = np.flatnonzero(made.caption != len(corpus) - 1)
     share = np.diff(made.changes)[rows].sum() / (4 * len(rows))
     # 0.3889, with a standard error of 0.0007; a chance of .3 would give 0.3948.
@@ -167,7 +169,7 @@ def test_hard_negatives_come_from_the_three_images_most_alike_half_by_half(tagge
     step = np.arange(size)[:, None]
     words = Neighbors((step + np.array([1, 2, 3])) % size, np.ones((size, 3)))
     pictures = Neighbors((step + np.array([11, 12, 13])) % size, np.ones((size, 3)))
-    made = negatives(corpus, ("hard",), per=10, near=Alike(words, pictures), tagger=tagger)
+    made = make_negatives(corpus, ("hard",), per=10, near=SimilarImages(words, pictures), tagger=tagger)
     gap = (corpus.image[made.source] - corpus.image[made.caption]) % size
     by = np.array([what_was_done(made, number)["by"] for number in range(len(made))])
     assert set(gap[by == "cider"]) == {1, 2, 3} and set(gap[by == "image"]) == {11, 12, 13}
@@ -178,18 +180,18 @@ def test_hard_negatives_come_from_the_three_images_most_alike_half_by_half(tagge
 
 def test_images_alike_by_their_vectors(pets, tagger):
     vectors = dict(zip(pets.ids, np.eye(6), strict=True)) | {"2": np.array([1.0, 0.1, 0, 0, 0, 0])}
-    near = Alike.of(pets, vectors)
+    near = SimilarImages.of(pets, vectors)
     assert near.pictures.index[0, 0] == 1 and near.pictures.index[1, 0] == 0
     with pytest.raises(InputError, match="5 rows of features for 6 images"):
-        Alike.of(pets, np.eye(5))
+        SimilarImages.of(pets, np.eye(5))
     with pytest.raises(InputError, match="no image has a vector among the 1 given"):
-        Alike.of(pets, {"nobody": np.ones(3)})
+        SimilarImages.of(pets, {"nobody": np.ones(3)})
 
 
 def test_what_cannot_be_made_falls_back_and_is_counted(tagger):
     # "1" has no content word, "2" one word only, "3" none at all.
     corpus = CaptionCorpus.of({"1": ["quickly and with"], "2": ["dog"], "3": [""], "4": ["a cat sleeps"]})
-    made = negatives(corpus, ("substitute", "shuffle", "repeat"), tagger=tagger)
+    made = make_negatives(corpus, ("substitute", "shuffle", "repeat"), tagger=tagger)
     assert made.counts() == {
         "substitute": {"substitute": 2, "shuffle": 1, "random": 1},
         "shuffle": {"shuffle": 2, "random": 2},
@@ -205,23 +207,23 @@ def test_what_cannot_be_made_falls_back_and_is_counted(tagger):
 
 def test_a_single_image_has_only_what_can_be_made_from_its_captions(tagger):
     corpus = CaptionCorpus.of({"1": ["quickly and with", "quickly"]})
-    made = negatives(corpus, ("hard", "random"), tagger=tagger)
+    made = make_negatives(corpus, ("hard", "random"), tagger=tagger)
     assert made.counts() == {
         "hard": {"hard": 0, "shuffle": 1, "none": 1},
         "random": {"random": 0, "shuffle": 1, "none": 1},
     }
-    assert len(list(rows(made))) == 2 and made.texts[2:] == ["", ""]
+    assert len(list(negative_records(made))) == 2 and made.texts[2:] == ["", ""]
 
 
 def test_a_corpus_too_small_to_be_alike_falls_back_to_random(tagger):
     # Two images: every n-gram they share is in all images, so that idf makes it weightless.
-    made = negatives(CaptionCorpus.of({"1": ["a dog runs"], "2": ["a dog sleeps"]}), ("hard",), tagger=tagger)
+    made = make_negatives(CaptionCorpus.of({"1": ["a dog runs"], "2": ["a dog sleeps"]}), ("hard",), tagger=tagger)
     assert made.counts() == {"hard": {"hard": 0, "random": 2}}
 
 
 def test_a_deleted_full_stop_or_a_caption_in_other_case_is_no_negative(tagger):
     corpus = CaptionCorpus.of({"1": ["dog ."], "2": ["Dog", "a red cat"], "3": ["dog", "DOG."]})
-    made = negatives(corpus, ("shuffle", "random"), per=20, tagger=tagger)
+    made = make_negatives(corpus, ("shuffle", "random"), per=20, tagger=tagger)
     for number, image in enumerate(made.ids):
         if image in "13":
             assert plain(made.texts[number]) in (["a", "red", "cat"],)
@@ -230,15 +232,15 @@ def test_a_deleted_full_stop_or_a_caption_in_other_case_is_no_negative(tagger):
 def test_a_made_caption_is_never_another_of_the_image(tagger):
     corpus = CaptionCorpus.of({"1": ["red dog", "dog", "red", "dog red", "cat dog"], "2": ["a cat"]})
     for kind in ("shuffle", "repeat", "substitute"):
-        made = negatives(corpus, (kind,), per=50, tagger=tagger)
+        made = make_negatives(corpus, (kind,), per=50, tagger=tagger)
         own = [["red", "dog"], ["dog"], ["red"], ["dog", "red"], ["cat", "dog"]]
         assert not any(plain(text) in own for text in made.texts[:250])
 
 
 def test_legacy_counts_a_word_replaced_by_itself(tagger):
     corpus = CaptionCorpus.of({str(i): ["the dog"] for i in range(300)} | {"x": ["the cat"]})
-    assert negatives(corpus, ("substitute",), tagger=tagger).counts()["substitute"]["substitute"] == 301
-    legacy = negatives(corpus, ("substitute",), tagger=tagger, legacy=True)
+    assert make_negatives(corpus, ("substitute",), tagger=tagger).counts()["substitute"]["substitute"] == 301
+    legacy = make_negatives(corpus, ("substitute",), tagger=tagger, legacy=True)
     same = sum(what_was_done(legacy, number)["replaced"] == [["dog", "dog"]] for number in range(301))
     # "cat" is one of 301 nouns: about one dog in three hundred gives way to it.
     assert same > 280
@@ -246,15 +248,15 @@ def test_legacy_counts_a_word_replaced_by_itself(tagger):
 
 
 def test_the_only_word_of_its_tag_cannot_be_replaced(tagger):
-    made = negatives(CaptionCorpus.of({"1": ["the dog"], "2": ["a dog"]}), ("substitute",), tagger=tagger)
+    made = make_negatives(CaptionCorpus.of({"1": ["the dog"], "2": ["a dog"]}), ("substitute",), tagger=tagger)
     assert made.counts()["substitute"]["substitute"] == 0
 
 
 def test_names_of_kinds():
-    assert check(["hard", " hard", "repeat "]) == ("hard", "repeat")
+    assert check_kinds(["hard", " hard", "repeat "]) == ("hard", "repeat")
     with pytest.raises(InputError, match="unknown kind of negative 'sufle'"):
-        check(["sufle"])
+        check_kinds(["sufle"])
     with pytest.raises(InputError, match="no kind of negative named"):
-        check([""])
+        check_kinds([""])
     with pytest.raises(InputError, match="holds no captions"):
-        negatives(CaptionCorpus.of({}))
+        make_negatives(CaptionCorpus.of({}))

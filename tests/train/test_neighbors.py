@@ -9,8 +9,8 @@ from captious.captions import CaptionSet
 from captious.text.ptb import tokenize
 from captious.train import neighbors
 from captious.train.lexicon import CaptionCorpus
-from captious.train.negatives import Alike
 from captious.train.neighbors import nearest_captions, nearest_vectors
+from captious.train.similar_images import SimilarImages
 
 WORDS = [
     "a",
@@ -135,5 +135,5 @@ def test_hard_negatives_choose_among_three_images():
     corpus = CaptionCorpus.of(
         {str(number): [f"a {word} with a {WORDS[number]}"] for number, word in enumerate(WORDS[2:14])}
     )
-    near = Alike.of(corpus, np.random.default_rng(0).normal(size=(12, 5)))
+    near = SimilarImages.of(corpus, np.random.default_rng(0).normal(size=(12, 5)))
     assert near.captions.index.shape == near.pictures.index.shape == (12, 3)

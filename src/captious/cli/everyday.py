@@ -260,7 +260,7 @@ def arena(
     Example: captious arena a.json b.json c.json --images photos/ --model gpt-4o-mini
     Example: captious arena a.json b.json --references refs.json --model gpt-4o-mini --comparisons 500
     """
-    from captious import tournament
+    from captious import _arena
 
     paths = systems.files()
     with session.working() as step:
@@ -271,9 +271,9 @@ def arena(
             "prompt": prompt or "",
         }
         if session.runtime.judging.dry_run:
-            session.deliver(tournament.plan_arena(sets, model, session.resampling, **options))
+            session.deliver(_arena.plan_arena(sets, model, session.resampling, **options))
             return
-        result = tournament.arena(sets, model, session.resampling, progress=step, **options)
+        result = _arena.arena(sets, model, session.resampling, progress=step, **options)
     session.deliver(result)
 
 
@@ -336,7 +336,7 @@ def metrics(
     if name is None:
         classes = [metric_class(one) for one in names()]
         rows = [
-            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one.higher_is_better else "lower")
+            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
             for one in classes
         ]
         table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
@@ -368,6 +368,19 @@ def card(metric: type[Metric]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _direction(kind: type[Metric]) -> str:
+    """Which values are better, by variant where the variants differ."""
+    variants = [
+        (f"{name}={value}", kind(**{name: value})) for name, values in kind.variants.items() for value in values
+    ]
+    directions: dict[str, list[str]] = {}
+    for written, metric in variants:
+        directions.setdefault("higher" if metric.higher_is_better else "lower", []).append(f"`{written}`")
+    if len(directions) < 2:
+        return "higher" if kind().higher_is_better else "lower"
+    return "; ".join(f"{direction} for {', '.join(written)}" for direction, written in directions.items())
+
+
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
     metric = kind()
@@ -375,7 +388,7 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     rows = [
         ("needs", ", ".join(metric.needs) or "candidates only"),
         ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
-        ("better", "higher" if metric.higher_is_better else "lower"),
+        ("better", _direction(kind)),
     ]
     if metric.explains:
         rows.append(("explains single values", "yes, with `captious score --explain ID` and `report.explain(id)`"))
@@ -470,13 +483,13 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
-    from captious import samples
+    from captious._demo import demo as sample_set
     from captious.comparison import compare
     from captious.render.document import is_file
 
     with session.working() as step:
         result = compare(
-            samples.demo().systems,
+            sample_set().systems,
             (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
             # A first look at captious leaves nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),

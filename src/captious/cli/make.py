@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units, scene graphs, idf corpora, wrong captions, pictures."""
+"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from captious.cli.session import (
 )
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
+from captious.syntax.lemmas import LemmaRule
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 PTB = "ptb"
 app = typer.Typer(
-    help="Make data: detail units, scene graphs, idf corpora, wrong captions, pictures.", no_args_is_help=True
+    help="Make data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures.", no_args_is_help=True
 )
 
 
@@ -238,6 +239,38 @@ def idf(
 
 
 @command(app)
+def objects(
+    annotations: Annotated[
+        tuple[str, ...],
+        Argument("COCO's instances_*.json, and captions_*.json for human captions; several splits too."),
+    ],
+    out: Out,
+    session: Annotated[Session, Only("overwrite")],
+    vocabulary: Annotated[
+        str, Option("coco, coco-repaired or a file of objects and synonyms.", metavar="NAME")
+    ] = "coco",
+    lemmas: Annotated[
+        tuple[LemmaRule, ...],
+        Option("How words of captions are reduced: singularize, wordnet, spacy.", metavar="NAMES"),
+    ] = ("singularize", "wordnet"),
+    tagger: Tagger = "captious",
+) -> None:
+    """Make the table of the objects in images, for CHAIR: those marked, and those that human captions name.
+
+    Example: captious make objects instances_val2014.json captions_val2014.json --out objects.parquet
+    """
+    from captious.metrics.hallucination.truth import build_table
+
+    refuse_existing(out, session.output.overwrite)
+    with session.working() as step:
+        table = build_table(annotations, vocabulary, lemmas, tagger, step)
+    table.save(out)
+    means = {name: sum(map(len, lists)) / len(lists) for name, lists in table.sources.items()}
+    facts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    typer.echo(f"{out}: {len(table.rows):,} images; objects of an image: {facts}")
+
+
+@command(app)
 def negatives(
     captions: Annotated[str, Argument("Captions by image id: every format that references come in.")],
     session: Annotated[
@@ -262,11 +295,12 @@ def negatives(
     from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
     from captious.train.lexicon import CaptionCorpus
-    from captious.train.negatives import Sample, check, image_vectors, save
-    from captious.train.negatives import negatives as make
+    from captious.train.negative_records import NegativeSample, write_negatives
+    from captious.train.negatives import check_kinds, make_negatives
+    from captious.train.similar_images import image_vectors
 
     output, reading, seed = session.output, session.reading, session.resampling.seed
-    wanted, tag = check(kinds), tagger_named(tagger)
+    wanted, tag = check_kinds(kinds), tagger_named(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     if "hard" not in wanted and (reading.images or encoder or image_features):
@@ -280,11 +314,11 @@ def negatives(
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
-        wrong = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
             step("writing")
-            save(wrong, output.out)
-    deliver(Sample(wrong, look, seed, warnings), replace(output, out=None))
+            write_negatives(wrong, output.out)
+    deliver(NegativeSample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
         typer.echo(f"written: {output.out}", err=True)
 

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from captious._files import expanded
-from captious._written import split
+from captious._specs import split
 from captious.errors import InputError
 from captious.options import Argument, Declared, Option, Output, check_value, choices_of, declared, without_none
 

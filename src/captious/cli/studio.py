@@ -16,10 +16,10 @@ from captious.cli.params import Only, command
 from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
-from captious.studio.plan import KindName
+from captious.studio.collect.plan import KindName
 
 if TYPE_CHECKING:
-    from captious.studio.log import Log
+    from captious.studio.collect.log import StudyLog
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
@@ -40,10 +40,10 @@ class StudyData(Options):
     ] = None
 
     @contextmanager
-    def log(self) -> Iterator[Log]:
+    def log(self) -> Iterator[StudyLog]:
         """The log of a study that has begun, closed at the end."""
-        from captious.studio.log import open_log
-        from captious.studio.plan import read_plan
+        from captious.studio.collect.log import open_log
+        from captious.studio.collect.plan import read_plan
 
         with closing(open_log(read_plan(self.study), self.db)) as log:
             yield log
@@ -89,9 +89,9 @@ def new(
     Example: captious studio new study.toml --template relic-age --images photos/
     """
     from captious._files import refuse_existing, whole_file
-    from captious.studio.new import new_plan
-    from captious.studio.plan import parse_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.new import new_plan
+    from captious.studio.collect.plan import parse_plan
+    from captious.studio.collect.tasks import build_tasks
 
     refuse_existing(study, session.output.overwrite)
     reading = session.reading
@@ -121,8 +121,8 @@ def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
 
     Exit code 2 if anything must be corrected.
     """
-    from captious.studio.check import check_plan
-    from captious.studio.plan import read_plan
+    from captious.studio.collect.check import check_plan
+    from captious.studio.collect.plan import read_plan
 
     with session.working() as step:
         step("checking files, images and power")
@@ -149,7 +149,8 @@ def serve(
     Example: captious studio serve study.toml
     Example: captious studio serve study.toml --db postgresql://studio@db/study --public-url https://rate.example.org
     """
-    from captious.studio.server import StudyServer, open_study
+    from captious.studio.collect.log import open_study
+    from captious.studio.server import StudyServer
 
     plan, log = open_study(data.study, data.db)
     server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
@@ -171,8 +172,9 @@ def invite(
     Example: captious studio invite study.toml --raters 20 > links.csv
     """
     from captious.studio.access import Rules
-    from captious.studio.server import HOST, PORT, open_study
-    from captious.studio.server import invite as new_links
+    from captious.studio.collect.log import open_study
+    from captious.studio.collect.sessions import invite as new_links
+    from captious.studio.server import HOST, PORT
 
     Rules.of_server(HOST, public_url)  # refuses what is no address
     plan, log = open_study(data.study, data.db)
@@ -197,11 +199,11 @@ def status(
 
     Example: captious studio status study.toml --metrics "bleu(n=4),cider"
     """
-    from captious.studio.tally import study_standing
+    from captious.studio.owner.progress import study_progress
 
     with session.working() as step, data.log() as log:
         step("standing")
-        result = study_standing(log, metrics, session.resampling)
+        result = study_progress(log, metrics, session.resampling)
     session.deliver(result)
 
 
@@ -268,26 +270,25 @@ def simulate(
         tuple[str, ...],
         Option("Kinds of raters, such as careful=0.5,random=0.5; also noisy, lazy, leaving.", metavar="SHARES"),
     ] = (),
-    url: Annotated[str | None, Option("Server of the study to send answers to, else none is needed.")] = None,
     ratings: Annotated[
         Path | None, Option("Known ratings that careful raters follow, else CIDEr.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Let simulated raters fill in a study through its pages, to see what coverage, agreement and flags will look like.
+    """Let simulated raters fill in a study, to see what coverage, agreement and flags will look like.
 
     Careful ones follow the quality of the captions, noisy ones see it badly, random ones answer anything, lazy ones
     click the same everywhere, leaving ones stop in the middle. A study with answers of people is refused.
 
     Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
     """
-    from captious.studio.log import Log, database_of
-    from captious.studio.plan import read_plan
-    from captious.studio.simulate import read_share, simulate_raters
+    from captious.studio.collect.log import StudyLog, database_of
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.owner.simulate import read_share, simulate_raters
 
     shares = read_share(share) or None
     with session.working() as step:
         plan = read_plan(data.study)
-        with closing(Log.open(database_of(plan, data.db))) as log:
+        with closing(StudyLog.open(database_of(plan, data.db))) as log:
             if log.begun:
                 log.check(plan)
             result = simulate_raters(
@@ -296,7 +297,6 @@ def simulate(
                 raters=raters,
                 share=shares,
                 seed=session.resampling.seed,
-                url=url,
                 ratings=ratings,
                 progress=step,
             )
@@ -316,9 +316,9 @@ def demo(
     import webbrowser
     from tempfile import TemporaryDirectory
 
-    from captious.studio.demo import demo_study
+    from captious.studio.collect.sessions import invite as new_links
+    from captious.studio.owner.demo import demo_study
     from captious.studio.server import StudyServer
-    from captious.studio.server import invite as new_links
 
     with TemporaryDirectory(prefix="captious-studio-") as folder:
         with session.working() as step:
@@ -344,7 +344,7 @@ def export(
 
     Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
     """
-    from captious.studio.export import export_study
+    from captious.studio.owner.export import export_study
 
     with session.working() as step, data.log() as log:
         step("exporting")
@@ -355,7 +355,7 @@ def export(
 @command(app)
 def verify(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
     """Examine the database of a study: nothing missing, nothing changed. Exit code 2 if anything is wrong."""
-    from captious.studio.verify import verify
+    from captious.studio.collect.verify import verify
 
     with data.log() as log:
         result = verify(log)
@@ -370,14 +370,14 @@ def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrit
 
     Example: captious studio backup study.toml --out monday.db
     """
-    from captious.studio.verify import back_up
+    from captious.studio.collect.verify import back_up
 
     with data.log() as log:
         size = back_up(log, out, session.output.overwrite)
     typer.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
 
 
-def _expired(log: Log) -> list[str]:
+def _expired(log: StudyLog) -> list[str]:
     """Raters who have a task open whose time has run out."""
     from datetime import datetime, timezone
 
@@ -386,11 +386,11 @@ def _expired(log: Log) -> list[str]:
     return [rater for rater, lease in held.items() if lease <= now]
 
 
-def _suspicious(log: Log) -> dict[str, str]:
+def _suspicious(log: StudyLog) -> dict[str, str]:
     """Raters who may be no people and have a task open, with the reason."""
     from datetime import datetime, timezone
 
-    from captious.studio.flags import suspicious_entries
+    from captious.studio.owner.raters import suspicious_entries
 
     held = {slot.rater for slot in log.slots() if slot.lease}
     reasons = suspicious_entries(log.events(), log.plan().seconds, datetime.now(timezone.utc))

@@ -32,17 +32,21 @@ def run(
         Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
     ] = "permutation",
     permutations: Permutations | None = None,
+    where: Annotated[
+        str | None, Option("Only captions that pass a filter, such as 'words > 10'.", metavar="FILTER")
+    ] = None,
 ) -> None:
     """Correlate metrics with ratings, with intervals over images, tests between metrics, and rank clusters.
 
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
+    Example: captious study run ratings.jsonl --references refs.json --where 'words > 10 and system != "human"'
     """
     if session.runtime.judging.dry_run:
         _dry_run(study_input, session)
         return
     with session.working() as step:
-        study = _correlate(study_input, session, step, test=test, permutations=permutations)
+        study = _correlate(study_input, session, step, test=test, permutations=permutations, where=where)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
 

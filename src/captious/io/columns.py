@@ -17,6 +17,8 @@ CANDIDATE_COLUMNS = (
 CAPTION_COLUMNS = tuple(name for name in CANDIDATE_COLUMNS if name not in CAPTION_LIST_COLUMNS)
 REFERENCE_COLUMNS = ("references", "reference", "refs", "ref")
 STYLE_COLUMN = "style"
+OBJECT_COLUMN = "objects"
+"""What is in the image: a list of objects, for metrics of hallucination."""
 UNIT_COLUMNS = ("units",)
 WRONG_UNIT_COLUMNS = ("wrong_units", "negative_units")
 

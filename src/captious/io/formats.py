@@ -428,6 +428,26 @@ def printed_list(text: str) -> list[str] | None:
         return None
 
 
+def text_list(value: Any, where: str, what: str) -> list[str] | None:
+    """The texts of a field that holds a list, or a list as JSON or Python writes it; None where the field is empty.
+
+    >>> [text_list(value, "row 3", "objects") for value in ('["dog", "cat"]', [], "")]
+    [['dog', 'cat'], [], None]
+    """
+    texts = value.tolist() if hasattr(value, "tolist") else value
+    if texts is None or texts == "" or texts != texts:  # an empty cell of a table is NaN
+        return None
+    if isinstance(texts, str):
+        try:
+            texts = json.loads(texts)
+        except (ValueError, RecursionError):
+            texts = printed_list(texts)
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) and text.strip() for text in texts):
+        shown = " ".join(str(value).split())
+        raise InputError(f"{where}: {what} are {shown[:60]!r}, expected a list of texts")
+    return list(texts)
+
+
 def looks_printed(text: str) -> bool:
     """Whether a text looks like a list or an array that a program has printed.
 

@@ -23,6 +23,8 @@ import numpy as np
 from captious._files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.formats import Row
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -260,6 +262,18 @@ def _suffix(name: str) -> str:
 _COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
 
 
+def image_number(name: str) -> str:
+    """The number of a COCO image, by itself or in the name of a file or path; any other name as it is.
+
+    >>> [image_number(name) for name in ("391895", "val2014/COCO_val2014_000000391895.jpg", "000000391895", "cat.jpg")]
+    ['391895', '391895', '391895', 'cat.jpg']
+    """
+    stem = Path(name).stem
+    match = _COCO_NAME.fullmatch(stem)
+    digits = match[1] if match else stem
+    return digits.lstrip("0") or "0" if digits.isdecimal() else name
+
+
 def _number(things: Sized, what: str) -> str:
     return f"{len(things):,} {what}{'s' * (len(things) != 1)}"
 
@@ -276,3 +290,12 @@ def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | N
     if ids and not any_found:
         raise InputError(images.without(Path(paths[0]).name))
     return tuple(paths)
+
+
+def image_of(row: Row) -> str:
+    """What a row calls its image."""
+    for column in (*IMAGE_COLUMNS, *ID_COLUMNS):
+        value = row.fields.get(column)
+        if value is not None and value != "" and isinstance(value, (str, int)) and not isinstance(value, bool):
+            return str(value)
+    raise InputError(f"{row.where}: names no image, expected a column {', '.join(IMAGE_COLUMNS)} or id")

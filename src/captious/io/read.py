@@ -11,6 +11,7 @@ from captious.errors import InputError
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join, refuse
+from captious.io.lists import select
 from captious.options import Reading
 
 
@@ -44,6 +45,11 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
     """
     reading = combined(reading, references, images)
     refuse_unused(reading)
+    captions = _read(source, reading)
+    return captions if reading.items is None else select(captions, reading.items, reading.missing)
+
+
+def _read(source: Any, reading: Reading) -> CaptionSet:
     if isinstance(source, CaptionSet) and reading.references is None:
         return source if reading.images is None else with_images(source, reading.images)
     candidates, others = gather(source, reading)

@@ -308,6 +308,8 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
         bytes that are not decoded.
     """
     refuse_unused(reading)
+    if reading.items is not None:
+        raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
     candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)

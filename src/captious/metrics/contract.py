@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _written
+from captious import _specs
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -31,7 +31,7 @@ from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
 T = TypeVar("T")
-Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
+Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
 HINTS = {
     "no references": "; pass references=..., a file of references",
@@ -69,7 +69,6 @@ class Metric(ABC):
 
     name: ClassVar[str]
     citation: ClassVar[str] = ""
-    higher_is_better: ClassVar[bool] = True
     main: ClassVar[str] = ""
     """The parameter that may be written without its name, as in ``clipscore(captious-mini)``."""
     always_shown: ClassVar[tuple[str, ...]] = ()
@@ -78,13 +77,6 @@ class Metric(ABC):
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
-    undefined_reason: ClassVar[str] = "the value is undefined"
-    """Why an item has no value whose row is NaN without a reason of its own."""
-    decimals: ClassVar[int | None] = None
-    """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; it is never × 100.
-
-    None: the value is a score, printed as scores are, with four decimals or in per cent with one.
-    """
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -95,6 +87,24 @@ class Metric(ABC):
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the better of two captions has the higher value."""
+        return True
+
+    @property
+    def decimals(self) -> int | None:
+        """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; never × 100.
+
+        None: the value is a score, printed as scores are, with four decimals or in per cent with one.
+        """
+        return None
+
+    @property
+    def undefined_reason(self) -> str:
+        """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
+        return "the value is undefined"
 
     @property
     def label(self) -> str:
@@ -182,7 +192,18 @@ class Metric(ABC):
         if not isinstance(scored, Scored):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
         rows = self._checked_rows(scored.rows, captions)
-        return replace(scored, rows=rows).completed(missing_inputs(captions, self.needs), self.undefined_reason)
+        scored = replace(scored, rows=rows).completed(missing_inputs(captions, self.needs), self.undefined_reason)
+        return self._with_undefined(scored)
+
+    def _with_undefined(self, scored: Scored) -> Scored:
+        """What was scored, with a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
+
+        The row stays. The item has its part in the value of the set, and in paired tests.
+        """
+        if isinstance(scored.rows, TypeSets) or not len(scored.rows):
+            return scored
+        undefined = np.flatnonzero(np.isnan(self.aggregate(scored.rows))).tolist()
+        return replace(scored, reasons={**dict.fromkeys(undefined, self.undefined_reason), **scored.reasons})
 
     def _checked_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
         """The rows that `score_items` gave; rows of another number than the items are refused."""
@@ -248,7 +269,7 @@ class Metric(ABC):
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _written.write(self, self.name, self.always_shown)
+        return _specs.write(self, self.name, self.always_shown)
 
 
 @dataclass(frozen=True)

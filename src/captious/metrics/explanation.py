@@ -32,7 +32,10 @@ VERDICT = "verdict"
 """Column of what a judge said of a part."""
 VERDICTS: Mapping[str, Tone] = {
     "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
+    "unknown": "unsure", "not read": "quiet",
 }  # fmt: skip
+MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
+"""What stands behind a marked run of words, by its tone."""
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -58,6 +61,28 @@ class MarkedText(NamedTuple):
     """Whether the numbers are shown, since a run of another text has the same."""
     weights: Sequence[float] = ()
     """The part of the score that each word has, where words have one."""
+    verdicts: Mapping[int, str] = {}
+    """What the metric says of each run: right, wrong, unknown, … The words are then pieces of the text itself."""
+
+    @classmethod
+    def of(cls, label: str, text: str, runs: Sequence[tuple[int, int, str]]) -> MarkedText:
+        """A text with runs from one character to another, each with its verdict; they stand in order, none in another.
+
+        >>> str(MarkedText.of("candidate", "A dog and a cup.", [(2, 5, "right"), (12, 15, "wrong")]).phrase)
+        'candidate: A [dog]✓ and a [cup]✗.'
+        """
+        words, groups, end = list[str](), list[int](), 0
+        for number, (start, stop, _) in enumerate(runs, 1):
+            for piece, group in ((text[end:start], 0), (text[start:stop], number)):
+                if piece:
+                    words.append(piece)
+                    groups.append(group)
+            end = stop
+        if text[end:]:
+            words.append(text[end:])
+            groups.append(0)
+        verdicts = {number: verdict for number, (_, _, verdict) in enumerate(runs, 1)}
+        return cls(label, words, groups, verdicts=verdicts or {0: ""})
 
     @property
     def phrase(self) -> Phrase:
@@ -67,6 +92,9 @@ class MarkedText(NamedTuple):
             most = max(map(abs, self.weights)) or 1.0
             pairs = zip(self.words, self.weights, strict=True)
             spans += [Span(f"{word} ", "good" if part >= 0 else "bad", abs(part) / most) for word, part in pairs]
+        elif self.verdicts:
+            pieces = zip(self.words, self.groups, strict=True)
+            spans += [_judged(word, self.verdicts.get(group, "")) for word, group in pieces]
         else:
             spans += self._runs()
         return Phrase(tuple(spans))
@@ -84,7 +112,8 @@ class MarkedText(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """The explanation as JSON holds it."""
-        parts = {"groups": list(self.groups), "weights": list(self.weights)}
+        verdicts = [self.verdicts.get(group, "") for group in self.groups] if self.verdicts else []
+        parts = {"groups": list(self.groups), "weights": list(self.weights), "verdicts": verdicts}
         return {"label": self.label, "words": list(self.words), **{key: part for key, part in parts.items() if part}}
 
 
@@ -245,6 +274,12 @@ def _toned(column: Column, value: Any) -> Value:
     return Phrase((Span(value, tone),)) if tone else value
 
 
+def _judged(text: str, verdict: str) -> Span:
+    """A piece of a text in brackets with the mark of its verdict; without a mark it stays as it is."""
+    tone = VERDICTS.get(verdict, "")
+    return Span(f"[{text}]{MARKS[tone]}" if tone in MARKS else text, tone)
+
+
 def _signed(adds: float) -> str:
     return f"{'−' if adds < 0 else '+'} {_shown(abs(adds))}"
 
@@ -287,8 +322,9 @@ class Explanations(Result):
             sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
         notes = []
         for other in dict.fromkeys(filter(None, higher.values())):
-            labels = ", ".join(label for label in higher if higher[label] == other)
-            notes.append(f"{labels}: the same n-grams are in {other}")
+            same = [one for one in self.explanations if higher[one.label] == other]
+            labels = ", ".join(f"{one.label} {_shown(one.value)}" for one in same)
+            notes.append(f"{labels}: the same {same[0].breakdown.unit}s are in {other}")
         if self.unexplained:
             verb = "does" if len(self.unexplained) == 1 else "do"
             notes.append(f"{', '.join(self.unexplained)} {verb} not explain single values")
@@ -302,14 +338,16 @@ class Explanations(Result):
         )
 
     def _higher_order(self, one: Explanation) -> str:
-        """The label of the last explanation that differs in its order alone and has all parts of this one.
+        """The label of the last explanation that differs in its order or value alone and has all parts of this one.
 
-        BLEU-4 has the n-grams of BLEU-1, so that both need not be printed. It is empty where there is none.
+        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. It is
+        empty where there is none.
         """
-        names = {part.name for part in one.parts}
+        names, own = {part.name for part in one.parts}, _without_variant(one.metric)
         for other in reversed(self.explanations):
-            alike = re.sub(r"\bn=\d+", "n", other.metric) == re.sub(r"\bn=\d+", "n", one.metric)
-            if alike and names < {part.name for part in other.parts}:
+            if other is one or one.reason:
+                return ""
+            if _without_variant(other.metric) == own and names <= {part.name for part in other.parts}:
                 return other.label
         return ""
 
@@ -320,6 +358,15 @@ class Explanations(Result):
             "metrics": [one.data() for one in self.explanations],
             "unexplained": list(self.unexplained),
         }
+
+
+def _without_variant(metric: str) -> str:
+    """A written form without its order and its value, in which variants of one metric differ.
+
+    >>> _without_variant("bleu(n=4)") == _without_variant("bleu(n=2)"), _without_variant("chair(value=s,lemmas=spacy)")
+    (True, 'chair(,lemmas=spacy)')
+    """
+    return re.sub(r"\b(?:n=\d+|value=\w+)", "", metric)
 
 
 def _renamed(section: Section, suffix: str) -> Section:

@@ -51,7 +51,7 @@ class Signature:
         references = captions.references.counts
         return cls(
             metric=str(metric),
-            settings=dict(metric.settings(state)),
+            settings={**metric.settings(state), **({"list": captions.selection} if captions.selection else {})},
             items=len(captions),
             references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
             fingerprint=captions.fingerprint,

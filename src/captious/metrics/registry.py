@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from captious import _written
+from captious import _specs
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
+    "chair": "captious.metrics.hallucination.chair:Chair",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -82,7 +85,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
@@ -101,7 +104,13 @@ _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
-    return [*METRICS, *(point.name for point in entry_points(group="captious.metrics") if point.name not in METRICS)]
+    return [*METRICS, *(name for name in _installed(tuple(sys.path)) if name not in METRICS)]
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
+    return {point.name: point for point in entry_points(group="captious.metrics")}
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -110,7 +119,7 @@ def metric_class(name: str) -> type[Metric]:
         module, _, attribute = METRICS[name].partition(":")
         metric: type[Metric] = getattr(importlib.import_module(module), attribute)
         return metric
-    for point in entry_points(group="captious.metrics", name=name):
+    if point := _installed(tuple(sys.path)).get(name):
         plugin: type[Metric] = point.load()
         return plugin
     if name in ABSENT:
@@ -211,7 +220,7 @@ def parse_all(
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        parts = _written.split(spec)
+        parts = _specs.split(spec)
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
@@ -244,7 +253,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     name, values = text.strip().lower(), dict[str, str]()
     if name not in LABELS:
         _refuse_missing_commas(text)
-        name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+        name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values
@@ -252,7 +261,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
-    return kind(**_written.arguments(kind, values, kind.name, main=kind.main))
+    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
 
 
 def _refuse_missing_commas(text: str) -> None:

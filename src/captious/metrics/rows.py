@@ -12,6 +12,7 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
 
 LISTED = 5
 """Ids that a warning lists before it only counts."""
@@ -110,6 +111,9 @@ def missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, st
         missing["no references"] = captions.references.counts == 0
     if "several candidates" in needs:
         missing["one candidate, needs several"] = captions.candidates.counts == 1
+    if "objects" in needs:
+        objects = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
+        missing["no objects"] = np.array([value is None for value in objects], dtype=np.bool_)
     if "image" in needs:
         missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
     reasons: dict[int, str] = {}

@@ -34,7 +34,7 @@ functional = torch.nn.functional
 
 
 @dataclass(frozen=True)
-class FusionSizes:
+class FusionConfig:
     """Sizes of a fusion; the first five are the encoder's."""
 
     patches: int
@@ -85,7 +85,7 @@ class Attention(torch.nn.Module):
 class Layer(torch.nn.Module):
     """Self-attention of the tokens, cross-attention to the patches, then a feed-forward block."""
 
-    def __init__(self, shape: FusionSizes) -> None:
+    def __init__(self, shape: FusionConfig) -> None:
         super().__init__()
         self.tokens = Attention(shape.width, shape.heads, shape.dropout)
         self.patches = Attention(shape.width, shape.heads, shape.dropout)
@@ -109,7 +109,7 @@ class Layer(torch.nn.Module):
 class FusionModule(torch.nn.Module):
     """See the module's text."""
 
-    def __init__(self, shape: FusionSizes) -> None:
+    def __init__(self, shape: FusionConfig) -> None:
         super().__init__()
         self.shape = shape
         self.config = SimpleNamespace(model_type="captious-fusion")
@@ -302,7 +302,7 @@ class Fusion(Backbone):
 def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
     """An untrained fusion over the encoder of these weights; equal seeds give equal weights."""
     encoder = frozen(weights)
-    shape = FusionSizes(*_shape_of(encoder))
+    shape = FusionConfig(*_shape_of(encoder))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = FusionModule(replace(shape, **sizes))
@@ -326,7 +326,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
         )
     encoder = copy(encoder)  # others may hold it under its own name
     encoder.name = saved["name"]
-    shape: FusionSizes = from_json(FusionSizes, record["shape"])
+    shape: FusionConfig = from_json(FusionConfig, record["shape"])
     inside = _shape_of(encoder)
     wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
     if inside != wanted:

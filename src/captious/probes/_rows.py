@@ -1,4 +1,4 @@
-"""Rows of a probe's file: which column is the image, which are texts, and where the image lies."""
+"""Rows of a probe's file: which columns are texts, and where the image lies."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
-from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row
 from captious.io.images import find_images
-
-
-def image_of(row: Row) -> str:
-    """What a row calls its image."""
-    for column in (*IMAGE_COLUMNS, *ID_COLUMNS):
-        value = row.fields.get(column)
-        if value is not None and value != "" and isinstance(value, (str, int)) and not isinstance(value, bool):
-            return str(value)
-    raise InputError(f"{row.where}: names no image, expected a column {', '.join(IMAGE_COLUMNS)} or id")
 
 
 def text_of(row: Row, columns: Sequence[str]) -> str | None:

@@ -12,9 +12,10 @@ import numpy as np
 from captious._files import read_regular
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
+from captious.io.images import image_of
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
-from captious.probes._rows import image_of, image_paths
+from captious.probes._rows import image_paths
 from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
 from captious.probes.vectors import load_encoders
 from captious.render import Cell, Column, Document, Table

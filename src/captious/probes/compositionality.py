@@ -21,11 +21,12 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_of, image_paths, text_of, texts_of
+from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value

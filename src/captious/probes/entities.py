@@ -26,12 +26,10 @@ from captious.render.document import Value
 from captious.stats.agreement import Alpha, krippendorff
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
+from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
 
 QUESTION = "Which of these can you see in the picture?"
-_NOT_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
-NOT_THINGS = frozenset(_NOT_THINGS.split())
-"""Nouns that name no thing in a picture."""
 PICTURE = ("painter", "text", "seed", "picture")
 Answers = Sequence[Mapping[str, Any]]
 

@@ -27,6 +27,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
 from captious.io.join import gather_references
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
@@ -34,7 +35,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_of, image_paths, text_of, texts_of
+from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NAN = float("nan")
-Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
+Tone: TypeAlias = Literal["", "good", "bad", "unsure", "strong", "struck", "quiet"]
 ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
 
 

@@ -116,6 +116,7 @@ STYLES = {
     # Words.
     "tone-good": "background:rgba(31,157,116,.3);border-radius:3px;padding:0 2px",
     "tone-bad": "background:rgba(217,122,26,.3);border-radius:3px;padding:0 2px",
+    "tone-unsure": "text-decoration:underline dotted",
     "tone-strong": "font-weight:600",
     "tone-struck": "text-decoration:line-through",
     "tone-quiet": "opacity:.65",

@@ -31,7 +31,10 @@ WIDE = 120
 """Columns where the output is no terminal and the variable COLUMNS does not say."""
 NARROWEST, BAR = 16, 20
 """Columns that a folded text keeps, and those of the longest bar."""
-STYLES = {"": "", "good": "green", "bad": "dark_orange3", "strong": "bold", "struck": "red strike", "quiet": "dim"}
+STYLES = {
+    "": "", "good": "green", "bad": "dark_orange3", "unsure": "underline", "strong": "bold", "struck": "red strike",
+    "quiet": "dim",
+}  # fmt: skip
 FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")

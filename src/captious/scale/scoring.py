@@ -21,8 +21,8 @@ import numpy as np
 
 from captious._files import digest
 from captious._hashing import Hashes, text_hashes
+from captious._specs import split
 from captious._typing import Ints
-from captious._written import split
 from captious.captions import CaptionSet
 from captious.engines.processes import process_count, visible_gpus
 from captious.engines.tasks import run_tasks

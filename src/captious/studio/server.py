@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from captious.errors import InputError, require
-from captious.studio.access import App, Rules, new_token, owner_token, token_hash
-from captious.studio.listening import listen
-from captious.studio.log import Log, database_of
-from captious.studio.plan import Plan, read_plan
-from captious.studio.sessions import study_name
-from captious.studio.tasks import build_tasks
+from captious.studio.access import App, Rules, owner_token
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.sessions import study_name
 
 if TYPE_CHECKING:
     import uvicorn
@@ -27,30 +25,12 @@ SECONDS = 60
 """To start, and to stop, in the background."""
 
 
-def open_study(path: Path, db: str | None = None) -> tuple[Plan, Log]:
-    """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
-    plan = read_plan(path)
-    log = Log.open(database_of(plan, db))
-    if log.begun:
-        log.check(plan)
-    else:
-        log.begin(plan, build_tasks(plan))
-    return log.plan(), log
-
-
-def invite(log: Log, raters: int, address: str) -> list[tuple[str, str]]:
-    """New raters with their links. A link is nowhere else: the database keeps a hash of its token."""
-    tokens = [new_token() for _ in range(raters)]
-    added = log.add_raters([token_hash(token) for token in tokens])
-    return [(rater.id, f"{address}/r/{token}") for rater, token in zip(added, tokens, strict=True)]
-
-
 @dataclass(frozen=True)
 class StudyServer:
     """A study that listens on a port already, so that its links are known before it answers."""
 
     plan: Plan
-    log: Log
+    log: StudyLog
     app: App
     listener: socket.socket
     address: str
@@ -64,7 +44,7 @@ class StudyServer:
     def of(
         cls,
         plan: Plan,
-        log: Log,
+        log: StudyLog,
         host: str = HOST,
         port: int = PORT,
         public_url: str | None = None,
@@ -75,6 +55,7 @@ class StudyServer:
         require("starlette", "studio")
         require("uvicorn", "studio")
         from captious.studio.app import build_app
+        from captious.studio.serving import listen
 
         token = owner_token(owner_token_file)
         rules = Rules.of_server(host, public_url)
@@ -125,7 +106,7 @@ class StudyServer:
         self.log.close()
 
     def _server(self) -> uvicorn.Server:
-        from captious.studio.connections import http_server
+        from captious.studio.serving import http_server
 
         logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
         return http_server(self.app, self.proxied)

@@ -50,6 +50,8 @@ class Analysis:
     protocol: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
+    where: str = field(default="", kw_only=True)
+    """The filter that the captions passed; empty where there is none."""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -140,7 +142,12 @@ class Analysis:
     @property
     def signature(self) -> str:
         """Everything that moves the numbers, on one line."""
-        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
+        parts = [
+            f"study:{self.ratings.name}",
+            *([f"where:{self.where}"] if self.where else []),
+            f"statistic:{self.statistic}",
+            f"rows:{self.rows}",
+        ]
         parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples

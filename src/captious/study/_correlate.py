@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from captious._typing import Ints
+from captious.captions import ImageData
 from captious.errors import InputError, nearest
+from captious.filters import matching_rows
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
+from captious.render.tables import finite, to_arrow
 from captious.study.contests import TestName
 from captious.study.design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
@@ -38,6 +41,7 @@ def correlate(
     runtime: Runtime | None = None,
     references: Any = None,
     images: Any = None,
+    where: str | None = None,
 ) -> Study:
     """Correlate metrics with human ratings, and test which metric agrees better.
 
@@ -67,6 +71,10 @@ def correlate(
         Where and how encoders run.
     references, images
         Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
+    where
+        A filter such as ``words > 10 and system != "human"``: only the captions for which it holds, and of pairs those
+        of which both captions pass. It may name metrics, ``rating`` (the mean of a caption's), ``raters``, ``system``,
+        ``image``, ``caption``, ``words`` and the further columns of the ratings.
 
     >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
     >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
@@ -78,6 +86,8 @@ def correlate(
     ratings = as_ratings(ratings, protocol, references, images)
     recipe = protocol or Recipe(ratings.name, ())
     scores = _scores(ratings, measurements, missing, progress, runtime)
+    if where is not None:
+        ratings, scores = _filtered(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
     scores, constant = _drop_constant(scores, used, ratings.name)
@@ -109,7 +119,44 @@ def correlate(
         tuple(warnings),
         progress or (lambda step: None),
         _without_humans(ratings, scores, recipe, again),
+        where=where or "",
     )
+
+
+def _filtered(
+    ratings: Ratings | Preferences, scores: Sequence[MetricScores], where: str
+) -> tuple[Ratings | Preferences, list[MetricScores]]:
+    """The captions or pairs for which a filter holds; how many it leaves out is noted with the other reasons."""
+    passes = matching_rows(_table(ratings, scores), where, {score.key: score.label for score in scores})
+    number = int((~passes).sum())
+    if isinstance(ratings, Preferences):
+        both = passes.reshape(-1, 2).all(axis=1)
+        passes, number = np.repeat(both, 2), int((~both).sum())
+    if not passes.any():
+        raise InputError(f"{ratings.name}: no caption is left, {where.strip()} holds for none")
+    taken = ratings.take(np.flatnonzero(passes))
+    reason = {f"not {where.strip()}": number}
+    kept = [replace(score, values=score.values[passes]) for score in scores]
+    return replace(taken, dropped={**ratings.dropped, **reason}), kept
+
+
+def _table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> Any:
+    """The rated captions as a filter sees them."""
+    columns: dict[str, Any] = {"id": ratings.ids, **{score.key: finite(score.values) for score in scores}}
+    if isinstance(ratings, Ratings):
+        columns |= {"rating": finite(ratings.mean), "raters": (~np.isnan(ratings.values)).sum(axis=1)}
+        columns |= {"image": ratings.groups, **({"system": ratings.systems} if ratings.systems else {})}
+    else:
+        columns |= {"image": np.repeat(ratings.groups, 2), "category": np.repeat(ratings.categories, 2)}
+    captions = ratings.captions
+    if captions is not None:
+        places = captions.positions(ratings.ids)
+        columns["candidates"] = [list(captions.candidates[place]) for place in places]
+        columns["references"] = [list(captions.references[place]) for place in places]
+        for name, values in captions.columns.items():
+            if not any(isinstance(value, ImageData) for value in values):
+                columns[name if name not in columns else f"input.{name}"] = [values[place] for place in places]
+    return to_arrow(columns)
 
 
 def _drop_constant(scores: Sequence[MetricScores], used: Ints, name: str) -> tuple[list[MetricScores], list[str]]:

@@ -23,7 +23,7 @@ STATISTICS = ("tau_b", "tau_c", "pearson")
 
 
 @dataclass(frozen=True)
-class Rater:
+class RaterDiagnostics:
     """One column of ratings against the other columns, on the items that both rated."""
 
     name: str
@@ -61,7 +61,7 @@ class Agreement(Result):
     name: str
     alpha: Alpha
     ceiling: Ceiling
-    raters: tuple[Rater, ...]
+    raters: tuple[RaterDiagnostics, ...]
     resampling: Resampling
     warnings: tuple[str, ...] = ()
 
@@ -134,19 +134,19 @@ def rater_agreement(
     )
 
 
-def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[Rater]:
+def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[RaterDiagnostics]:
     """Diagnostics of every rater."""
     names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
     return [_rater(ratings, index, name, measurement) for index, name in enumerate(names)]
 
 
-def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> Rater:
+def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> RaterDiagnostics:
     others, own = _against_others(ratings, index)
     column = ratings.values[:, index]
     rated = column[~np.isnan(column)]
     statistic = _statistic(others, own)
     values = observed(statistic, len({*ratings.groups})) if statistic else dict.fromkeys(STATISTICS, NAN)
-    return Rater(
+    return RaterDiagnostics(
         name,
         len(rated),
         0 if others is None else others.items,

@@ -139,6 +139,17 @@ class Preferences:
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
+    def take(self, indices: Ints) -> Preferences:
+        """The pairs of the captions at these positions alone, which are two to a pair."""
+        pairs = indices[::2] // 2
+        return replace(
+            self,
+            ids=tuple(self.ids[index] for index in indices),
+            preferred=self.preferred[pairs],
+            groups=tuple(self.groups[pair] for pair in pairs),
+            categories=tuple(self.categories[pair] for pair in pairs),
+        )
+
 
 def _listed(value: Any) -> Sequence[Any]:
     return list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from captious._specs import split
 from captious._typing import Floats
-from captious._written import split
 from captious.errors import InputError, nearest
 from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS

@@ -1,7 +1,6 @@
 from captious.train.lexicon import CaptionCorpus as CaptionCorpus
 from captious.train.lexicon import Lexicon as Lexicon
-from captious.train.negatives import Alike as Alike
-from captious.train.negatives import negatives
+from captious.train.negatives import make_negatives as make_negatives
 from captious.train.options import ClipOptions as ClipOptions
 from captious.train.options import LongClipOptions as LongClipOptions
 from captious.train.options import Settings as Settings
@@ -10,5 +9,4 @@ from captious.train.options import Training as Training
 from captious.train.options import UmicOptions as UmicOptions
 from captious.train.run import Trained as Trained
 from captious.train.run import train as train
-
-make_negatives = negatives
+from captious.train.similar_images import SimilarImages as SimilarImages

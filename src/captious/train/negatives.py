@@ -6,28 +6,20 @@ caption gets the same negatives alone, in another order or in another batch, and
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import whole_file
 from captious._random import Keys, below, fork, keys_of, uniform
-from captious._typing import Bools, Floats, Floats32, Ints
-from captious.captions import CaptionSet
+from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError, nearest
-from captious.models.features import read_features
-from captious.options import current
-from captious.render import Column, Document, Phrase, Result, Span, Table
 from captious.train.lexicon import CaptionCorpus, Lexicon, Tagging, runs, signatures
-from captious.train.neighbors import Neighbors, nearest_captions, nearest_vectors
+from captious.train.similar_images import SimilarImages
 
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
 """The original's rates of substitution (randint(100) > 70), deletion, and repetition or removal."""
@@ -38,7 +30,7 @@ REPLACED, DELETED, DOUBLED, SHUFFLED = range(4)
 
 
 @dataclass(frozen=True, eq=False)
-class Drafts:
+class WrongCaptions:
     """Captions changed, as flat tokens, and each change with the token it met and the token it left."""
 
     tokens: Ints
@@ -48,7 +40,7 @@ class Drafts:
     old: Ints
     new: Ints
 
-    def take(self, rows: Ints) -> Drafts:
+    def take(self, rows: Ints) -> WrongCaptions:
         """Some of the drafts, in this order."""
         starts = np.cumsum(self.lengths) - self.lengths
         number = np.full(len(self.lengths), -1)
@@ -57,18 +49,20 @@ class Drafts:
         changes = changes[np.argsort(number[self.row[changes]], kind="stable")]
         tokens = self.tokens[runs(starts[rows], self.lengths[rows])]
         parts = (number[self.row[changes]], self.done[changes], self.old[changes], self.new[changes])
-        return Drafts(tokens, self.lengths[rows], *parts)
+        return WrongCaptions(tokens, self.lengths[rows], *parts)
 
     @staticmethod
-    def join(parts: list[Drafts]) -> Drafts:
-        """Drafts one after another."""
-        joined = Drafts(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Drafts)))
+    def join(parts: list[WrongCaptions]) -> WrongCaptions:
+        """WrongCaptions one after another."""
+        joined = WrongCaptions(
+            *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(WrongCaptions))
+        )
         before = np.cumsum([0] + [len(part.lengths) for part in parts[:-1]])
         return replace(joined, row=joined.row + np.repeat(before, [len(part.row) for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)
-class _Flat:
+class _FlatTokens:
     """The tokens of some captions one after another."""
 
     at: Ints
@@ -79,7 +73,7 @@ class _Flat:
     lengths: Ints
 
     @classmethod
-    def of(cls, corpus: CaptionCorpus, captions: Ints) -> _Flat:
+    def of(cls, corpus: CaptionCorpus, captions: Ints) -> _FlatTokens:
         lengths = corpus.lengths[captions]
         at = runs(corpus.starts[captions], lengths)
         row = np.repeat(np.arange(len(captions)), lengths)
@@ -111,12 +105,12 @@ def first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
     return result
 
 
-Maker = Callable[[Lexicon, Ints, Keys, bool], Drafts]
+Maker = Callable[[Lexicon, Ints, Keys, bool], WrongCaptions]
 
 
-def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> Drafts:
+def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
     """Replace each content word with chance .29 by another of its tag, as frequent words are; at least one."""
-    flat = _Flat.of(lexicon.corpus, captions)
+    flat = _FlatTokens.of(lexicon.corpus, captions)
     among = lexicon.content if legacy else lexicon.replaceable
     where = np.flatnonzero(flat.chosen(among[flat.at], REPLACE, keys))
     draws = uniform(fork(keys, 2)[flat.row[where]], flat.position[where])
@@ -125,13 +119,13 @@ def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = Fals
     tokens = flat.tokens.copy()
     tokens[where] = new
     done = np.full(len(where), REPLACED, dtype=np.int8)
-    return Drafts(tokens, flat.lengths, flat.row[where], done, flat.tokens[where], new)
+    return WrongCaptions(tokens, flat.lengths, flat.row[where], done, flat.tokens[where], new)
 
 
-def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> Drafts:
+def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
     """Shuffle all tokens, or delete each with chance .3, at least one; half of the captions each."""
     corpus = lexicon.corpus
-    flat = _Flat.of(corpus, captions)
+    flat = _FlatTokens.of(corpus, captions)
     shuffled = uniform(fork(keys, 3)) < SHUFFLE
     if not legacy:
         shuffled &= _has_two_words(corpus)[captions]
@@ -148,12 +142,12 @@ def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) 
     marks = int(shuffled.sum())
     done = np.repeat(np.array([DELETED, SHUFFLED], dtype=np.int8), [len(where), marks])
     old = np.concatenate([flat.tokens[where], np.full(marks, -1)])
-    return Drafts(tokens[left], lengths, rows, done, old, np.full(len(old), -1))
+    return WrongCaptions(tokens[left], lengths, rows, done, old, np.full(len(old), -1))
 
 
-def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> Drafts:
+def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
     """Double or delete, with even chances, each content word with chance .3; at least one."""
-    flat = _Flat.of(lexicon.corpus, captions)
+    flat = _FlatTokens.of(lexicon.corpus, captions)
     where = np.flatnonzero(flat.chosen(lexicon.content[flat.at], EDIT, keys))
     doubled = uniform(fork(keys, 5)[flat.row[where]], flat.position[where]) < DOUBLE
     copies = np.ones(len(flat.tokens), dtype=np.int64)
@@ -161,10 +155,10 @@ def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -
     done = np.where(doubled, DOUBLED, DELETED).astype(np.int8)
     lengths = np.bincount(flat.row, weights=copies, minlength=len(captions)).astype(np.int64)
     tokens, none = np.repeat(flat.tokens, copies), np.full(len(where), -1)
-    return Drafts(tokens, lengths, flat.row[where], done, flat.tokens[where], none)
+    return WrongCaptions(tokens, lengths, flat.row[where], done, flat.tokens[where], none)
 
 
-def able(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
+def changeable_captions(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
     """Which captions of the corpus a kind can be made from."""
     corpus = lexicon.corpus
     if kind == "shuffle":
@@ -186,8 +180,6 @@ def _has_two_words(corpus: CaptionCorpus) -> Bools:
 MAKERS: dict[str, Maker] = {"substitute": substitute, "shuffle": shuffle, "repeat": repeat}
 
 
-NEAREST = 3
-"""Images that count as alike."""
 BY_IMAGE = 0.5
 """The share of hard negatives whose image is alike by its picture, where both ways are open."""
 
@@ -195,46 +187,7 @@ ANY, CIDER, IMAGE = range(3)
 WAYS = ("", "cider", "image")
 
 
-@dataclass(frozen=True, eq=False)
-class Alike:
-    """The images most alike to each image of a corpus, by captions and, where there are vectors, by picture."""
-
-    captions: Neighbors
-    pictures: Neighbors | None = None
-
-    @classmethod
-    def of(
-        cls, corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None
-    ) -> Alike:
-        """Search a corpus. Features are vectors by id, or rows in the order of ``corpus.ids`` (NaN: none)."""
-        report = current().progress
-        texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
-        captions = CaptionSet.of(dict.fromkeys(corpus.ids, ()), texts)
-        words = nearest_captions(captions, NEAREST, lambda done, total: report("captions alike", done, total))
-        if features is None:
-            return cls(words)
-        rows = _feature_rows(corpus, features)
-        return cls(words, nearest_vectors(rows, NEAREST, lambda done, total: report("pictures alike", done, total)))
-
-
-def _feature_rows(
-    corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
-) -> npt.NDArray[Any]:
-    if isinstance(features, Mapping):
-        with_vector = [key for key in corpus.ids if key in features]
-        if not with_vector:
-            raise InputError(f"{corpus.name}: no image has a vector among the {len(features)} given")
-        rows = np.full((len(corpus.ids), len(features[with_vector[0]])), np.nan, dtype=np.float32)
-        for number, key in enumerate(corpus.ids):
-            if key in features:
-                rows[number] = features[key]
-        return rows
-    if len(features) != len(corpus.ids):
-        raise InputError(f"{corpus.name}: {len(features)} rows of features for {len(corpus.ids)} images")
-    return features
-
-
-def any_other(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
+def draw_any(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
     """A caption of another image for each caption, all equally likely; -1 where there is no other image."""
     image = corpus.image[captions]
     first, own = corpus.offsets[image], np.diff(corpus.offsets)[image]
@@ -243,7 +196,9 @@ def any_other(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
     return np.where(others > 0, index + np.where(index >= first, own, 0), -1)
 
 
-def alike(corpus: CaptionCorpus, near: Alike, captions: Ints, keys: Keys) -> tuple[Ints, npt.NDArray[np.int8]]:
+def draw_similar(
+    corpus: CaptionCorpus, near: SimilarImages, captions: Ints, keys: Keys
+) -> tuple[Ints, npt.NDArray[np.int8]]:
     """A caption of one of the three images most alike, and by what they are alike; -1 where none is."""
     image = corpus.image[captions]
     by_words = near.captions.index[image]
@@ -319,7 +274,7 @@ class Negatives:
         return counts
 
 
-def negatives(
+def make_negatives(
     corpus: CaptionCorpus,
     kinds: Sequence[str] = KINDS,
     *,
@@ -327,7 +282,7 @@ def negatives(
     per: int = 1,
     features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None,
     lexicon: Lexicon | None = None,
-    near: Alike | None = None,
+    near: SimilarImages | None = None,
     tagger: Tagging | None = None,
     legacy: bool = False,
 ) -> Negatives:
@@ -340,13 +295,13 @@ def negatives(
     ``legacy`` counts as changed what the original counted: a word replaced by itself, a shuffle that leaves all in
     place, a caption deleted to nothing, a hard negative in the very words of one of the image's own captions.
     """
-    wanted = check(kinds)
+    wanted = check_kinds(kinds)
     if not len(corpus):
         raise InputError(f"{corpus.name}: holds no captions")
     if lexicon is None:
         lexicon = Lexicon.of(corpus, tagger)
     if near is None and "hard" in wanted:
-        near = Alike.of(corpus, features)
+        near = SimilarImages.of(corpus, features)
     streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.position)
     builder = _Builder(lexicon, near, legacy, len(wanted) * per)
     for group, (kind, copy) in enumerate(product(wanted, range(per))):
@@ -354,7 +309,7 @@ def negatives(
     return builder.finish(wanted, per)
 
 
-def check(kinds: Sequence[str]) -> tuple[str, ...]:
+def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     """The kinds without repetition, or an error that says which there are."""
     wanted = tuple(dict.fromkeys(kind.strip() for kind in kinds if kind.strip()))
     for kind in wanted:
@@ -373,16 +328,16 @@ class _Builder:
     A negative's row is its caption, counted on from group to group.
     """
 
-    def __init__(self, lexicon: Lexicon, near: Alike | None, legacy: bool, groups: int) -> None:
+    def __init__(self, lexicon: Lexicon, near: SimilarImages | None, legacy: bool, groups: int) -> None:
         self.lexicon, self.near, self.legacy = lexicon, near, legacy
         self.corpus = lexicon.corpus
-        self.able = {kind: able(kind, lexicon, legacy) for kind in MAKERS}
+        self.changeable = {kind: changeable_captions(kind, lexicon, legacy) for kind in MAKERS}
         rows = groups * len(self.corpus)
         self.actual = np.full(rows, -1, dtype=np.int8)
         self.source = np.full(rows, -1, dtype=np.int64)
         self.way = np.full(rows, ANY, dtype=np.int8)
         empty = np.zeros(0, dtype=np.int64)
-        self.drafts = [Drafts(empty, empty, empty, empty.astype(np.int8), empty, empty)]
+        self.drafts = [WrongCaptions(empty, empty, empty, empty.astype(np.int8), empty, empty)]
         self.rows = [empty]
         """The row of each draft."""
 
@@ -397,7 +352,7 @@ class _Builder:
         """Make what can be made; the captions left over come back."""
         write, cannot = method in MAKERS, np.zeros(0, dtype=np.int64)
         if write:
-            fit = self.able[method][pending]
+            fit = self.changeable[method][pending]
             cannot, pending = pending[~fit], pending[fit]
         for turn in range(TRIES):
             if not len(pending):
@@ -421,9 +376,9 @@ class _Builder:
     def _borrow(self, method: str, rows: Ints, captions: Ints, keys: Keys) -> Bools:
         way = np.full(len(rows), ANY, dtype=np.int8)
         if method == "hard" and self.near is not None:
-            source, way = alike(self.corpus, self.near, captions, keys)
+            source, way = draw_similar(self.corpus, self.near, captions, keys)
         else:
-            source = any_other(self.corpus, captions, keys)
+            source = draw_any(self.corpus, captions, keys)
         good = source >= 0
         if not (self.legacy and method == "hard"):
             good &= ~self.corpus.is_own(captions, self.corpus.signatures[source])
@@ -436,7 +391,7 @@ class _Builder:
         order = (self.corpus.as_given[:, None] + np.arange(len(kinds) * per) * size).ravel()
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        drafts, rows, source = Drafts.join(self.drafts), rank[np.concatenate(self.rows)], self.source[order]
+        drafts, rows, source = WrongCaptions.join(self.drafts), rank[np.concatenate(self.rows)], self.source[order]
         by_row = np.argsort(rows[drafts.row], kind="stable")
         per_row = np.bincount(rows[drafts.row], minlength=len(order))
         changed = np.concatenate([drafts.old[by_row], drafts.new[by_row]])
@@ -459,7 +414,7 @@ class _Builder:
             words=words,
         )
 
-    def _texts(self, drafts: Drafts, rows: Ints, source: Ints) -> list[str]:
+    def _texts(self, drafts: WrongCaptions, rows: Ints, source: Ints) -> list[str]:
         captions = (*self.corpus.texts, "")
         texts = [captions[number] for number in source.tolist()]
         chunks, _, numbers = self.lexicon.written(drafts.tokens)
@@ -469,186 +424,3 @@ class _Builder:
         for row, first, end in bounds:
             texts[row] = " ".join(words[first:end])
         return texts
-
-
-DONE = {REPLACED: "replaced", DELETED: "deleted", DOUBLED: "doubled"}
-
-
-def row(negatives: Negatives, number: int) -> dict[str, Any]:
-    """One negative: id, caption, kind, negative, what was done, and the kind it fell back to if it did."""
-    corpus, caption = negatives.corpus, int(negatives.caption[number])
-    kind, actual = negatives.kinds[negatives.kind[number]], KINDS[negatives.actual[number]]
-    shown = {
-        "id": negatives.ids[number],
-        "caption": corpus.texts[caption],
-        "kind": kind,
-        "negative": negatives.texts[number],
-        "done": what_was_done(negatives, number),
-    }
-    return shown if actual == kind else {**shown, "fallback": actual}
-
-
-def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
-    """Such as ``{"replaced": [["dog", "horse"]]}`` or ``{"from": "17", "by": "cider"}``."""
-    source = int(negatives.source[number])
-    if source >= 0:
-        origin = {"from": negatives.corpus.ids[negatives.corpus.image[source]]}
-        way = WAYS[negatives.way[number]]
-        return {**origin, "by": way} if way else origin
-    changes: dict[str, Any] = {}
-    for index in range(negatives.changes[number], negatives.changes[number + 1]):
-        done, old = int(negatives.done[index]), negatives.words[negatives.old[index]]
-        if done == SHUFFLED:
-            changes["shuffled"] = True
-        else:
-            pair = [old, negatives.words[negatives.new[index]]]
-            changes.setdefault(DONE[done], []).append(pair if done == REPLACED else old)
-    return changes
-
-
-def rows(negatives: Negatives) -> Iterator[dict[str, Any]]:
-    """All that could be made, in order."""
-    return (row(negatives, number) for number in np.flatnonzero(negatives.actual >= 0).tolist())
-
-
-def save(negatives: Negatives, path: str | Path) -> int:
-    """Write all rows as JSON Lines, whole or not at all; how many they are."""
-    with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in rows(negatives))
-    return int((negatives.actual >= 0).sum())
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sample(Result):
-    """How many negatives of each kind there are, and some of each to look at."""
-
-    negatives: Negatives
-    size: int = 0
-    """Negatives of each kind that are shown."""
-    seed: int = 0
-    warnings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"Sample of {len(self.negatives):,} negatives of {len(self.negatives.corpus):,} captions"
-
-    def document(self) -> Document:
-        """A table of counts, and one of negatives for each kind, with the changed words marked."""
-        drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
-        rows = []
-        for kind, tally in counts.items():
-            others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
-            rows.append((kind, tally[kind], ", ".join(others) or "—", tally.get("none", 0)))
-        title = f"{len(corpus.ids):,} images, {len(corpus):,} captions"
-        columns = ("kind", Column("made"), Column("fell back to", "text"), Column("not made"))
-        tables = [Table("counts", title, columns, rows)]
-        for kind, numbers in chosen.items() if self.size else ():
-            entries = [(drawn.ids[number], *marked(drawn, number), _said(drawn, number)) for number in numbers]
-            title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
-            tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
-        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": drawn.per}
-        data["counts"] = counts
-        if self.size:
-            data["look"] = {kind: [row(drawn, number) for number in numbers] for kind, numbers in chosen.items()}
-        return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
-
-    def chosen(self) -> dict[str, list[int]]:
-        """A selection of negatives of each kind, drawn by the seed: no image twice while there are others."""
-        drawn, corpus = self.negatives, self.negatives.corpus
-        rank = np.empty(len(corpus.ids), dtype=np.int64)
-        rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
-        chosen = {}
-        for number, kind in enumerate(drawn.kinds):
-            rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
-            caption = drawn.caption[rows]
-            image = corpus.image[caption]
-            # A different caption for each image: its number turns with the image's rank.
-            turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
-            chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
-        return chosen
-
-
-def marked(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
-    """A caption and its negative: what was taken away struck out, what was put in marked."""
-    done = what_was_done(negatives, number)
-    before: dict[str, Span] = {}
-    after: dict[str, Span] = {}
-    for old, new in done.get("replaced", ()):
-        before[old], after[new] = Span(old, "bad"), Span(new, "good")
-    for old in done.get("deleted", ()):
-        before[old] = Span(old, "struck")
-    for old in done.get("doubled", ()):
-        before[old] = after[old] = Span(old, "strong")
-    return _mark(negatives.corpus.texts[int(negatives.caption[number])], before), _mark(negatives.texts[number], after)
-
-
-def _mark(text: str, words: Mapping[str, Span]) -> Phrase:
-    """The text with these words in their tones, wherever they stand as a whole."""
-    if not words:
-        return Phrase.of(text)
-    pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in words)
-    return Phrase.of(*(words.get(part, part) for part in re.split(f"({pattern})", text) if part))
-
-
-def _said(negatives: Negatives, number: int) -> str:
-    parts = []
-    for name, value in what_was_done(negatives, number).items():
-        if name == "replaced":
-            value = [f"{old} → {new}" for old, new in value]
-        parts.append(name if value is True else f"{name} {', '.join(value) if isinstance(value, list) else value}")
-    return "; ".join(parts)
-
-
-def image_vectors(
-    corpus: CaptionCorpus,
-    images: str | Path | None = None,
-    encoder: str = "",
-    image_features: str | Path | None = None,
-) -> tuple[Floats32 | None, tuple[str, ...]]:
-    """Vectors of the images in the order of ``corpus.ids``, from a file or by an encoder, and warnings.
-
-    A row is NaN where there is no vector; without a source the vectors are None.
-    """
-    if image_features is not None and (images is not None or encoder):
-        raise InputError("image_features=... as well as images=... or encoder=..., expected one source of vectors")
-    if (images is None) != (not encoder):
-        raise InputError("images=... and encoder=... find images that look alike together; expected both or neither")
-    if image_features is not None:
-        rows, reasons = _read_vectors(corpus, Path(image_features))
-    elif images is not None:
-        rows, reasons = _encoded(corpus, images, encoder)
-    else:
-        more = "images=... with encoder=..., or image_features=..., adds images that look alike"
-        return None, (f"hard negatives by captions alone: {more}",)
-    if not reasons:
-        return rows, ()
-    key, why = next(iter(reasons.items()))
-    return rows, (f"{len(reasons)} images without a vector are alike by captions alone, such as {key} ({why})",)
-
-
-def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str, str]]:
-    """Vectors from a file of :mod:`captious.models.features`; NaN and a reason where there is none."""
-    ids, rows = read_features(path)
-    row_of = {key: number for number, key in enumerate(ids)}
-    index = np.array([row_of.get(key, -1) for key in corpus.ids], dtype=np.int64)
-    if (index < 0).all():
-        raise InputError(f"{path}: holds no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
-    missing = [corpus.ids[number] for number in np.flatnonzero(index < 0)]
-    return spread_vectors(rows, index), dict.fromkeys(missing, f"not in {path.name}")
-
-
-def _encoded(corpus: CaptionCorpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
-    """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
-    from captious.io.images import find_images
-    from captious.models.features import image_features
-    from captious.models.loading import load
-
-    encoded = image_features(load(encoder), find_images(images, corpus.ids))
-    reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}
-    return spread_vectors(encoded.rows, np.asarray(encoded.index)), reasons
-
-
-def spread_vectors(rows: Floats32, index: Ints) -> Floats32:
-    """Rows by index, NaN where it is -1."""
-    spread = np.full((len(index), rows.shape[1]), np.nan, dtype=np.float32)
-    spread[index >= 0] = rows[index[index >= 0]]
-    return spread

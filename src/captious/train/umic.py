@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious import _written
+from captious import _specs
 from captious._files import load_json
 from captious._typing import Bools, Ints
 from captious.errors import InputError, nearest, require
@@ -26,9 +26,10 @@ from captious.train import processes
 from captious.train.data import Example
 from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.loop import MARKER
-from captious.train.negatives import Alike, Negatives, check, negatives, spread_vectors
+from captious.train.negatives import Negatives, check_kinds, make_negatives
 from captious.train.objective import Method, Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
+from captious.train.similar_images import SimilarImages, spread_vectors
 
 torch = require("torch", "clip")
 
@@ -182,8 +183,10 @@ def prepared(
     """Make ``draws`` sets of negatives; ``features`` are vectors of the images, for those that look alike."""
     corpus = CaptionCorpus.of({example.id: example.captions for example in examples}, name)
     lexicon = Lexicon.of(corpus)
-    near = Alike.of(corpus, features) if "hard" in kinds else None
-    sets = [negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)]
+    near = SimilarImages.of(corpus, features) if "hard" in kinds else None
+    sets = [
+        make_negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)
+    ]
     numbers: dict[str, int] = {}
     own = np.array([numbers.setdefault(text, len(numbers)) for text in corpus.texts], np.int64)
     tables = [np.concatenate([own[:, None], _numbered(one, numbers)], axis=1) for one in sets]
@@ -236,7 +239,7 @@ class UmicMethod(Method):
     def examples(self) -> tuple[list[Example], list[Example]]:
         """Examples by image; without rows to validate on, some are held out."""
         options = self.job.options
-        check(options.kinds)
+        check_kinds(options.kinds)
         examples, checks = (distinct(part) for part in super().examples())
         if self.job.training.validate is None:
             examples, checks = held_out(examples, options.hold_out, self.job.settings.seed)
@@ -346,11 +349,11 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     from captious.models.uniter import load_uniter
 
     names, folder = ("fusion", *LOADERS), Path(written)
-    name, values = (written, {}) if folder.exists() or "/" in written else _written.parse(written, "backbone", "fusion")
+    name, values = (written, {}) if folder.exists() or "/" in written else _specs.parse(written, "backbone", "fusion")
     if name in names and regions is not None:
         raise InputError(f"regions={regions}: is for a UNITER, but backbone={name}")
     if name == "fusion":
-        sizes = vars(FusionSizes(**_written.arguments(FusionSizes, values, name)))
+        sizes = vars(FusionSizes(**_specs.arguments(FusionSizes, values, name)))
         return new_fusion(encoder or ENCODER, seed, **sizes)
     if values:
         raise InputError(f"backbone={written}: only a new fusion has parameters")

@@ -12,7 +12,7 @@ def clair(body):
     text = asked(body)
     before, _, after = text.partition("Reference captions:")
     candidates, references = (
-        {word for line in part.splitlines() if line.startswith("- ") for word in line[2:].split()}
+        {word for line in part.splitlines() if line.startswith("- ") for word in json.loads(line[2:]).split()}
         for part in (before, after)
     )
     shared = candidates & references
@@ -23,6 +23,11 @@ def clair(body):
 def words_after(text, label):
     """The number of words in the line that begins with a label."""
     return next(len(line.split()) for line in text.splitlines() if line.startswith(label)) - len(label.split())
+
+
+def last_text(text, label):
+    """The text in quotation marks after the last of a label."""
+    return json.loads(text.rpartition(label)[2])
 
 
 def fleur(body):
@@ -67,9 +72,9 @@ def faithscore(body):
         parts = numbered_lines(text.partition("Now label these parts:")[2])
         return "\n".join(f"{number} {'A' if 'fine' in part else 'D'}" for number, part in parts)
     if "Now this one:" in text:
-        words = re.findall(r"\w+", text.rpartition("Text:")[2])
+        words = re.findall(r"\w+", last_text(text, "Text:"))
         return "Entities: " + " ".join(f"There is a {word}." for word in words) + "\nRelations:\nColors: None."
-    statement = re.search(r"Statement: There is a (\w+)", text)
+    statement = re.search(r'Statement: "There is a (\w+)', text)
     return ("Yes." if statement[1] in TRUE else "No, the eyes see none.") if statement else "1"
 
 
@@ -77,7 +82,7 @@ def rlaifv(body):
     """A word is a fact of its own. Yes and no have probabilities 0.6 and 0.2, or the other way round."""
     text = asked(body)
     if "Description:" in text:
-        return "\n".join(f"- There is a {word}." for word in text.rpartition("Description:")[2].split())
+        return "\n".join(f"- There is a {word}." for word in last_text(text, "Description:").split())
     if "Now these:" in text:
         facts = numbered_lines(text.partition("Now these:")[2])
         return "\n".join(f"{number}. Is there a {fact.split()[-1][:-1]}?" for number, fact in facts)
@@ -102,7 +107,7 @@ def dcscore(body):
         return json.dumps(
             [{"fact": number, "true": int(check)} for (number, _), check in zip(facts, checks, strict=True)]
         )
-    words = text.rpartition("Description:")[2].split()
+    words = last_text(text, "Description:").split()
     facts = [{"fact": f"There is a {word}.", "identifier": word, "relevance": int(word != "fine")} for word in words]
     return f"```json\n{json.dumps(facts)}\n```"
 

@@ -91,10 +91,10 @@ def test_the_explanation_lists_every_fact_equal_ones_too(model, captions):
 @pytest.mark.parametrize(
     ("key", "reply", "reason"),
     [
-        ("Description: dog dog", "[]", "no facts in the caption"),
-        ("Description: dog cat", "[]", "no facts in the references"),
-        ("Description: dog dog", '[{"fact": "x", "relevance": 0}]', "no facts in the caption describe the image"),
-        ("Description: dog dog", "- a dog", "unreadable reply: no JSON list"),
+        ('Description: "dog dog', "[]", "no facts in the caption"),
+        ('Description: "dog cat', "[]", "no facts in the references"),
+        ('Description: "dog dog', '[{"fact": "x", "relevance": 0}]', "no facts in the caption describe the image"),
+        ('Description: "dog dog', "- a dog", "unreadable reply: no JSON list"),
         ("First list:", '[{"fact": 1, "match": 1}]', "unreadable reply: expected the numbers 1 to 2, each once"),
         ("Facts:", '[{"fact": 1, "true": 1}, {"fact": 2, "true": 2}]', "unreadable reply: true '2' is neither 1 nor 0"),
     ],
@@ -186,7 +186,7 @@ def test_real_lists_of_facts_against_a_second_implementation(model, shared_data)
             matching = by_list[tuple(fact for _, fact in numbered_lines(first))][2][body["seed"]]
             numbers = [None if match is None else match + 1 for match in matching]
             return json.dumps([{"fact": number, "match": match} for number, match in enumerate(numbers, 1)])
-        facts = cases[re.search(r"Description: (caption \d+)\s*$", text)[1]][0]
+        facts = cases[re.search(r'Description: "(caption \d+)"\s*$', text)[1]][0]
         return json.dumps([{"fact": fact, "identifier": "it", "relevance": int(relevant)} for fact, relevant in facts])
 
     model(simulated)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.metrics.judges.answers import faithscore, numbered_lines
+from tests.metrics.judges.answers import faithscore, last_text, numbered_lines
 from tests.models.chat.stub import asked, pictures, response
 
 from captious.captions import CaptionSet, ImageData
@@ -171,13 +171,13 @@ def test_the_share_of_true_facts_that_people_labelled(model, shared_data):
     def people(body):
         text = asked(body)
         if pictures(body):
-            return "yes" if by_image[pictures(body)[0]]["facts"][re.search("Statement: (.*)", text)[1]] else "no"
+            return "yes" if by_image[pictures(body)[0]]["facts"][last_text(text, "Statement: ")] else "no"
         if "Now label these parts:" in text:
             parts = numbered_lines(text.partition("Now label these parts:")[2])
             answer = by_text[" ".join(part for _, part in parts)]
             return "\n".join(f"{number} {'D' if answer['facts'] else 'A'}" for number, _ in parts)
         if "Now this one:" in text:
-            return "Entities: " + " ".join(by_text[text.rpartition("Text: ")[2].strip()]["facts"])
+            return "Entities: " + " ".join(by_text[last_text(text, "Text: ")]["facts"])
         return "1"
 
     model(people)

@@ -115,10 +115,10 @@ def test_the_model_sees_the_image_and_the_caption_and_with_references_those_too(
     assert "a red dog" in asked(stub.bodies[-1]) and "the dog" not in asked(stub.bodies[-1])
     assert len(pictures(stub.bodies[-1])) == 1 and stub.bodies[-1]["top_logprobs"] == 20
     RefFleur("m").measure(CAPTIONS)
-    assert "- a dog\n- the dog\n" in asked(stub.bodies[-1]) and len(pictures(stub.bodies[-1])) == 1
+    assert '- "a dog"\n- "the dog"\n' in asked(stub.bodies[-1]) and len(pictures(stub.bodies[-1])) == 1
     blind = Fleur("m", context="references", answer="yes-no").measure(CAPTIONS)
     assert blind.items["1"] == pytest.approx(0.75) and not pictures(stub.bodies[-1])
-    assert "- a dog\n- the dog\n" in asked(stub.bodies[-1]) and stub.bodies[-1]["max_tokens"] == 1
+    assert '- "a dog"\n- "the dog"\n' in asked(stub.bodies[-1]) and stub.bodies[-1]["max_tokens"] == 1
     assert "|parse:yes-no|" in str(blind.signature)
 
 

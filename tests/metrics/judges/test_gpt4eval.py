@@ -63,7 +63,9 @@ def test_the_value_is_the_score_of_the_caption_over_ten(model):
     body = next(body for body in stub.bodies if "red" in asked(body))
     assert [message["role"] for message in body["messages"]] == ["system", "user"] and body["temperature"] == 0.2
     text = asked(body)
-    assert text.index("- a dog\n") < text.index("[Assistant 1]\na dog runs in") < text.index("[Assistant 2]\na red dog")
+    assert (
+        text.index('- "a dog') < text.index('[Assistant 1]\n"a dog runs in') < text.index('[Assistant 2]\n"a red dog')
+    )
 
 
 def test_the_ratio_of_a_set_is_the_ratio_of_the_sums(model):
@@ -90,7 +92,7 @@ def test_both_orders_are_averaged(model):
 
 
 def test_a_failed_order_leaves_no_value(model):
-    model(lambda body: "6 5" if "[Assistant 1]\na dog" in asked(body) else "Both are fine.")
+    model(lambda body: "6 5" if '[Assistant 1]\n"a dog' in asked(body) else "Both are fine.")
     captions = CaptionSet.of({"1": "a red dog", "2": "a dog"}, {"1": ["a dog"], "2": ["a dog"]})
     measured = Gpt4Eval("m", swap=True).measure(captions)
     assert math.isnan(measured.items["1"]) and measured.items["2"] == pytest.approx(0.55)

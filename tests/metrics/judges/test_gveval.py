@@ -72,7 +72,7 @@ def test_the_mode_says_what_the_judge_sees(model):
         # three words: (0.5 × 30 + 0.25 × 25) / 0.75
         measured = GVEval("m", mode=mode).measure(CAPTIONS)
         assert measured.items["1"] == pytest.approx(0.2125 / 0.75)
-        assert len(pictures(stub.bodies[-1])) == images and ("- the dog\n" in asked(stub.bodies[-1])) == references
+        assert len(pictures(stub.bodies[-1])) == images and ('- "the dog"\n' in asked(stub.bodies[-1])) == references
         assert stub.bodies[-1]["temperature"] == 1.0 and stub.bodies[-1]["top_logprobs"] == 5
     part = next(part for part in stub.bodies[1]["messages"][0]["content"] if part["type"] == "image_url")
     assert part["image_url"]["detail"] == "low"

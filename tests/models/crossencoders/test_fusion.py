@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from captious.errors import InputError
 from captious.models.crossencoders import judge, load_backbone, read_marker
 from captious.models.features import cosines, image_features, text_features
-from captious.models.fusion import FusionModule, FusionSizes, load_fusion, new_fusion
+from captious.models.fusion import FusionConfig, FusionModule, load_fusion, new_fusion
 from captious.models.states import HiddenStates, frozen, image_states, text_states
 from captious.options import Runtime, using
 
@@ -219,7 +219,7 @@ def test_an_encoder_is_looked_for_beside_the_model_and_beside_its_best_only(scen
 
 def test_the_residual_learns_though_its_head_starts_at_zero():
     torch.manual_seed(0)
-    module = FusionModule(FusionSizes(patches=5, image_width=6, text_width=7, dimension=4, tokens=9, width=8, heads=2))
+    module = FusionModule(FusionConfig(patches=5, image_width=6, text_width=7, dimension=4, tokens=9, width=8, heads=2))
     batch = (torch.randn(2, 5, 6), torch.randn(2, 4), torch.randn(2, 3, 4, 7), torch.ones(2, 3, 4, dtype=torch.bool),
              torch.randn(2, 3, 4))  # fmt: skip
     module(*batch).sum().backward()
@@ -228,7 +228,7 @@ def test_the_residual_learns_though_its_head_starts_at_zero():
 
 def test_the_last_layer_computes_what_is_read_and_nothing_else_changes():
     torch.manual_seed(0)
-    module = FusionModule(FusionSizes(5, 12, 10, 6, 8, width=16, layers=2, heads=2)).eval()
+    module = FusionModule(FusionConfig(5, 12, 10, 6, 8, width=16, layers=2, heads=2)).eval()
     torch.nn.init.normal_(module.head.weight)
     inside = torch.arange(4) < torch.tensor([[4, 2, 3], [1, 4, 2]])[..., None]
     given = torch.randn(2, 5, 12), torch.randn(2, 6), torch.randn(2, 3, 4, 10), inside, torch.randn(2, 3, 6)

@@ -228,8 +228,8 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
     assert (folder / "ids.txt").read_text() == "1\n3\n"
     rows = [json.loads(line) for line in (folder / "captions" / "sat.jsonl").read_text().splitlines()]
     assert rows == [{"id": key, "caption": SYSTEMS["sat"][key], "image": f"{key}.png"} for key in "13"]
-    from captious.studio.plan import read_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.tasks import build_tasks
 
     tasks = build_tasks(read_plan(folder / "study.toml"))
     assert sorted(choice.text for task in tasks for choice in task.choices) == sorted(
@@ -241,8 +241,8 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
 
 def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
     from captious.comparison import compare
-    from captious.studio.plan import read_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.tasks import build_tasks
 
     files = [tmp_path / f"{system}.json" for system in SYSTEMS]
     for file, captions in zip(files, SYSTEMS.values(), strict=True):
@@ -257,8 +257,8 @@ def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
 
 
 def test_a_study_has_the_captions_that_there_are(tmp_path):
-    from captious.studio.plan import read_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.tasks import build_tasks
 
     few = {key: text for key, text in SYSTEMS["oscar"].items() if key != "1"}
     runs = [write_run(tmp_path / name, own, name=name) for name, own in (("sat", SYSTEMS["sat"]), ("oscar", few))]
@@ -269,8 +269,8 @@ def test_a_study_has_the_captions_that_there_are(tmp_path):
 
 
 def test_a_study_finds_images_in_several_folders(tmp_path, images):
-    from captious.studio.plan import read_plan
-    from captious.studio.tasks import build_tasks
+    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.tasks import build_tasks
 
     (images / "more").mkdir()
     for key in ("3", "4"):

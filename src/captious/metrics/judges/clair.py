@@ -92,7 +92,5 @@ def parse_score(reply: Reply) -> Verdict:
     >>> parse_score(Reply('{"score": 85, "reason": "Both show a dog."}')).value
     0.85
     """
-    answer = json_object(reply.text)
-    if "score" not in answer:
-        raise ValueError("the object has no score")
+    answer = json_object(reply.text, "score")
     return Verdict(number_between(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))

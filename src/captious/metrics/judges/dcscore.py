@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io.formats import text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
@@ -26,7 +27,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -187,7 +188,7 @@ class DCScore(FactMetric):
         return lists
 
     def _extraction(self, text: str, bench: Bench) -> Request:
-        prompt = bench.prompts["dcscore_facts"].format(text=" ".join(text.split()))
+        prompt = bench.prompts["dcscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
 
     def _matching(self, lists: FactLists, bench: Bench) -> Request:
@@ -197,7 +198,7 @@ class DCScore(FactMetric):
 
     def _checking(self, item: Item, lists: FactLists, bench: Bench) -> Request:
         reference = "\n".join(item.references)
-        prompt = bench.prompts["dcscore_check"].format(reference=reference, facts=lists.numbered)
+        prompt = bench.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 
@@ -291,18 +292,7 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    value: Any = item.fields.get(OWN_FACTS)
-    facts = value.tolist() if hasattr(value, "tolist") else value
-    if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
-        return []
-    if isinstance(facts, str):
-        try:
-            facts = json.loads(facts)
-        except ValueError:
-            facts = None
-    if not isinstance(facts, (list, tuple)) or not all(isinstance(fact, str) and fact.strip() for fact in facts):
-        raise InputError(f"{item.id}: facts are {shortened(str(value))}, expected a list of texts")
-    return list(facts)
+    return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
 def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:

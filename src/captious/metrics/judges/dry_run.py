@@ -13,7 +13,8 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.judges.judged import CallPlan, JudgedMetric
 from captious.metrics.registry import parse_all
-from captious.models.chat.judge import CHARACTERS, IMAGE_TOKENS, Usage, shown_cost
+from captious.models.chat.judge import Usage, shown_cost
+from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
 from captious.options import current
 from captious.render import Column, Document, Result, Table
 

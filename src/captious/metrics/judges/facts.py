@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +17,12 @@ from captious.metrics.judges.judged import (
     Bench,
     CallPlan,
     JudgedMetric,
+    json_values,
     plan_requests,
     read_prompt,
     shortened,
 )
-from captious.models.chat.judge import Judge, Usage, ask_and_parse, estimated_tokens
+from captious.models.chat.judge import Judge, Usage, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
@@ -70,7 +70,7 @@ class FactMetric(JudgedMetric):
         plan = plan_requests(bench.judge, self.questions(items, bench), self.reply_tokens)
         for item in items:
             for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), bench):
-                plan += CallPlan(calls, 0, calls * estimated_tokens(request), calls * tokens)
+                plan += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + CallPlan(stored=stored)
 
 
@@ -158,20 +158,15 @@ def require_all(numbers: Sequence[int], number: int, text: str) -> None:
 
 
 def json_list(text: str) -> list[dict[str, Any]]:
-    r"""The first list of objects in a reply, whatever stands around it, in JSON or as Python writes it.
+    r"""The last list of objects in a reply, whatever stands around it, in JSON or as Python writes it.
 
     >>> json_list('Sure:\n```json\n[{"fact": 1, "true": 0}]\n```'), json_list("[{'fact': 1, 'match': None}]")
     ([{'fact': 1, 'true': 0}], [{'fact': 1, 'match': None}])
     """
-    decoder, empty = json.JSONDecoder(strict=False), False
-    for match in re.finditer(r"\[", text):
-        try:
-            value, _ = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            continue
-        if _objects(value):
-            return list(value)
-        empty |= value == []
+    lists = list(json_values(text, "["))
+    if fitting := [value for value in lists if _objects(value)]:
+        return list(fitting[-1])
+    empty = [] in lists
     try:
         value = ast.literal_eval(text[text.index("[") : text.rindex("]") + 1])
     except (ValueError, SyntaxError, MemoryError, RecursionError):

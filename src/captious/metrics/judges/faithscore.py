@@ -21,7 +21,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
 from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -133,14 +133,14 @@ class FaithScore(FactMetric):
         requests = unless_failed(described, lambda one: self._facts_request(one.text, bench))
         facts = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         check = bench.prompts["faithscore_check"]
-        statements = unless_failed(facts, lambda one: [check.format(statement=fact.text) for fact in one])
+        statements = unless_failed(facts, lambda one: [check.format(statement=quoted(fact.text)) for fact in one])
         answers = ask_yes_no(bench.judge, statements, captions.images, f"{self.label}: verifying")
         return [self._verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
 
     def _facts_request(self, text: str, bench: Bench) -> Request | Failure:
         if not text:
             return Failure("no facts: nothing in the caption describes the image")
-        prompt = bench.prompts["faithscore_facts"].format(text=text)
+        prompt = bench.prompts["faithscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
 
     def _verdict(

@@ -16,6 +16,7 @@ from captious.metrics.judges.judged import (
     Verdict,
     composed_prompt,
     listed,
+    quoted,
     read_prompt,
 )
 from captious.metrics.judges.yes_no import read_word
@@ -53,7 +54,7 @@ class _Rating(SmoothedMetric):
 
     def _turn(self, item: Item, prompt: str) -> Turn:
         """What is asked about the only candidate of an item."""
-        texts = {"caption": " ".join(item.candidate.split()), "references": listed(item.references)}
+        texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 

@@ -16,6 +16,7 @@ from captious.metrics.judges.judged import (
     JudgedMetric,
     Verdict,
     listed,
+    quoted,
     read_prompt,
     shortened,
 )
@@ -98,7 +99,7 @@ class Gpt4Eval(JudgedMetric):
             for item in captions:
                 answers = [item.references[0], item.candidate]
                 first, second = reversed(answers) if swapped else answers
-                text = prompt.format(references=listed(item.references), first=first.strip(), second=second.strip())
+                text = prompt.format(references=listed(item.references), first=quoted(first), second=quoted(second))
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.judges.digits import SAMPLED, SmoothedMetric, digit_probabilities, expectation
-from captious.metrics.judges.judged import Bench, Verdict, composed_prompt, listed, shortened
+from captious.metrics.judges.judged import Bench, Verdict, composed_prompt, listed, quoted, shortened
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
@@ -83,7 +83,7 @@ class GVEval(SmoothedMetric):
 
     def _turn(self, item: Item, prompt: str) -> Turn:
         """What is asked about the only candidate of an item."""
-        texts = {"caption": " ".join(item.candidate.split()), "references": listed(item.references)}
+        texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 

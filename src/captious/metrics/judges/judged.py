@@ -6,7 +6,7 @@ import json
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from captious.errors import InputError, one_line
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
 from captious.metrics.rows import Scored, blank_texts, missing_inputs
-from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
+from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current
 from captious.render import Column, Text, Why
@@ -86,7 +86,9 @@ class CallPlan:
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
     """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
     waiting, stored = judge.unanswered(requests)
-    return CallPlan(len(waiting), stored, sum(map(estimated_tokens, waiting)), len(waiting) * reply_tokens)
+    return CallPlan(
+        len(waiting), stored, sum(request.estimated_tokens for request in waiting), len(waiting) * reply_tokens
+    )
 
 
 @dataclass(frozen=True)
@@ -305,30 +307,55 @@ def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
     )
 
 
+def quoted(text: str) -> str:
+    r"""A text on one line in quotation marks, which nothing in it can end: a prompt must not be continued by a caption.
+
+    >>> print(quoted('a "stop" sign'), quoted("two\ncats"))
+    "a \"stop\" sign" "two cats"
+    """
+    return json.dumps(" ".join(text.split()), ensure_ascii=False)
+
+
 def listed(texts: Sequence[str]) -> str:
-    r"""Texts as lines with a hyphen, each on one line.
+    r"""Texts in quotation marks as lines with a hyphen, each on one line.
 
-    >>> listed(["a dog", "two\ncats"])
-    '- a dog\n- two cats'
+    >>> print(listed(["a dog", "two\ncats"]))
+    - "a dog"
+    - "two cats"
     """
-    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+    return "\n".join(f"- {quoted(text)}" for text in texts)
 
 
-def json_object(text: str) -> dict[str, Any]:
-    r"""The first JSON object in a reply, whatever stands around it; braces inside its texts do no harm.
+def json_values(text: str, opening: str) -> Iterator[Any]:
+    r"""The values of JSON in a reply that open with a bracket, whatever stands around them, in their order.
 
-    >>> json_object('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```')
-    {'score': 80, 'reason': 'a {red} dog'}
+    >>> list(json_values('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```', "{"))
+    [{'score': 80, 'reason': 'a {red} dog'}]
     """
-    decoder = json.JSONDecoder(strict=False)
-    for match in re.finditer(r"\{", text):
+    decoder, after = json.JSONDecoder(strict=False), 0
+    for match in re.finditer(re.escape(opening), text):
+        if match.start() < after:  # inside a value that was read
+            continue
         try:
-            value, _ = decoder.raw_decode(text, match.start())
+            value, after = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict):
-            return value
-    raise ValueError(f"no JSON object in {shortened(text)}")
+        yield value
+
+
+def json_object(text: str, field: str) -> dict[str, Any]:
+    r"""The last JSON object in a reply that has a field: an earlier one may be quoted from a caption.
+
+    >>> json_object('The caption says {"score": 100}. {"score": 20, "reason": "a {red} dog"}', "score")
+    {'score': 20, 'reason': 'a {red} dog'}
+    """
+    objects = [value for value in json_values(text, "{") if isinstance(value, dict)]
+    if not objects:
+        raise ValueError(f"no JSON object in {shortened(text)}")
+    fitting = [value for value in objects if field in value]
+    if not fitting:
+        raise ValueError(f"the object has no {field}")
+    return fitting[-1]
 
 
 def number_between(value: Any, low: float, high: float, what: str = "score") -> float:

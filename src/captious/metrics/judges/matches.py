@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
-from captious.metrics.judges.judged import Bench, json_object, listed, shortened
+from captious.metrics.judges.judged import Bench, json_object, listed, quoted, shortened
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -157,7 +157,7 @@ def _questions(
     pictures = () if image is None else (image,)
 
     def request(first: str, second: str) -> Request:
-        text = prompt.format(evidence="\n".join(evidence), first=first, second=second)
+        text = prompt.format(evidence="\n".join(evidence), first=quoted(first), second=quoted(second))
         return Request((Turn("user", text, pictures),), max_tokens=LONGEST, schema=SCHEMA if schema else None)
 
     one, other = match.captions
@@ -170,7 +170,7 @@ def parse_opinion(reply: Reply) -> Preference:
     >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
     'second'
     """
-    answer = json_object(reply.text)
+    answer = json_object(reply.text, "better")
     word = str(answer.get("better", "")).strip().lower().removesuffix(" caption")
     if word not in WORDS:
         raise ValueError(f"better is {shortened(word)}, expected first, second or tie")

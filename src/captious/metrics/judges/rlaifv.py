@@ -21,7 +21,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict
+from captious.metrics.judges.judged import Bench, Verdict, quoted
 from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -82,7 +82,7 @@ class RlaifV(FactMetric):
         """Each caption, whose facts are to be listed."""
         prompt = bench.prompts["rlaifv_facts"]
         return [
-            Request((Turn("user", prompt.format(text=text)),), max_tokens=list_tokens(text, 8))
+            Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 8))
             for text in (item.candidate for item in captions)
         ]
 

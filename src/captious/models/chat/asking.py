@@ -18,11 +18,15 @@ from captious.options import current
 if TYPE_CHECKING:
     from captious.models.chat.judge import Judge, Transport
 
+OTHERS = 1200.0
+"""Seconds that a question is left to another process, which asks it already; then it is asked here too."""
+GLANCE = 0.2
+"""Seconds between two looks at what other processes have stored."""
 UNSTORED = 64
 """Replies that may wait for the disk; then nothing more is asked until it has taken them."""
 
 
-class Answer(NamedTuple):
+class StoredReply(NamedTuple):
     """A reply, and what is stored of it."""
 
     reply: Reply
@@ -41,9 +45,14 @@ class Asking:
         self.total = len(replies) + len(waiting)
         self._workers = min(judge.judging.concurrency, len(waiting))
         self._questions = iter(waiting.items())
+        self._elsewhere: dict[str, Request] = {}
+        """Questions that another process, or another thread, is asking."""
+        self._claimed: set[str] = set()
         self._stop: list[InputError | asyncio.CancelledError] = []
         self._paid = replace(judge.usage)
         """The usage that counts towards the ceiling, replies that are not stored yet included."""
+        self._estimated = False
+        """Whether it was said that tokens are estimated."""
         self._runtime = current()
 
     async def run(self) -> None:
@@ -63,22 +72,43 @@ class Asking:
             raise reached or self._stop[0]
 
     async def _ask_and_store(self) -> None:
-        queue = asyncio.Queue[Answer | None](UNSTORED)
+        queue = asyncio.Queue[StoredReply | None](UNSTORED)
         storing = asyncio.ensure_future(self._store(queue))
         try:
             async with self.judge.connect() as transport:
                 await asyncio.gather(*(self._ask(transport, queue) for _ in range(self._workers)))
+                end = time.monotonic() + OTHERS
+                while self._elsewhere and not self._stop:
+                    await asyncio.sleep(GLANCE)
+                    self._questions, self._elsewhere = iter(self._elsewhere.items()), {}
+                    insist = time.monotonic() > end
+                    await asyncio.gather(*(self._ask(transport, queue, insist) for _ in range(self._workers)))
         finally:
             await queue.put(None)
             await storing
+            self.judge.store.claims.give_back(*self._claimed)
 
-    async def _ask(self, transport: Transport, queue: asyncio.Queue[Answer | None]) -> None:
-        """Ask one question after the other; several of these share the questions."""
+    async def _ask(self, transport: Transport, queue: asyncio.Queue[StoredReply | None], insist: bool = False) -> None:
+        """Ask one question after the other; several of these share the questions.
+
+        What somebody else is asking is left for later, unless one must ``insist``.
+        """
         for digest, request in self._questions:
             if not self._stop and (ceiling := self.judge.ceiling_reached(self._paid)):
                 self._stop.append(ceiling)
             if self._stop:
                 return
+            if self.judge.store.claims.take(digest):
+                self._claimed.add(digest)
+            elif not insist:
+                self._elsewhere[digest] = request
+                continue
+            if stored := self.judge.store.get([digest]):  # by somebody else, since this run looked
+                self.replies[digest] = Reply.of(stored[digest])
+                self.judge.usage.stored += 1
+                self.judge.store.claims.give_back(digest)
+                self._runtime.progress(self.what, len(self.replies), self.total)
+                continue
             try:
                 answer = await self._ask_one(transport, digest, request)
             except Stopped as error:
@@ -87,18 +117,19 @@ class Asking:
             if isinstance(answer, Failure):
                 self.judge.store.put_failure(digest, answer.reason)
                 self.replies[digest] = answer
+                self.judge.store.claims.give_back(digest)
                 self._runtime.progress(self.what, len(self.replies), self.total)
             else:
                 self._paid.add(answer.reply)
                 await queue.put(answer)
 
-    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> Answer | Failure:
+    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> StoredReply | Failure:
         started, model = time.monotonic(), self.judge.model
         try:
             # Images are read and encoded beside the event loop, which goes on with other questions.
             body = await asyncio.to_thread(request.payload, model) if request.images else request.payload(model)
             response = await transport.complete(body)
-            reply = Reply.of(response)
+            reply = self._counted(Reply.of(response), request)
         except Stopped:
             raise
         except UnreadableImage as error:
@@ -106,9 +137,19 @@ class Asking:
         except (Unanswered, ValueError) as error:
             return Failure(str(error))
         asked = request.payload(model, encoded=False) if request.images else body
-        return Answer(reply, Record(digest, asked, response, time.monotonic() - started))
+        return StoredReply(reply, Record(digest, asked, response, time.monotonic() - started))
 
-    async def _store(self, queue: asyncio.Queue[Answer | None]) -> None:
+    def _counted(self, reply: Reply, request: Request) -> Reply:
+        """The reply with tokens for the ceiling, estimated where the server counts none."""
+        if reply.counted:
+            return reply
+        judging = self.judge.judging
+        if not self._estimated and (judging.most_tokens is not None or judging.most_cost is not None):
+            self._estimated = True
+            self._runtime.log(f"{self.judge.model}: the server counts no tokens; the ceiling is of an estimate")
+        return replace(reply, prompt_tokens=request.estimated_tokens)
+
+    async def _store(self, queue: asyncio.Queue[StoredReply | None]) -> None:
         """Write replies until a None comes; then they count."""
         answer = await queue.get()
         while answer is not None:
@@ -118,7 +159,7 @@ class Asking:
             await self._store_group(group)
             answer = await queue.get() if answer is not None else None
 
-    async def _store_group(self, group: list[Answer]) -> None:
+    async def _store_group(self, group: list[StoredReply]) -> None:
         try:
             await asyncio.to_thread(self.judge.store.put, *(one.record for one in group))
         except InputError as error:
@@ -127,4 +168,5 @@ class Asking:
         for one in group:
             self.replies[one.record.digest] = one.reply
             self.judge.usage.add(one.reply)
+        self.judge.store.claims.give_back(*(one.record.digest for one in group))
         self._runtime.progress(self.what, len(self.replies), self.total)

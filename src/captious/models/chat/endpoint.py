@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import random
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from captious._files import SMALL, read_regular
@@ -20,8 +22,16 @@ from captious.errors import InputError, one_line, require
 TRIES = 8
 TRIES_TO_CONNECT = 3
 """Where no request has reached the server yet: a wrong address is said within seconds."""
+TRIES_IN_SILENCE = 2
+"""Where a server takes the request and no whole reply comes in time."""
 SLOWEST = 60.0
-"""Longest pause before another try, in seconds; a server's Retry-After may ask for up to two minutes."""
+"""Longest pause before another try, in seconds."""
+LONGEST_WAIT = 120.0
+"""Seconds that a server's Retry-After may ask for; one that asks for more ends the run."""
+PATIENCE = 900.0
+"""Seconds for one question with all its tries and pauses."""
+LONGEST_REPLY = 32 * 2**20
+"""Bytes of a response, also once it is unpacked; one with the probabilities of 1,024 tokens has about 2 million."""
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
 """Status codes that every other request would get too: the run stops."""
@@ -42,6 +52,21 @@ class Stopped(InputError):
     """No request can be answered: the server is away, or it refuses the key or the model."""
 
 
+class HttpResponse(NamedTuple):
+    """What a server sent, read to its end and unpacked."""
+
+    status: int
+    content: bytes
+    retry_after: str | None
+
+    def json(self) -> Any:
+        """The value in it; a ValueError where there is none."""
+        try:
+            return json.loads(self.content)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+
 class Endpoint:
     """Where requests go. Not more than `limit` of them are under way; the server's 429 halves it, success raises it."""
 
@@ -49,6 +74,7 @@ class Endpoint:
         self, url: str, key: str = "", concurrency: int = 8, pause: float = 1.0, timeout: float = 300.0
     ) -> None:
         self.url = _checked(url)
+        self.name = shown_address(self.url)
         self.most, self.limit = concurrency, float(concurrency)
         self.pause, self.timeout = pause, timeout
         self.retries = 0
@@ -64,7 +90,8 @@ class Endpoint:
 
     async def __aenter__(self) -> Endpoint:
         httpx = require("httpx", "judge")
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {"Accept-Encoding": "gzip, deflate"}
+        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
         timeout = httpx.Timeout(self.timeout, connect=20.0)
         # Certificates take long to load, so all clients share them; without encryption there is nothing to verify.
@@ -80,35 +107,52 @@ class Endpoint:
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The response as the server sent it, with a list of what it refused to be told."""
         httpx = require("httpx", "judge")
-        answered, tries, attempt = self._answered, TRIES, 0
+        answered, tries, attempt, loop = self._answered, TRIES, 0, asyncio.get_running_loop()
+        end = loop.time() + PATIENCE
         while True:
             wait: float | None = None
             without = self.without
             async with self._turn() as client:
                 try:
-                    answer = await client.post(f"{self.url}/chat/completions", json=_reduced(body, without))
-                    if answer.status_code == 200:
+                    answer = await asyncio.wait_for(self._post(client, _reduced(body, without)), self.timeout)
+                    if answer.status == 200:
                         self._answered += 1
                         self._faster()
-                        return _decoded(answer) | ({"without": list(without)} if without else {})
+                        return self._decoded(answer) | ({"without": list(without)} if without else {})
                     if self._learned(answer, body, without):
                         continue
                     problem = self._problem(answer)
-                    wait = retry_after(answer.headers.get("retry-after"))
-                    if answer.status_code == 429:
+                    wait = retry_after(answer.retry_after)
+                    if answer.status == 429:
                         self._slower()
+                except asyncio.TimeoutError:
+                    problem, tries = f"{self.name}: no whole reply within {self.timeout:.0f} s", TRIES_IN_SILENCE
                 except (httpx.TransportError, httpx.DecodingError) as error:
-                    problem = f"{self.url}: cannot be reached ({one_line(error) or type(error).__name__})"
+                    problem = f"{self.name}: cannot be reached ({one_line(error) or type(error).__name__})"
                     if isinstance(error, httpx.ConnectError) and not self._answered:
                         tries = TRIES_TO_CONNECT
             attempt += 1
-            if attempt >= tries:
+            if wait is not None and wait > LONGEST_WAIT:
+                raise Stopped(f"{problem}; it asks to wait {_duration(wait)}: {STORED}")
+            pause = wait if wait is not None else self._backoff(attempt)
+            if attempt >= tries or loop.time() + pause > end:
                 break
             self.retries += 1
-            await asyncio.sleep(wait if wait is not None else self._backoff(attempt))
+            await asyncio.sleep(pause)
         if self._answered > answered:  # the server works: it is this request that it cannot bear
-            raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.url}: "))
-        raise Stopped(f"{problem}, {attempt} times; what was answered is stored, run again to go on")
+            raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.name}: "))
+        raise Stopped(f"{problem}, {attempt} times; {STORED}")
+
+    async def _post(self, client: Any, body: Mapping[str, Any]) -> HttpResponse:
+        """Send a request, and read the answer as far as it may go."""
+        async with client.stream("POST", f"{self.url}/chat/completions", json=body) as response:
+            content = bytearray()
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > LONGEST_REPLY:
+                    raise Unanswered(f"the reply is longer than {LONGEST_REPLY:,} bytes")
+            unpacked = _unpacked(bytes(content), response.headers.get("content-encoding", ""))
+            return HttpResponse(response.status_code, unpacked, response.headers.get("retry-after"))
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Any]:
@@ -128,19 +172,19 @@ class Endpoint:
                 self._under_way -= 1
                 self._free.notify_all()
 
-    def _learned(self, answer: Any, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
+    def _learned(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
         """Whether the server refuses a parameter that it can do without, so that the request goes again at once."""
-        words = _message(answer).lower()
-        if answer.status_code not in (400, 422) or not any(word in words for word in REFUSED):
+        words = self._message(answer).lower()
+        if answer.status not in (400, 422) or not any(word in words for word in REFUSED):
             return False
         refused = [name for name in OPTIONAL if name in body and name not in without and name in words]
         self.without = tuple(name for name in OPTIONAL if name in (*self.without, *refused))
         return bool(refused) or self.without != without
 
-    def _problem(self, answer: Any) -> str:
+    def _problem(self, answer: HttpResponse) -> str:
         """What went wrong, where another try may help; otherwise an exception."""
-        code, words = answer.status_code, self._without_key(_message(answer))
-        problem = f"{self.url}: status {code} ({words})" if words else f"{self.url}: status {code}"
+        code, words = answer.status, self._message(answer)
+        problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
         if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
             hint = "; set OPENAI_API_KEY or pass key_file=..." if code == 401 else ""
             raise Stopped(f"{problem}{hint}")
@@ -162,8 +206,92 @@ class Endpoint:
         if now - self._halved > self.pause:
             self.limit, self._halved = max(1.0, self.limit / 2), now
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+    def _decoded(self, answer: HttpResponse) -> dict[str, Any]:
+        """The response in an answer; the key is nowhere in it."""
+        try:
+            response = answer.json()
+        except ValueError:
+            raise Unanswered("the reply is no JSON") from None
+        if not isinstance(response, dict) or not isinstance(response.get("choices"), list) or not response["choices"]:
+            raise Unanswered("the reply has no choices")
+        repeated = self._key.encode() in answer.content or b"\\u00" in answer.content
+        if len(self._key) >= SECRET and repeated:  # a short word is no secret, and may be part of what a model says
+            response = _replaced(response, self._key)
+        return dict(response)
+
+    def _message(self, answer: HttpResponse) -> str:
+        """The server's own words, wherever it put them, without the key or a part of it."""
+        try:
+            body = answer.json()
+            error = body.get("error", body) if isinstance(body, dict) else body
+            words = error.get("message", error) if isinstance(error, dict) else error
+        except ValueError:
+            words = answer.content[:10_000].decode("utf-8", "replace")
+        return without_secret(" ".join(str(words)[:10_000].split()), self._key)[:160]
+
+
+STORED = "what was answered is stored, run again to go on"
+SECRET, PART = 16, 8
+"""Characters of a key from which on it is taken for a secret, and of a part of it that is not shown."""
+
+
+def without_secret(text: str, key: str) -> str:
+    """A text in which a key, and every longer part of it, is an ellipsis.
+
+    >>> without_secret("bad key: sk-abcdefghijklmnop and sk-abcdef***", "sk-abcdefghijklmnop")
+    'bad key: … and …***'
+    """
+    if len(key) < SECRET:
+        return text.replace(key, "…") if key else text
+    parts = {key[start : start + PART] for start in range(len(key) - PART + 1)}
+    hidden = bytearray(len(text))
+    for start in range(len(text) - PART + 1):
+        if text[start : start + PART] in parts:
+            hidden[start : start + PART] = b"\1" * PART
+    shown = (
+        ("" if start and hidden[start - 1] else "…") if hidden[start] else text[start] for start in range(len(text))
+    )
+    return "".join(shown)
+
+
+def _replaced(value: Any, key: str) -> Any:
+    """A value of JSON with an ellipsis for the key in all its texts."""
+    if isinstance(value, str):
+        return value.replace(key, "…")
+    if isinstance(value, list):
+        return [_replaced(part, key) for part in value]
+    if isinstance(value, dict):
+        return {name.replace(key, "…"): _replaced(part, key) for name, part in value.items()}
+    return value
+
+
+def _unpacked(content: bytes, encoding: str) -> bytes:
+    """The content of a response that may be compressed; not more of it than a reply may have."""
+    kind = encoding.strip().lower()
+    if kind in ("", "identity"):
+        return content
+    if kind not in ("gzip", "x-gzip", "deflate"):
+        raise Unanswered(f"the reply is packed as {kind[:40]!r}, which was not asked for")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        unpacked = unpacker.decompress(content, LONGEST_REPLY + 1)
+    except zlib.error:
+        raise Unanswered("the reply is packed wrongly") from None
+    if len(unpacked) > LONGEST_REPLY:
+        raise Unanswered(f"the reply is longer than {LONGEST_REPLY:,} bytes")
+    return unpacked
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> _duration(300), _duration(99999999)
+    ('5 minutes', '1157 days')
+    """
+    for size, unit in ((86_400, "days"), (3600, "hours")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
 
 
 def read_key(file: str | Path | None) -> str:
@@ -183,7 +311,7 @@ def retry_after(header: str | None) -> float | None:
     """Seconds that a server asks for: a number, or a date.
 
     >>> retry_after("2.5"), retry_after("900"), retry_after(None), retry_after("soon")
-    (2.5, 120.0, None, None)
+    (2.5, 900.0, None, None)
     """
     if not header:
         return None
@@ -194,9 +322,9 @@ def retry_after(header: str | None) -> float | None:
 
         try:
             seconds = (parsedate_to_datetime(header) - datetime.now(timezone.utc)).total_seconds()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
-    return min(max(seconds, 0.0), 2 * SLOWEST) if seconds == seconds else None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def _checked(url: str) -> str:
@@ -206,33 +334,24 @@ def _checked(url: str) -> str:
     except ValueError:  # a port that is none, or half an IPv6 address
         right = False
     if not right or "@" in url or parts.query or not url.isprintable():
-        shown = url.rpartition("@")[2]  # a password stands before it
-        raise InputError(f"endpoint={shown}: expected an address such as http://127.0.0.1:8080/v1")
+        raise InputError(f"endpoint={shown_address(url)}: expected an address such as http://127.0.0.1:8080/v1")
     return url.rstrip("/").removesuffix("/chat/completions")
+
+
+def shown_address(url: str) -> str:
+    """An address in a message: a password, a query and long words of the path may be keys.
+
+    >>> shown_address("https://me:pass@api.example/v1?key=abc"), shown_address("http://a/0123456789abcdef0/v1")
+    ('https://api.example/v1?…', 'http://a/…/v1')
+    """
+    address, query, _ = url.partition("?")
+    scheme, slashes, rest = address.rpartition("://")
+    host, *path = rest.rpartition("@")[2].split("/")
+    shown = "/".join([host, *("…" if len(part) >= SECRET else part for part in path)])
+    return f"{scheme}{slashes}{shown}{'?…' if query else ''}"
 
 
 def _reduced(body: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
     """The body less what the model refuses to be told; new models of OpenAI have another name for the length."""
     reduced = {name: value for name, value in body.items() if name not in without}
     return reduced | ({"max_completion_tokens": body["max_tokens"]} if "max_tokens" in without else {})
-
-
-def _decoded(answer: Any) -> dict[str, Any]:
-    try:
-        response = answer.json()
-    except (ValueError, RecursionError):
-        raise Unanswered("the reply is no JSON") from None
-    if not isinstance(response, dict) or not isinstance(response.get("choices"), list) or not response["choices"]:
-        raise Unanswered("the reply has no choices")
-    return response
-
-
-def _message(answer: Any) -> str:
-    """The server's own words, wherever it put them."""
-    try:
-        body = answer.json()
-        error = body.get("error", body) if isinstance(body, dict) else body
-        words = error.get("message", error) if isinstance(error, dict) else error
-    except (ValueError, RecursionError):
-        words = answer.text
-    return " ".join(str(words).split())[:160]

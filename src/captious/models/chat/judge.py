@@ -33,6 +33,7 @@ LOCAL = "local:"
 """Stands before a folder or hub id of a model that runs in this process."""
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
 """Open stores by process and path: a connection to SQLite must not cross a fork."""
+_OPENING = threading.Lock()
 _USAGE: dict[Judging, Usage] = {}
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
@@ -55,10 +56,13 @@ class Usage:
     reply_tokens: int = 0
     seconds: float = 0.0
     """The time from the first question of a run to its last reply."""
+    estimated: int = 0
+    """Calls whose tokens the server did not count, or counted in a way that cannot be."""
 
     def add(self, reply: Reply) -> None:
         """Count a call."""
         self.calls += 1
+        self.estimated += not reply.counted
         self.prompt_tokens += reply.prompt_tokens
         self.reply_tokens += reply.reply_tokens
 
@@ -80,7 +84,8 @@ class Usage:
         if self.stored:
             parts.append(f"{self.stored:,} {'reply' if self.stored == 1 else 'replies'} from the store")
         if self.calls:
-            parts += [f"{self.prompt_tokens:,} + {self.reply_tokens:,} tokens", f"{self.seconds:.1f} s"]
+            guessed = f" (estimated for {self.estimated:,}: the server counts none)" if self.estimated else ""
+            parts += [f"{self.prompt_tokens:,} + {self.reply_tokens:,} tokens{guessed}", f"{self.seconds:.1f} s"]
         if self.calls and any(prices):
             parts.append(f"cost {shown_cost(self.cost(prices))}")
         return ", ".join(parts)
@@ -208,9 +213,10 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     if judging.replay and not path.exists():
         raise InputError(f"{path}: no such file, expected a store of replies for replay=True")
     place = (os.getpid(), path)
-    if place not in _STORES:
-        _STORES[place] = ReplyStore(path)
-    store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
+    with _OPENING:
+        if place not in _STORES:
+            _STORES[place] = ReplyStore(path)
+        store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
         from captious.models.chat.local import LocalModel, content_key
 
@@ -259,18 +265,6 @@ def ask_and_parse(
         if not open_questions:
             break
     return results
-
-
-CHARACTERS = 4
-"""Characters of a token of English, about, in the estimate before a run."""
-IMAGE_TOKENS = 765
-"""Tokens of an image in the estimate: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576."""
-
-
-def estimated_tokens(request: Request) -> int:
-    """About how long a prompt is."""
-    characters = sum(len(turn.text) for turn in request.turns)
-    return -(-characters // CHARACTERS) + IMAGE_TOKENS * request.images
 
 
 class _Unreadable(Failure):

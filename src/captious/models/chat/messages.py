@@ -19,6 +19,23 @@ AS_THEY_ARE = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n",
 """Images that servers decode, by their first bytes; others are sent as PNG."""
 
 
+CHARACTERS = 4
+"""Characters of a token of English, about."""
+IMAGE_TOKENS = 765
+"""Tokens of an image, about: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576."""
+MOST_TOKENS = 10**8
+"""Tokens of one call that a server may report; more is a mistake of its own."""
+
+
+def text_tokens(text: str) -> int:
+    """About how many tokens a text has.
+
+    >>> text_tokens(""), text_tokens("a dog")
+    (0, 2)
+    """
+    return -(-len(text) // CHARACTERS)
+
+
 @dataclass(frozen=True)
 class Turn:
     """One message of a conversation; its images come before its text."""
@@ -50,6 +67,11 @@ class Request:
     def images(self) -> int:
         """The number of images."""
         return sum(len(turn.images) for turn in self.turns)
+
+    @property
+    def estimated_tokens(self) -> int:
+        """About how long the prompt is."""
+        return text_tokens("".join(turn.text for turn in self.turns)) + IMAGE_TOKENS * self.images
 
     def payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
         """The body of the HTTP request; with digests in place of images where ``encoded`` is off."""
@@ -145,6 +167,8 @@ class Reply:
     """What the server calls itself."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
+    counted: bool = True
+    """Whether the server counted the tokens; otherwise they are estimated."""
     without: tuple[str, ...] = ()
     """Parameters that the model refused to be told, such as its temperature."""
     others: tuple[str, ...] = ()
@@ -169,14 +193,19 @@ class Reply:
         choice, *others = response["choices"]
         message, usage = choice.get("message") or {}, response.get("usage") or {}
         content = (choice.get("logprobs") or {}).get("content") or ()
-        thoughts, text = _apart(str(message.get("content") or message.get("refusal") or ""))
+        written = str(message.get("content") or message.get("refusal") or "")
+        said = written.encode("utf-8", "replace").decode()  # halves of a character, which JSON allows
+        thoughts, text = _apart(said)
+        prompt, reply = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        counted = bool(prompt) and reply is not None and (reply > 0 or not said)
         return cls(
             text=text,
             tokens=_last_tokens(tuple(map(_token, content)), text),
             finish="content_filter" if message.get("refusal") else str(choice.get("finish_reason") or "stop"),
             model=str(response.get("model") or ""),
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            reply_tokens=int(usage.get("completion_tokens") or 0),
+            prompt_tokens=prompt or 0 if counted else 0,
+            reply_tokens=reply or 0 if counted else text_tokens(said),
+            counted=counted,
             without=tuple(map(str, response.get("without") or ())),
             others=tuple(_apart(str((one.get("message") or {}).get("content") or ""))[1] for one in others),
             thoughts=thoughts,
@@ -236,6 +265,12 @@ def _last_tokens(tokens: tuple[Token, ...], text: str) -> tuple[Token, ...]:
             return tokens[index:] if size == len(answer) else ()
         size -= len(token.text)
     return ()
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens that a server reports; None where it reports none, or one that cannot be."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= MOST_TOKENS else None
 
 
 def _token(entry: Mapping[str, Any]) -> Token:

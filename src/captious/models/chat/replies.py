@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -13,19 +14,34 @@ from typing import Any, NamedTuple
 
 from captious._files import data_folder, make_private
 from captious.errors import InputError
+from captious.models.chat.claims import Claims
 
-VERSION = 1
+VERSION = 2
+UNCHANGED = (
+    "CREATE TRIGGER IF NOT EXISTS reply_unchanged BEFORE UPDATE ON reply "
+    "BEGIN SELECT RAISE(ABORT, 'replies are never changed'); END"
+)
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS reply (digest TEXT PRIMARY KEY, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
-    "model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, seconds REAL NOT NULL)",
+    "model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, seconds REAL NOT NULL, "
+    "checksum TEXT NOT NULL DEFAULT '')",
     "CREATE TRIGGER IF NOT EXISTS reply_kept BEFORE DELETE ON reply "
     "BEGIN SELECT RAISE(ABORT, 'replies are never deleted'); END",
-    "CREATE TRIGGER IF NOT EXISTS reply_unchanged BEFORE UPDATE ON reply "
-    "BEGIN SELECT RAISE(ABORT, 'replies are never changed'); END",
+    UNCHANGED,
     "CREATE TABLE IF NOT EXISTS failure (digest TEXT PRIMARY KEY, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
     "reason TEXT NOT NULL)",
     f"PRAGMA user_version = {VERSION}",
 )
+CHECKSUMS = (
+    "BEGIN IMMEDIATE",
+    "DROP TRIGGER IF EXISTS reply_unchanged",
+    "ALTER TABLE reply ADD COLUMN checksum TEXT NOT NULL DEFAULT ''",
+    "UPDATE reply SET checksum = captious_checksum(digest, response)",
+    UNCHANGED,
+    f"PRAGMA user_version = {VERSION}",
+    "COMMIT",
+)
+"""From a store of format 1, whose replies had no checksums."""
 AT_ONCE = 500
 """Digests in one query."""
 
@@ -33,6 +49,11 @@ AT_ONCE = 500
 def default_path() -> Path:
     """The user's own store."""
     return data_folder() / "replies.db"
+
+
+def checksum(digest: str, response: Any) -> str:
+    """Shows whether a reply is still the one that was stored for a question."""
+    return hashlib.sha256(f"{digest} {response}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class Record(NamedTuple):
@@ -52,22 +73,27 @@ class ReplyStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.claims = Claims(path.with_name(f"{path.name}.asking"))
         self._lock = Lock()
         with self._refusing():
             self._connection = self._connect()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
+            if version not in range(VERSION + 1):
                 raise InputError(f"{path}: a reply store of format {version}, expected {VERSION}")
             tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
             if version == 0 and tables and "reply" not in tables:
                 raise InputError(f"{path}: a database of another program, expected a store of replies")
             if version == 0:
                 self._create()
+            elif version == 1 and not self._fixed:
+                self._add_checksums()
+            self._checked = version != 1 or not self._fixed
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA recursive_triggers = ON")
 
     def _connect(self) -> sqlite3.Connection:
-        fixed = self.path.exists() and not os.access(self.path, os.W_OK)  # such as one that came with a data set
+        # Such as one that came with a data set.
+        self._fixed = fixed = self.path.exists() and not os.access(self.path, os.W_OK)
         address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1" if fixed else str(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         make_private(self.path)
@@ -79,13 +105,41 @@ class ReplyStore:
         for statement in SCHEMA:
             self._connection.execute(statement)
 
+    def _add_checksums(self) -> None:
+        self._connection.create_function("captious_checksum", 2, checksum, deterministic=True)
+        try:
+            for statement in CHECKSUMS:
+                self._connection.execute(statement)
+        except sqlite3.Error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version != VERSION:  # another process has not done it either
+                raise
+
     def __len__(self) -> int:
         (number,) = self._connection.execute("SELECT count(*) FROM reply").fetchone()
         return int(number)
 
     def get(self, digests: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The raw responses that are there, by digest."""
-        return {digest: json.loads(response) for digest, response in self._select("digest, response", digests)}
+        """The raw responses that are there, by digest. One that is not as it was stored is refused."""
+        columns = "digest, response, checksum" if self._checked else "digest, response, NULL"
+        return {
+            digest: self._response(digest, response, stored)
+            for digest, response, stored in self._select(columns, digests)
+        }
+
+    def _response(self, digest: str, text: Any, stored: str | None) -> dict[str, Any]:
+        try:
+            response = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            response = None
+        if not isinstance(response, dict) or stored not in (None, checksum(digest, text)):
+            raise InputError(
+                f"{self.path}: reply {digest[:12]} was changed or damaged after it was stored; "
+                "take another copy of the store"
+            )
+        return response
 
     def has(self, digests: Sequence[str]) -> set[str]:
         """The digests that have a response."""
@@ -101,15 +155,16 @@ class ReplyStore:
 
     def put(self, *records: Record) -> None:
         """Keep responses, all or none of them. One that is there already stays, whichever process brought it."""
-        rows = [
-            (one.digest, str(one.request["model"]), json.dumps(one.request), json.dumps(one.response), one.seconds)
-            for one in records
-        ]
+        rows = []
+        for one in records:
+            request, response = json.dumps(one.request), json.dumps(one.response)
+            values = (one.digest, str(one.request["model"]), request, response, one.seconds)
+            rows.append((*values, checksum(one.digest, response)))
         with self._lock, self._refusing():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.executemany(
-                    "INSERT INTO reply (digest, model, request, response, seconds) VALUES (?, ?, ?, ?, ?) "
+                    "INSERT INTO reply (digest, model, request, response, seconds, checksum) VALUES (?, ?, ?, ?, ?, ?) "
                     "ON CONFLICT (digest) DO NOTHING",
                     rows,
                 )
@@ -133,6 +188,7 @@ class ReplyStore:
 
     def close(self) -> None:
         """Close the file."""
+        self.claims.close()
         self._connection.close()
 
     @contextmanager

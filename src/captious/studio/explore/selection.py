@@ -13,8 +13,8 @@ from typing import Any
 from captious._files import whole_folder
 from captious.comparison import system_folders
 from captious.errors import InputError
+from captious.studio.collect.new import new_plan
 from captious.studio.explore.table import Joined
-from captious.studio.new import new_plan
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from captious.errors import require
 from captious.studio.access import App, Rules, new_token
-from captious.studio.listening import listen
 
 HOST = "127.0.0.1"
 
@@ -39,6 +38,7 @@ class ExplorerServer:
 
         from captious.studio.explore.app import build_app
         from captious.studio.explore.table import join
+        from captious.studio.serving import listen
 
         table = join(runs, ratings, images)
         pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
@@ -50,7 +50,7 @@ class ExplorerServer:
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
-        from captious.studio.connections import http_server
+        from captious.studio.serving import http_server
 
         try:
             http_server(self.app, patience=2).run(sockets=[self.listener])

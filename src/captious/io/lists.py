@@ -1,0 +1,69 @@
+"""Lists of items: the images that a paper scored, by name, or the ids in a file. They are COCO's image numbers.
+
+===========================  ============================================================================
+``pope-2000``                POPE (Li et al., 2023): 2,000 images of val2014
+``opera-500``                OPERA (Huang et al., 2024): 500 images of val2014, of LLaVA-1.5
+``opera-instructblip-500``   OPERA: the 500 images of InstructBLIP; only 6 are in ``opera-500``
+``less-is-more-500``         "Less is more" (Yue et al., 2024): 500 images of val2014
+``marine-500``               MARINE (Zhao et al., 2024): 500 images of val2014
+===========================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from captious.captions import CaptionSet
+from captious.errors import InputError, nearest
+from captious.io.formats import read_text
+from captious.io.images import image_number
+from captious.io.join import first_few
+from captious.options import Missing
+
+FOLDER = Path(__file__).parent / "lists"
+
+
+def names() -> list[str]:
+    """The names of the papers' lists."""
+    return sorted(path.stem for path in FOLDER.glob("*.txt"))
+
+
+def read_list(name: str) -> list[str]:
+    """The ids of a list, by the name of a paper's or from a file with one a line.
+
+    >>> len(read_list("opera-500")), read_list("pope-2000")[:2]
+    (500, ['569', '1374'])
+    """
+    path = FOLDER / f"{name}.txt" if name in names() else Path(name)
+    if not path.is_file():
+        known = ", ".join(names())
+        raise InputError(f"items {name!r}: no such list or file, expected one of {known}{nearest(name, names())}")
+    ids = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    if not ids:
+        raise InputError(f"{path}: no ids, expected one a line")
+    return ids
+
+
+def select(captions: CaptionSet, name: str, missing: Missing = "error") -> CaptionSet:
+    """The items of a list: those whose id, or the COCO number in it or in the name of their image, is on it.
+
+    An id of the list without captions is an error unless ``missing`` is ``skip``.
+    """
+    ids = read_list(name)
+    wanted = {key: number for number, listed in enumerate(ids) for key in (listed, image_number(listed))}
+    indices, present = [], set[int]()
+    for index, (id, image) in enumerate(zip(captions.ids, captions.images, strict=True)):
+        keys = [id, image_number(id), *([image_number(image)] if isinstance(image, str) else [])]
+        number = next((wanted[key] for key in keys if key in wanted), None)
+        if number is not None:
+            indices.append(index)
+            present.add(number)
+    absent = [listed for number, listed in enumerate(ids) if number not in present]
+    if not indices or (absent and missing == "error"):
+        raise InputError(
+            f"{captions.name}: {len(absent):,} of the {len(ids):,} items of {name} have no captions "
+            f"({first_few(absent)}); pass missing='skip' to score the others"
+        )
+    skipped = captions.skipped + len(absent)
+    return replace(captions.take(indices), selection=Path(name).name, skipped=skipped)

@@ -1,0 +1,456 @@
+"""CHAIR: how often captions name objects that are not in the image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
+from captious.metrics.contract import Metric, Need, Shared
+from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.hallucination.truth import (
+    INSTANCES,
+    MAKER,
+    ObjectTable,
+    Source,
+    caption_source,
+    column_objects,
+    open_table,
+)
+from captious.metrics.rows import Scored, listed_ids
+from captious.render import Column, Why
+from captious.syntax import parsing
+from captious.syntax.lemmas import LemmaRule
+from captious.syntax.objects import Mention, ObjectFinder, Objects, open_vocabulary
+from captious.syntax.sentences import sentences
+
+Value = Literal["s", "i", "recall", "precision", "f1", "words", "tokens"]
+LABELS: Mapping[str, str] = {
+    "s": "CHAIR_S", "i": "CHAIR_I", "recall": "CHAIR recall", "precision": "CHAIR precision", "f1": "CHAIR F1",
+    "words": "CHAIR words", "tokens": "CHAIR tokens",
+}  # fmt: skip
+STATISTICS = (
+    *("captions", "wrong_captions", "mentions", "wrong_mentions", "objects", "right_objects", "truth"),
+    *("words", "tokens"),
+)
+"""What is counted of each caption; objects and right objects are distinct."""
+NO_OBJECTS = "no objects"
+UNFINISHED = "unfinished"
+_WORD = re.compile(r"\S+")
+_END_MARKS = (*".!?…", "")
+_CLOSING = " \t\n\r'\"”’)]}»*"
+
+
+class ImageObjects(NamedTuple):
+    """What is in an image, and what only its human captions say; or why that is not known."""
+
+    objects: frozenset[str] = frozenset()
+    captions_only: frozenset[str] = frozenset()
+    reason: str = ""
+
+
+class ReadCaption(NamedTuple):
+    """A caption as it was read: its mentions, and whether its last sentence breaks off."""
+
+    text: str
+    objects: Objects
+    unfinished: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ChairState:
+    """What CHAIR needs besides captions."""
+
+    captions: ObjectFinder
+    truth: ObjectFinder
+    """How references are read."""
+    table: ObjectTable | None
+    columns: Sequence[str] = ()
+    """Sources of the table that count."""
+
+
+@dataclass(frozen=True)
+class Chair(Metric):
+    """CHAIR: the share of captions (S), and of mentions of objects (I), that name an object which is not in the image.
+
+    The words of a caption are looked up in a list of objects with their synonyms, 80 objects of COCO by default. A
+    mention is wrong if its object is not in the truth of the image. With m the mentions of a caption, h the wrong ones,
+    D its distinct objects and T the truth, over all captions::
+
+        CHAIR_S = captions with h > 0 / captions        recall    = Σ |D ∩ T| / Σ |T|
+        CHAIR_I = Σ h / Σ m                             precision = Σ |D ∩ T| / Σ |D|
+
+    F1 is that of recall and precision. ``words`` is the mean length: a system that says less invents less. CHAIR_I is a
+    ratio of sums, so an item without a mention has no CHAIR_I of its own, and still counts in the corpus as it should.
+
+    The truth comes from a column ``objects`` of the items, or by COCO's image id from a table,
+    ``chair(objects=objects.parquet)``, which ``captious make objects`` makes from COCO's annotation files: the marked
+    instances and the objects that the five human captions name (``truth=both``). ``references=yes`` adds the objects
+    that the references of the item name.
+
+    Published numbers follow one of three settings. The default is the original, with the rules of pattern.en that drop
+    a final s, so *bus* is lost as *bu*. OPERA's paper has ``lemmas=wordnet,truth_lemmas=singularize``, OPERA's code and
+    others ``lemmas=wordnet``; for their exact numbers also ``tagger=nltk``. ``count=distinct`` counts an object once a
+    caption. ``last_sentence=drop`` leaves out a last sentence that breaks off; ``max_words`` reads so many words of
+    each caption, to compare systems at equal length. An image without a known truth has no value (public code counts
+    all its objects as wrong, or stops). A vocabulary of your own is a file: lines of an object and its synonyms with
+    commas between them.
+
+    >>> captions = CaptionSet.of({"1": "a dog and a cup on a table"}, columns={"objects": [["dog", "dining table"]]})
+    >>> round(Chair("i").measure(captions).corpus, 4)  # one of three mentions, the cup, is wrong
+    0.3333
+    """
+
+    value: Value = "s"
+    objects: str = ""
+    """The table of objects: a file that ``captious make objects`` wrote, or rows of an image and its objects."""
+    truth: Source = "both"
+    references: bool = False
+    """Whether objects that the references name are in the truth too."""
+    vocabulary: str = "coco"
+    lemmas: LemmaRule = "singularize"
+    truth_lemmas: Literal["same", "singularize", "wordnet", "spacy"] = "same"
+    """How the human captions, or the references, were read."""
+    count: Literal["mentions", "distinct"] = "mentions"
+    last_sentence: Literal["keep", "drop"] = "keep"
+    max_words: int = 0
+    """Words of a caption that are read, split at white space; 0 for all."""
+    tagger: Literal["captious", "spacy", "nltk"] = "captious"
+    """Tags words for ``lemmas=wordnet``."""
+    parser: str = parsing.DEFAULT
+    """spaCy's model for ``lemmas=spacy``."""
+
+    name: ClassVar[str] = "chair"
+    main: ClassVar[str] = "value"
+    always_shown: ClassVar[tuple[str, ...]] = ("value",)
+    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("s", "i", "recall", "f1", "words")}
+    by_chunk: ClassVar[bool] = True
+    citation: ClassVar[str] = (
+        "Rohrbach, Hendricks, Burns, Darrell, Saenko. Object Hallucination in Image Captioning. EMNLP 2018."
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_words < 0:
+            raise InputError(f"chair(max_words={self.max_words}): expected at least 1, or 0 for all words")
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The objects of the images, unless a table or the references have them; a parser for the lemmas of spaCy."""
+        model: tuple[Need, ...] = ("model",) if self.lemmas == "spacy" else ()
+        return model if self.objects or self.references else ("objects", *model)
+
+    @property
+    def label(self) -> str:
+        """CHAIR_S, CHAIR_I, …"""
+        return LABELS[self.value]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Fewer hallucinations are better."""
+        return self.value not in ("s", "i")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """That of a share, or of a length."""
+        return (0.0, float("inf")) if self._is_length else (0.0, 1.0)
+
+    @property
+    def undefined_reason(self) -> str:
+        """What a caption or an image without objects leaves undefined."""
+        if self.value == "recall":
+            return "no object of the vocabulary is in the image"
+        return "the caption names no object of the vocabulary"
+
+    @property
+    def decimals(self) -> int | None:
+        """Of a length."""
+        return 1 if self._is_length else None
+
+    @property
+    def _is_length(self) -> bool:
+        return self.value in ("words", "tokens")
+
+    @property
+    def _columns(self) -> list[str]:
+        """The statistics of the value, numerator first."""
+        return {
+            "s": ["wrong_captions", "captions"],
+            "i": ["wrong_mentions", "mentions"],
+            "recall": ["right_objects", "truth"],
+            "precision": ["right_objects", "objects"],
+            "f1": ["right_objects", "objects", "truth"],
+            "words": ["words", "captions"],
+            "tokens": ["tokens", "captions"],
+        }[self.value]
+
+    def prepare(self, captions: CaptionSet) -> Shared[ChairState]:
+        """The vocabulary and the table of objects."""
+        vocabulary = open_vocabulary(self.vocabulary)
+        rule: LemmaRule = self.lemmas if self.truth_lemmas == "same" else self.truth_lemmas
+        finder = ObjectFinder(vocabulary, self.lemmas, self.tagger, self.parser)
+        table, columns = None, list[str]()
+        if self.objects:
+            table = open_table(self.objects)
+            columns = table.columns(self.truth, rule)
+            if caption_source(rule) in columns and table.vocabulary != str(vocabulary):
+                raise InputError(
+                    f"{self.objects}: its captions were read with the vocabulary {table.vocabulary}, expected "
+                    f"{vocabulary}; make it again with: {MAKER} --vocabulary {self.vocabulary}"
+                )
+        state = ChairState(finder, replace(finder, lemmas=rule), table, columns)
+        return Shared(state, " and ".join(self._settings(state).values()))
+
+    def settings(self, state: Shared[ChairState]) -> Mapping[str, str]:
+        """The vocabulary by content, the tagger or parser, and where the truth comes from."""
+        return self._settings(state.value)
+
+    def _settings(self, state: ChairState) -> dict[str, str]:
+        truth = str(state.table) if state.table is not None else "column"
+        return {**state.captions.settings, **state.truth.settings, "objects": truth}
+
+    def score_items(self, captions: CaptionSet, state: Shared[ChairState]) -> Scored:
+        """Rows: numerator and denominator of the value, summed over the candidates."""
+        counts, read, truths = self._counted(captions, state.value)
+        owners = captions.candidates.owners
+        rows = np.zeros((len(captions), counts.shape[1]))
+        np.add.at(rows, owners, counts)
+        reasons = {index: truth.reason for index, truth in enumerate(truths) if truth.reason}
+        known = [index for index in range(len(captions)) if index not in reasons]
+        unfinished = [int(owner) for one, owner in zip(read, owners, strict=True) if one.unfinished]
+        return Scored(
+            rows[:, [STATISTICS.index(name) for name in self._columns]],
+            reasons,
+            {"truth": int(rows[known, STATISTICS.index("truth")].sum()), UNFINISHED: len(unfinished)},
+            self._warnings(captions, unfinished),
+        )
+
+    def _warnings(self, captions: CaptionSet, unfinished: Sequence[int]) -> list[str]:
+        if not unfinished or self.last_sentence == "drop" or self.max_words:
+            return []
+        number = f"{len(unfinished):,} caption{' breaks' if len(unfinished) == 1 else 's break'} off"
+        ids = listed_ids(captions, unfinished)
+        return [f"CHAIR: {number} in the last sentence (ids {ids}); last_sentence=drop leaves such sentences out"]
+
+    def aggregate(self, rows: Floats) -> Floats:
+        """The ratio of the sums."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.value == "f1":
+                shares: Floats = 2 * rows[..., 0] / (rows[..., 1] + rows[..., 2])
+            else:
+                shares = rows[..., 0] / rows[..., 1]
+        return shares
+
+    def counts(self, captions: CaptionSet, state: Shared[ChairState]) -> Floats:
+        """What is counted of each candidate: `STATISTICS`."""
+        return self._counted(captions, state.value)[0]
+
+    def _counted(self, captions: CaptionSet, state: ChairState) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
+        """The statistics of every candidate, the candidates as they were read, and the truth of every item."""
+        key = ("chair", replace(self, value="s"))
+        return captions.once(key, lambda: self._count(captions, state))
+
+    def _count(self, captions: CaptionSet, state: ChairState) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
+        read, truths = self.read(captions, state), self.truths(captions, state)
+        counts = np.zeros((len(read), len(STATISTICS)))
+        for row, (one, owner) in enumerate(zip(read, captions.candidates.owners.tolist(), strict=True)):
+            truth = truths[owner].objects
+            categories = [mention.category for mention in one.objects.mentions]
+            distinct = set(categories)
+            right = len(distinct & truth)
+            named: Sequence[str] | set[str] = distinct if self.count == "distinct" else categories
+            wrong = sum(category not in truth for category in named)
+            words = len(one.text.split())
+            counts[row] = (1, wrong > 0, len(named), wrong, len(distinct), right, len(truth), words, one.objects.tokens)
+        return counts, read, truths
+
+    def read(self, captions: CaptionSet, state: ChairState) -> list[ReadCaption]:
+        """Every candidate as it is read: the part of it that counts, and what that names."""
+        whole = captions.candidates.values
+        unfinished = [finished_part(text) < len(text) for text in whole]
+        texts = [first_words(text, self.max_words) for text in whole] if self.max_words else list(whole)
+        if self.last_sentence == "drop":
+            texts = [text[: finished_part(text)] for text in texts]
+        objects = state.captions.find(texts)
+        return [ReadCaption(*one) for one in zip(texts, objects, unfinished, strict=True)]
+
+    def truths(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
+        """What is in the image of every item."""
+        truths = self._from_table(captions, state) if state.table is not None else self._from_column(captions, state)
+        if not self.references:
+            return truths
+        named = iter(state.truth.find(captions.references.values))
+        combined = []
+        for truth, number in zip(truths, captions.references.counts.tolist(), strict=True):
+            said = frozenset(category for _ in range(number) for category in next(named).categories)
+            if number and truth.reason in ("", NO_OBJECTS):
+                truth = ImageObjects(truth.objects | said, truth.captions_only | (said - truth.objects))
+            combined.append(truth)
+        return combined
+
+    def _from_column(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
+        objects = column_objects(captions, state.captions.vocabulary)
+        return [ImageObjects(reason=NO_OBJECTS) if one is None else ImageObjects(one) for one in objects]
+
+    def _from_table(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
+        table, columns, truths = state.table, state.columns, list[ImageObjects]()
+        assert table is not None
+        categories = {}
+        for id, image in zip(captions.ids, captions.images, strict=True):
+            row = table.find(id, image)
+            if row is None:
+                truths.append(ImageObjects(reason=f"image {id} is not in {table.name}"))
+                continue
+            words = table.objects(row, columns)
+            for word in words:
+                if word not in categories:
+                    categories[word] = state.captions.vocabulary.category(word)
+            objects = frozenset(categories[word] for word in words)
+            marked = table.objects(row, [INSTANCES]) if INSTANCES in columns else objects
+            truths.append(ImageObjects(objects, objects - marked))
+        return truths
+
+    def hint(self, reason: str) -> str:
+        """How to bring the objects of the images."""
+        if reason == NO_OBJECTS:
+            made = f"make one with: {MAKER}"
+            return f"; give a column '{OBJECT_COLUMN}', or chair(objects=objects.parquet), a table by COCO id: {made}"
+        if reason.endswith(f"is not in {self.objects.rpartition('/')[2]}"):
+            return "; make the table from the files of the split that these images are of, or of all splits"
+        return super().hint(reason)
+
+    @property
+    def explains_on_page(self) -> bool:
+        """The marked caption, for the two values that are called CHAIR."""
+        return self.value in ("s", "i")
+
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[ChairState]) -> list[Why]:
+        """The captions of each item with their objects marked, and what is in the image."""
+        chosen = captions.take(indices)
+        _, read, truths = self._counted(chosen, state.value)
+        mentions: list[list[Mention]] = [[] for _ in indices]
+        for one, owner in zip(read, chosen.candidates.owners.tolist(), strict=True):
+            mentions[owner] += one.objects.mentions
+        summaries = [truth.reason or _summary(own, truth) for own, truth in zip(mentions, truths, strict=True)]
+        return page_explanations(chosen, self._marked(chosen, read, truths), summaries, [*map(_truth_lines, truths)])
+
+    def _marked(
+        self, captions: CaptionSet, read: Sequence[ReadCaption], truths: Sequence[ImageObjects]
+    ) -> list[MarkedText]:
+        """Every candidate with its right, wrong and unknown objects."""
+        owners = captions.candidates.owners.tolist()
+        runs = [
+            [(mention.start, mention.stop, _verdict(mention, truths[owner])) for mention in one.objects.mentions]
+            for one, owner in zip(read, owners, strict=True)
+        ]
+        return marked_captions(captions, runs, [one.text for one in read])
+
+    def break_down(self, item: CaptionSet, state: Shared[ChairState]) -> Breakdown:
+        """Mentions of a caption, objects of the image, or whole captions, each with what it adds to the value."""
+        counts, read, (truth,) = self._counted(item, state.value)
+        sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
+        parts = [
+            part
+            for rank, (one, row) in enumerate(zip(read, counts, strict=True))
+            for part in self._parts(rank, one, truth, dict(zip(STATISTICS, row.tolist(), strict=True)), sums)
+        ]
+        return Breakdown(
+            parts,
+            unit="caption" if self._is_length else "mention" if self.value in ("s", "i") else "object",
+            columns=[
+                *([] if self._is_length else [Column("verdict", "text")]),
+                *([Column("object", "text")] if self.value in ("s", "i") else []),
+            ],
+            texts=self._marked(item, read, [truth]),
+            formula=f"{self.label} = {self._formula(sums)}",
+            factors=sums,
+            notes=_truth_lines(truth),
+            ordered=True,
+            shown=None,
+            summary=_summary([mention for one in read for mention in one.objects.mentions], truth),
+        )
+
+    def _formula(self, sums: Mapping[str, float]) -> str:
+        right, objects, truth = (f"{sums[name]:.0f}" for name in ("right_objects", "objects", "truth"))
+        return {
+            "s": f"captions with a wrong object / captions: {sums['wrong_captions']:.0f} / {sums['captions']:.0f}",
+            "i": f"wrong {self.count} / {self.count}: {sums['wrong_mentions']:.0f} / {sums['mentions']:.0f}",
+            "recall": f"right objects / objects in the image: {right} / {truth}",
+            "precision": f"right objects / objects of the caption: {right} / {objects}",
+            "f1": f"2 · right objects / (objects of the caption + in the image): 2 · {right} / ({objects} + {truth})",
+        }.get(self.value, f"{self.value} / captions: {sums.get(self.value, 0):.0f} / {sums['captions']:.0f}")
+
+    def _parts(
+        self, rank: int, one: ReadCaption, truth: ImageObjects, own: Mapping[str, float], sums: Mapping[str, float]
+    ) -> Iterator[Part]:
+        """What each mention or object of one candidate adds, or its length."""
+        if self._is_length:
+            yield Part(f"{own[self.value]:.0f} {self.value}", own[self.value] / sums["captions"], rank)
+            return
+        if self.value in ("s", "i"):
+            each = 1 / sums["mentions"] if self.value == "i" else 1 / max(own["wrong_mentions"], 1) / sums["captions"]
+            mentions = {
+                mention.category if self.count == "distinct" else mention: mention for mention in one.objects.mentions
+            }
+            for mention in mentions.values():
+                verdict = _verdict(mention, truth)
+                details = {"verdict": verdict, "object": mention.category, "sentence": mention.sentence}
+                yield Part(one.text[mention.start : mention.stop], each * (verdict == "wrong"), rank, details)
+            return
+        below = {"recall": "truth", "precision": "objects"}.get(self.value)
+        each = 1 / sums[below] if below else 2 / (sums["objects"] + sums["truth"])
+        named = list(dict.fromkeys(mention.category for mention in one.objects.mentions))
+        missed = [name for name in sorted(truth.objects) if name not in named]
+        for name in [*named, *(missed if self.value != "precision" else [])]:
+            verdict = "missed" if name in missed else "right" if name in truth.objects else "wrong"
+            if verdict != "wrong" or self.value != "recall":
+                yield Part(name, each * (verdict == "right"), rank, {"verdict": verdict, "object": name})
+
+
+def first_words(text: str, number: int) -> str:
+    """The text up to its so many-th word.
+
+    >>> first_words("A dog  runs home.", 3)
+    'A dog  runs'
+    """
+    words = [match.end() for _, match in zip(range(number), _WORD.finditer(text), strict=False)]
+    return text[: words[-1]] if words else text
+
+
+def finished_part(text: str) -> int:
+    """Where the last finished sentence ends; the end of the text where no sentence is finished.
+
+    >>> [text[: finished_part(text)] for text in ("A dog. It runs to the", "a dog on grass", 'It says "Stop."')]
+    ['A dog.', 'a dog on grass', 'It says "Stop."']
+    """
+    if text.rstrip(_CLOSING)[-1:] in _END_MARKS:
+        return len(text)
+    parts = sentences(text)
+    return parts[-2].stops[-1] if len(parts) > 1 else len(text)
+
+
+def _verdict(mention: Mention, truth: ImageObjects) -> str:
+    if truth.reason:
+        return "unknown"
+    return "right" if mention.category in truth.objects else "wrong"
+
+
+def _summary(mentions: Sequence[Mention], truth: ImageObjects) -> str:
+    wrong = [mention.word for mention in mentions if mention.category not in truth.objects]
+    return wrong_share(wrong, len(mentions), "mention")
+
+
+def _truth_lines(truth: ImageObjects) -> list[str]:
+    if truth.reason:
+        return []
+    lines = [f"in the image: {', '.join(sorted(truth.objects)) or 'nothing of the vocabulary'}"]
+    if truth.captions_only:
+        lines.append(f"known from captions alone: {', '.join(sorted(truth.captions_only))}")
+    return lines

@@ -1,0 +1,64 @@
+"""Captions with their right, wrong and unknown objects marked, as all metrics of hallucination explain themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from captious.captions import CaptionSet
+from captious.metrics.capture.metric import read_stop_nouns
+from captious.metrics.explanation import MarkedText, candidate_labels
+from captious.render import Text, Why
+from captious.syntax.objects import NOT_THINGS
+from captious.syntax.tagging import tag_texts
+
+Run = tuple[int, int, str]
+"""From which character to which a caption names an object, and whether that is right, wrong or unknown."""
+NOUNS = ("NN", "NNS")
+
+
+def marked_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: Sequence[str]) -> list[MarkedText]:
+    """Every candidate with its runs. Nouns that no run covers are unknown: the metric does not see them.
+
+    ``read`` is the part of each candidate that the metric read; the rest is shown as such.
+    """
+    labels = [label for number in captions.candidates.counts.tolist() for label in candidate_labels(number)]
+    nouns = unseen_nouns(read, runs)
+    marked = []
+    for label, text, part, own, unseen in zip(labels, captions.candidates.values, read, runs, nouns, strict=True):
+        rest: list[Run] = [(len(part), len(text), "not read")] if text[len(part) :].strip() else []
+        marked.append(MarkedText.of(label, text, sorted([*own, *unseen, *rest])))
+    return marked
+
+
+def unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
+    """The nouns of each text outside its runs, as unknown ones: not abstract nouns, nor a noun right before a run."""
+    not_things = NOT_THINGS | read_stop_nouns()
+    for words, own in zip(tag_texts(texts), runs, strict=True):
+        covered = {place for start, stop, _ in own for place in range(start - 1, stop)}
+        yield [
+            (start, stop, "unknown")
+            for sentence, tags in words
+            for token, start, stop, tag in zip(*sentence, tags, strict=True)
+            if tag in NOUNS and stop not in covered and start not in covered and token.lower() not in not_things
+        ]
+
+
+def page_explanations(
+    captions: CaptionSet, marked: Sequence[MarkedText], summaries: Sequence[str], lines: Sequence[Sequence[str]]
+) -> list[Why]:
+    """Of each item, the marked candidates with further lines under them, and a summary before they are opened."""
+    texts = iter(marked)
+    own = [[next(texts).phrase for _ in range(number)] for number in captions.candidates.counts.tolist()]
+    return [
+        Why(summary, [Text([*phrases, *more])]) for phrases, summary, more in zip(own, summaries, lines, strict=True)
+    ]
+
+
+def wrong_share(wrong: Sequence[str], number: int, unit: str) -> str:
+    """How many of something are wrong, and which.
+
+    >>> wrong_share(["cup", "cup"], 7, "mention")
+    '2 of 7 mentions wrong: cup'
+    """
+    names = f": {', '.join(dict.fromkeys(wrong))}" if wrong else ""
+    return f"{len(wrong)} of {number} {unit}{'' if number == 1 else 's'} wrong{names}"

@@ -1,0 +1,207 @@
+"""What is in the images: objects by image id, from a column of the items or from a table of annotations.
+
+`build_table` makes the table once from COCO's files (``captious make objects``); `ObjectTable` reads it back. An
+image's objects come from two sources, the instances that were marked in it and the objects that its human captions
+name. They are kept apart, because CHAIR's numbers depend on which of them count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from captious._files import digest, read_regular, whole_file
+from captious.captions import CaptionSet
+from captious.errors import InputError, one_line
+from captious.io.coco import marked_objects
+from captious.io.columns import OBJECT_COLUMN
+from captious.io.formats import rows_of, text_list
+from captious.io.images import image_number, image_of
+from captious.io.join import gather_references
+from captious.syntax.lemmas import LemmaRule
+from captious.syntax.objects import ObjectFinder, Vocabulary, open_vocabulary
+
+MAKER = "captious make objects instances_val2014.json captions_val2014.json --out objects.parquet"
+INSTANCES, CAPTIONS = "instances", "captions"
+KEY, FORMAT = b"captious-objects", 1
+Source = Literal["both", "instances", "captions"]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectTable:
+    """The objects of images, by id and source: ``instances``, ``captions_singularize``, … or ``objects`` alone."""
+
+    name: str
+    rows: Mapping[str, int]
+    """The row of each image."""
+    sources: Mapping[str, Sequence[Sequence[str]]]
+    """By source, the objects of every row."""
+    vocabulary: str = ""
+    """The vocabulary that the captions were read with; nothing where the file does not say it."""
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.fingerprint}"
+
+    def find(self, id: str, image: Any = None) -> int | None:
+        """The row of an item: by its id or the name of its image, as they are or by the COCO number in them."""
+        alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
+        names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
+        keys = (key for name in names for key in (name, image_number(name)))
+        return next((self.rows[key] for key in keys if key in self.rows), None)
+
+    def columns(self, truth: Source, lemmas: LemmaRule) -> list[str]:
+        """The sources that count; an error says how to make a table that has them."""
+        if set(self.sources) == {OBJECT_COLUMN}:
+            if truth != "both":
+                raise InputError(
+                    f"{self.name}: has one list of objects for each image, not {truth} apart; leave out truth"
+                )
+            return [OBJECT_COLUMN]
+        wanted = [
+            *([INSTANCES] if truth != CAPTIONS else []),
+            *([caption_source(lemmas)] if truth != INSTANCES else []),
+        ]
+        for source in wanted:
+            if source not in self.sources:
+                what = "marked instances" if source == INSTANCES else f"objects of captions by {lemmas}"
+                raise InputError(
+                    f"{self.name}: has no {what}, only {', '.join(self.sources)}; make it again with: {MAKER}, or "
+                    f"write truth={INSTANCES if source != INSTANCES else CAPTIONS}"
+                )
+        return wanted
+
+    def objects(self, row: int, columns: Iterable[str]) -> frozenset[str]:
+        """The objects of an image in some of the sources."""
+        return frozenset().union(*(self.sources[column][row] for column in columns))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as Parquet, whole or not at all."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        lists = {name: pa.array(list(column), pa.list_(pa.string())) for name, column in self.sources.items()}
+        table = pa.table({"id": pa.array(list(self.rows), pa.string()), **lists})
+        facts = json.dumps({"format": FORMAT, "vocabulary": self.vocabulary})
+        with whole_file(path) as draft:
+            pq.write_table(table.replace_schema_metadata({KEY: facts.encode()}), draft, compression="zstd")
+
+
+def caption_source(lemmas: LemmaRule) -> str:
+    """The source of the objects that human captions name, by these lemmas."""
+    return f"{CAPTIONS}_{lemmas}"
+
+
+def open_table(path: str) -> ObjectTable:
+    """A table that ``captious make objects`` wrote; or rows of an id or image and its ``objects``, in any format."""
+    try:
+        content = read_regular(path)
+    except OSError as error:
+        raise InputError(f"objects {path}: cannot be read ({error.strerror}); make the table with: {MAKER}") from None
+    return _opened(path, digest(content), content[:4] == b"PAR1")
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
+    name = Path(path).name
+    if parquet and (table := _made(path)) is not None:
+        columns, facts = table.to_pydict(), json.loads(table.schema.metadata[KEY])
+        rows = {key: row for row, key in enumerate(columns.pop("id"))}
+        return ObjectTable(name, rows, columns, str(facts.get("vocabulary", "")), fingerprint)
+    lists: dict[str, list[str]] = {}
+    for row in rows_of(path):
+        if OBJECT_COLUMN not in row.fields:
+            raise InputError(
+                f"{row.where}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected an image and its "
+                f"{OBJECT_COLUMN}, or a table made with: {MAKER}"
+            )
+        key = image_number(image_of(row))
+        objects = text_list(row.fields[OBJECT_COLUMN], row.where, OBJECT_COLUMN)
+        if objects is None:
+            continue
+        if lists.setdefault(key, objects) != objects:
+            raise InputError(f"{row.where}: image {key!r} had other objects in an earlier row, expected one list each")
+    return ObjectTable(
+        name, {key: row for row, key in enumerate(lists)}, {OBJECT_COLUMN: list(lists.values())}, "", fingerprint
+    )
+
+
+def _made(path: str) -> Any:
+    """The Arrow table of a file that captious made; None for any other Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: is damaged ({one_line(error)}); make it again with: {MAKER}") from None
+    facts = (table.schema.metadata or {}).get(KEY)
+    if facts is None:
+        return None
+    if json.loads(facts).get("format") != FORMAT:
+        raise InputError(
+            f"{path}: a table of objects of another format, expected {FORMAT}; make it again with: {MAKER}"
+        )
+    return table
+
+
+def build_table(
+    files: Sequence[str],
+    vocabulary: str = "coco",
+    lemmas: Sequence[LemmaRule] = ("singularize", "wordnet"),
+    tagger: str = "captious",
+    progress: Progress = lambda step: None,
+) -> ObjectTable:
+    """The objects of every image in annotation files: instances as COCO writes them, captions in any format.
+
+    The splits of a year may be given together. Captions are read with the vocabulary under each of the lemmas.
+    """
+    words = open_vocabulary(vocabulary)
+    instances: dict[str, set[str]] = {}
+    captions: dict[str, list[str]] = {}
+    for file in files:
+        progress(f"reading {Path(file).name}")
+        marked = marked_objects(file)
+        if marked is None:
+            for key, texts in gather_references(rows_of(file)).references.items():
+                captions.setdefault(image_number(key), []).extend(texts)
+            continue
+        categories = _categories(words, {name for names in marked.values() for name in names}, file)
+        for key, names in marked.items():
+            instances.setdefault(key, set()).update(categories[name] for name in names)
+    ids = list(dict.fromkeys([*instances, *captions]))
+    if not ids:
+        raise InputError(f"{', '.join(files)}: no images, expected instances or captions as COCO writes them")
+    sources: dict[str, list[list[str]]] = {}
+    order = {category: place for place, category in enumerate(words.categories)}
+    if instances:
+        sources[INSTANCES] = [sorted(instances.get(key, ()), key=order.__getitem__) for key in ids]
+    texts = [text for key in ids for text in captions.get(key, ())]
+    for rule in lemmas if captions else ():
+        progress(f"objects of {len(texts):,} captions by {rule}")
+        objects = iter(ObjectFinder(words, rule, tagger).find(texts))
+        found = [{name for _ in captions.get(key, ()) for name in next(objects).categories} for key in ids]
+        sources[caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
+    return ObjectTable("objects", {key: row for row, key in enumerate(ids)}, sources, str(words))
+
+
+def _categories(vocabulary: Vocabulary, names: Iterable[str], where: str) -> dict[str, str]:
+    """The category of each name of a file."""
+    try:
+        return {name: vocabulary.category(name) for name in names}
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozenset[str] | None]:
+    """The objects that the items bring in their column; None for an item without any, which is not an empty list."""
+    truths: list[frozenset[str] | None] = []
+    for id, value in zip(captions.ids, captions.columns.get(OBJECT_COLUMN, (None,) * len(captions)), strict=True):
+        words = text_list(value, id, OBJECT_COLUMN)
+        truths.append(None if words is None else frozenset(_categories(vocabulary, words, id).values()))
+    return truths

@@ -1,0 +1,313 @@
+"""The result of ``captious studio check``: what must be corrected in a study, what it takes, and what it could show."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from captious.errors import InputError
+from captious.io.check import Finding, Findings, counted, folded
+from captious.io.images import UnreadableImage, open_image
+from captious.options import Resampling, current
+from captious.render import Column, Document, Result, Section, Table, Text
+from captious.render.document import Value
+from captious.studio.collect.events import total_pages, wanted
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.signed import read_keys
+from captious.studio.collect.subjects import plain_words
+from captious.studio.collect.tasks import Task, build_tasks
+from captious.study.power import simulate_power
+
+WORDS_A_SECOND = 4.0
+"""A reader's pace."""
+TIRED = 60.0
+"""Minutes in one sitting, from which on ratings suffer."""
+LARGE = 5_000_000
+"""Bytes of an image that is slow on a phone."""
+SIMULATED = 1000
+"""Captions of the simulated study; the error of a larger one follows from it, as 1 / √captions."""
+SAMPLES = 200
+_MACHINE = re.compile(
+    r"\bas an ai\b|\blanguage model\b|\bi(?:'m| am) (?:unable|sorry)\b|\bi cannot (?:see|view)\b|"
+    r"\b(?:chatgpt|gpt-?4|llava|blip-?2|claude|gemini)\b",
+    re.IGNORECASE,
+)
+"""A text that speaks of the machine that wrote it."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a study takes, if every rater works at the expected pace and answers everything."""
+
+    tasks: int
+    """Without the gold ones."""
+    gold: int
+    answers: int
+    """Tasks times overlap."""
+    raters: int
+    pages: int
+    """Of one rater: tasks, gold tasks and repeated ones."""
+    minutes: float
+    """Of one rater."""
+    hours: float
+    """Of all raters."""
+    cost: float | None
+    """At the pay of the plan."""
+
+
+@dataclass(frozen=True, repr=False)
+class PlanCheck(Result):
+    """What was found about a study."""
+
+    plan: Plan
+    findings: Findings
+    items: int
+    systems: tuple[str, ...]
+    captions: int
+    effort: Effort
+    detectable: float | None
+    """The difference in tau-b between two metrics that would be found four times in five; None where none applies."""
+
+    def __repr__(self) -> str:
+        return f"<PlanCheck {self.plan.path}: {self.effort.tasks} tasks, {len(self.errors)} errors>"
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that must be corrected before the study begins."""
+        return self.findings.errors
+
+    def _could_show(self) -> str:
+        """What the study is about, and which difference it would find, in a sentence."""
+        parts = [_number(self.items, "item")]
+        if self.captions:
+            parts.append(_number(self.captions, "caption"))
+        if self.systems:
+            parts.append(_number(len(self.systems), "system"))
+        about = ", ".join(parts)
+        if self.detectable is None:
+            return about
+        return (
+            f"{about}: a difference of {self.detectable:.3f} in tau-b between two metrics is found four times in five"
+        )
+
+    def document(self) -> Document:
+        """The findings, the effort, and what the study could show."""
+        sections: list[Section] = [self.findings.text()]
+        if self.effort.tasks:
+            sections += [_table(self.effort), Text([self._could_show()])]
+        notes = [
+            f"a rater has {self.effort.pages} pages, checks and repeated tasks among them, {self.plan.seconds:g} s each"
+        ]
+        if self.detectable is not None:
+            notes.append("the difference in tau is simulated; captious study power prints what is assumed")
+        effort = {name: getattr(self.effort, name) for name in Effort.__dataclass_fields__}
+        data = {
+            "study": str(self.plan.path),
+            "title": self.plan.title,
+            "kind": self.plan.kind,
+            "digest": self.plan.digest,
+            "findings": self.findings.data(),
+            "items": self.items,
+            "systems": list(self.systems),
+            "captions": self.captions,
+            **effort,
+            "detectable": self.detectable,
+        }
+        return Document(self.plan.title, f"{self.plan.path}: kind {self.plan.kind}", sections, notes=notes, data=data)
+
+
+def check_plan(plan: Plan) -> PlanCheck:
+    """Everything that is wrong or odd with a study, what it takes, and which difference in tau it would find."""
+    complaints: list[str] = []
+    tasks = build_tasks(plan, complaints.append)
+    findings = [
+        *folded(complaints),
+        *_images(plan, tasks),
+        *_duplicates(plan, tasks),
+        *_texts(tasks),
+        *_named_systems(tasks),
+        *_design(plan, tasks),
+    ]
+    work = [task for task in tasks if task.gold is None]
+    choices = [choice for task in work for choice in task.choices]
+    captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
+    return PlanCheck(
+        plan,
+        Findings(findings),
+        len({task.item for task in work}),
+        tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
+        captions,
+        effort_of(plan, len(work), len(tasks) - len(work)),
+        _detectable(plan, captions),
+    )
+
+
+def effort_of(plan: Plan, tasks: int, gold: int) -> Effort:
+    """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
+    share = wanted(plan, tasks)
+    raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
+    pages = total_pages(plan, tasks, gold)
+    minutes = pages * plan.seconds / 60
+    hours = raters * minutes / 60
+    cost = None if plan.pay is None else hours * plan.pay
+    return Effort(tasks, gold, tasks * plan.overlap, raters, pages, minutes, hours, cost)
+
+
+def _table(effort: Effort) -> Table:
+    cells: list[tuple[Column, Value]] = [
+        (Column("tasks"), effort.tasks),
+        (Column("gold"), effort.gold),
+        (Column("answers"), effort.answers),
+        (Column("raters"), effort.raters),
+        (Column("pages each"), effort.pages),
+        (Column("minutes each", decimals=0), effort.minutes),
+        (Column("hours", decimals=1), effort.hours),
+    ]
+    if effort.cost is not None:
+        cells.append((Column("cost", decimals=0), effort.cost))
+    return Table("effort", "What it takes", [column for column, _ in cells], [[value for _, value in cells]])
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _detectable(plan: Plan, captions: int) -> float | None:
+    """For ratings: the difference in tau-b that a comparison of two metrics would find."""
+    if plan.kind != "ratings" or captions < 10:
+        return None
+    simulated = min(captions, SIMULATED)
+    levels = max(len(aspect.points) for aspect in plan.aspects)
+    power = simulate_power(
+        0.03, simulated, raters=plan.overlap, levels=levels, resampling=Resampling(samples=SAMPLES, seed=plan.seed)
+    )
+    return power.detectable * math.sqrt(simulated / captions)
+
+
+def _images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Images that cannot be shown, or only slowly."""
+    if plan.images is None:
+        return
+    folder = plan.file(plan.images)
+    items = {task.image: task.item for task in tasks if task.image is not None}
+    with ThreadPoolExecutor(current().workers or None) as pool:
+        reasons = list(pool.map(_unreadable, [folder / image for image in items]))
+    broken: dict[str, list[str]] = {}
+    for image, reason in zip(items, reasons, strict=True):
+        if reason:
+            broken.setdefault(reason, []).append(items[image])
+    for reason, ids in broken.items():
+        yield Finding("error", f"{counted(ids, 'image')}: {reason}")
+    large = [item for image, item in items.items() if (folder / image).stat().st_size > LARGE]
+    if large:
+        yield Finding("warning", f"{counted(large, 'image')} over {LARGE // 10**6} MB, slow on a phone")
+    pairs = {(task.image, task.item) for task in tasks if task.image is not None and task.gold is None}
+    shared = Counter(image for image, _ in pairs)
+    several = sorted(item for image, item in pairs if shared[image] > 1)
+    if several:
+        yield Finding("note", f"{counted(several, 'item')} that share an image with another")
+    if plan.kind == "labels" and plan.captions == () and len(items) < len({task.item for task in tasks}):
+        yield Finding("error", "items to label without an image, expected one for each")
+
+
+def _unreadable(path: Path) -> str:
+    try:
+        open_image(path)
+    except UnreadableImage as error:
+        return str(error).removeprefix(f"{path}: ")
+    return ""
+
+
+def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Pages on which a caption stands twice."""
+    same = [task.item for task in tasks if len({plain_words(one.text) for one in task.choices}) < len(task.choices)]
+    if not same:
+        return
+    forced = plan.kind in ("ranking", "pairs") and not plan.ties
+    number = f"{counted(same, 'page')} with the same caption twice, but for case and punctuation"
+    advice = "write distinct = true to leave them out" + (", or ties = true" if forced else "")
+    yield Finding("error" if forced else "warning", f"{number}; {advice}")
+
+
+def _texts(tasks: Sequence[Task]) -> Iterator[Finding]:
+    empty = [task.item for task in tasks if any(not choice.text.strip() for choice in task.choices)]
+    if empty:
+        yield Finding("warning", f"{counted(empty, 'page')} with an empty caption; raters see that it is empty")
+
+
+def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Captions that say who wrote them: then the study is not blind."""
+    texts: dict[str, list[tuple[str, str]]] = {}
+    for task in tasks:
+        for choice in task.choices:
+            texts.setdefault(choice.system, []).append((task.item, choice.text))
+    named: list[str] = []
+    for system, captions in texts.items():
+        pattern = re.compile(rf"(?<!\w){re.escape(system)}(?!\w)", re.IGNORECASE) if len(system) > 2 else None
+        others = (text for other, rest in texts.items() if other != system for _, text in rest)
+        if pattern is not None and any(pattern.search(text) for text in others):
+            pattern = None  # a word like any other
+        named += [
+            item for item, text in captions if (pattern is not None and pattern.search(text)) or _MACHINE.search(text)
+        ]
+    if named:
+        yield Finding("warning", f"{counted(named, 'caption')} may tell which system wrote it; raters should not know")
+
+
+def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
+    """What a study with these numbers would lack."""
+    work = [task for task in tasks if task.gold is None]
+    gold = len(tasks) - len(work)
+    if not work:
+        return
+    effort = effort_of(plan, len(work), gold)
+    if plan.overlap == 1:
+        yield Finding("warning", "overlap = 1: how far raters agree cannot be computed")
+    if plan.kind == "labels" and plan.votes > plan.overlap:
+        yield Finding("error", f"votes = {plan.votes} and overlap = {plan.overlap}: no label could be merged")
+    if effort.minutes > TIRED:
+        yield Finding("warning", f"{effort.minutes:.0f} minutes a rater; lower per_rater, for people tire")
+    words = float(np.median([_words(plan, task) for task in work]))
+    if words / WORDS_A_SECOND > plan.seconds:
+        reading = f"{words / WORDS_A_SECOND:.0f} s to read"
+        yield Finding(
+            "warning", f"the median page has {words:.0f} words, {reading}; seconds = {plan.seconds:g} is short"
+        )
+    room = wanted(plan, len(work)) // plan.checks.every
+    if plan.checks.gold is not None and gold < room:
+        yield Finding(
+            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {room} a rater"
+        )
+    if plan.checks.gold is not None and gold < plan.checks.flag.failed:
+        yield Finding(
+            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
+        )
+    if plan.source.name == "prolific" and plan.source.full is None:
+        yield Finding("warning", "[source] has no code full: those who come too late would go without pay")
+    yield from _entries(plan)
+    unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
+    if unpaired:
+        yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
+
+
+def _entries(plan: Plan) -> Iterator[Finding]:
+    """Whether strangers could enter in the name of people whom a platform sends."""
+    if plan.source.keys is not None:
+        try:
+            read_keys(plan.file(plan.source.keys))
+        except InputError as error:
+            yield Finding("error", str(error))
+    elif plan.source.name == "prolific":
+        yield Finding("note", "[source] has no keys: anyone who knows the address may enter under any Prolific id")
+
+
+def _words(plan: Plan, task: Task) -> int:
+    references = task.references if plan.show_references else ()
+    return sum(len(text.split()) for text in (task.heading, *references, *(one.text for one in task.choices)))

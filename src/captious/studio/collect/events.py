@@ -1,0 +1,371 @@
+"""What happened in a study, and who gets which task, as functions of the events alone.
+
+The log keeps events, and nothing else is the truth: the history of a rater, the page that comes next and the slots of
+a task follow from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from captious._random import keys_of
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.tasks import Task
+
+EventName = Literal[
+    "joined",
+    "consented",
+    "opened",
+    "answered",
+    "skipped",
+    "commented",
+    "returned",
+    "finished",
+    "excluded",
+    "reinstated",
+    "released",
+]
+"""The last three are the owner's, with a reason."""
+Purpose = Literal["work", "gold", "repeat"]
+"""Why a rater sees a task: it counts toward the overlap, its answer is known, or the rater has answered it before."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of the log. Rows are only ever added."""
+
+    seq: int
+    """Order of arrival; clocks do not matter."""
+    key: str
+    """Made with the page: a second event with the same key is not stored."""
+    at: datetime
+    """The server's time, UTC."""
+    rater: str
+    n: int
+    """1, 2, … for every rater; a gap shows that something is missing."""
+    kind: EventName
+    task: str | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
+    added by the log. ``excluded``, ``reinstated``, ``released``: reason."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event that was handed to the log."""
+
+    seq: int
+    new: bool
+    """False where the same event was stored before: a double click, a retry, a reload."""
+    late: bool = False
+    """Whether an answer came after its lease, when others had every place of its task."""
+
+
+@dataclass(frozen=True)
+class Rater:
+    """A person, under a pseudonym."""
+
+    id: str
+    """r1, r2, …"""
+    excluded: bool = False
+    consented: bool = False
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One of the answers that a task needs: free, kept for a rater until the lease ends, or done."""
+
+    task: str
+    place: int
+    """0 for the first answer of the task."""
+    rater: str | None = None
+    lease: datetime | None = None
+    """Until when an open page keeps it; None where it is free or done."""
+    done: bool = False
+
+    def __str__(self) -> str:
+        if self.rater is None:
+            return "free"
+        return f"done by {self.rater}" if self.done else f"kept for {self.rater} until {self.lease}"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The last answer of a rater to a task."""
+
+    rater: str
+    task: str
+    purpose: Purpose
+    answer: Mapping[str, Any]
+    order: tuple[str, ...]
+    seconds: float | None
+    """As the page measured it; else from opening to answer by the server's clock."""
+    late: bool
+    excluded: bool
+    """Whether the rater is excluded now."""
+    at: datetime
+    seq: int
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A task as one rater sees it now."""
+
+    task: Task
+    purpose: Purpose
+    order: tuple[str, ...]
+    """Ids of the choices (or things) in the order shown; recorded when the page is opened."""
+    number: int
+    """1 for the first task of this rater."""
+    total: int
+    """Tasks that the rater will see in all, as far as is known."""
+    answer: Mapping[str, Any] | None = None
+    """What the rater answered before, where the page is opened again."""
+    comment: str = ""
+    """What the rater wrote with that answer."""
+    name: str = ""
+    """What addresses and forms call the page: a random text, which tells neither a check nor a repeated task."""
+    previous: str = ""
+    """The name of the page that the rater did before."""
+
+
+def answers_of(events: Iterable[Event]) -> list[Answered]:
+    """The last answer of every rater to every task and purpose, in the order of their first answers."""
+    opened: dict[tuple[str, str | None, Purpose], datetime] = {}
+    answers: dict[tuple[str, str | None, Purpose], Event] = {}
+    excluded: set[str] = set()
+    for one in events:
+        if one.kind == "excluded":
+            excluded.add(one.rater)
+        elif one.kind == "reinstated":
+            excluded.discard(one.rater)
+        elif one.kind == "opened":
+            opened[one.rater, one.task, one.body["purpose"]] = one.at
+        elif one.kind == "answered":
+            answers[one.rater, one.task, one.body["purpose"]] = one
+    return [
+        _answered(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
+        for key, one in answers.items()
+    ]
+
+
+def _answered(one: Event, elapsed: float, excluded: bool) -> Answered:
+    body = one.body
+    seconds = body.get("seconds")
+    return Answered(
+        one.rater,
+        one.task or "",
+        body["purpose"],
+        body["answer"],
+        tuple(body.get("order", ())),
+        elapsed if seconds is None else seconds,
+        body["late"],
+        excluded,
+        one.at,
+        one.seq,
+        body.get("comment", ""),
+    )
+
+
+FAR = timedelta(hours=1)
+"""A lease that ends later than any could, by more than this, was given before the clock was set back."""
+
+FREEING = ("excluded", "released", "skipped", "returned")
+"""Events that free slots of their rater: the first all of them, the others those without an answer."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A task that a rater has opened. A server keeps one for every page of every rater, so it is small."""
+
+    task: str
+    purpose: Purpose
+    order: tuple[str, ...]
+    place: int | None
+    """The place that was kept for it; None for gold and repeated tasks, which take none."""
+    at: datetime
+    name: str = ""
+    """What addresses call the page: the random key of the event that opened it first."""
+    answer: int | None = None
+    """The number of the event with the last answer; the log has what it says."""
+    closed: bool = False
+    """Whether the rater has left it without an answer: skipped, returned, or released by the owner."""
+    skipped: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of the tasks that the rater was asked to do."""
+        return self.answer is not None or self.skipped
+
+
+@dataclass
+class RaterHistory:
+    """What one rater has done so far: the events of the rater, in order, and nothing else."""
+
+    n: int = 0
+    pages: dict[tuple[str, Purpose], Opened] = field(default_factory=dict)
+    """In the order of their first opening."""
+    done: Counter[Purpose] = field(default_factory=Counter)
+    """Tasks that are behind the rater, by purpose."""
+    joined: bool = False
+    consented: bool = False
+    finished: bool = False
+    excluded: bool = False
+
+    def add(self, event: Event) -> None:
+        """Take the next event of this rater into account."""
+        if event.n <= self.n:
+            return
+        self.n = event.n
+        if event.kind == "opened":
+            self._open(event)
+        elif event.kind == "answered":
+            page = self.pages[event.task or "", event.body["purpose"]]
+            self.done[page.purpose] += not page.counts
+            page.answer = event.seq
+        elif event.kind in ("skipped", "returned", "released"):
+            for page in self._unanswered(event.task):
+                self.done[page.purpose] += event.kind == "skipped" and not page.skipped
+                page.closed, page.skipped = True, page.skipped or event.kind == "skipped"
+            self.finished |= event.kind == "returned"
+        elif event.kind in ("excluded", "reinstated"):
+            self.excluded = event.kind == "excluded"
+        elif event.kind in ("joined", "consented", "finished"):
+            setattr(self, event.kind, True)
+
+    def _open(self, event: Event) -> None:
+        task, body = event.task or "", event.body
+        page = self.pages.get((task, body["purpose"]))
+        if page is None:
+            self.pages[task, body["purpose"]] = Opened(
+                task, body["purpose"], tuple(body["order"]), body["place"], event.at, event.key
+            )
+        else:
+            page.place, page.at = body["place"], event.at
+
+    def _unanswered(self, task: str | None) -> list[Opened]:
+        pages = [page for page in self.pages.values() if page.answer is None]
+        return pages if task is None else [page for page in pages if page.task == task]
+
+    def has_opened(self, task: str) -> bool:
+        """Whether the rater has seen a task."""
+        return any((task, purpose) in self.pages for purpose in get_args(Purpose))
+
+    def behind(self, page: Opened) -> list[Opened]:
+        """The pages that the rater has done of those that were opened before a page, in their order."""
+        pages: list[Opened] = []
+        for key, one in self.pages.items():
+            if key == (page.task, page.purpose):
+                break
+            if one.counts:
+                pages.append(one)
+        return pages
+
+    @property
+    def current(self) -> Opened | None:
+        """The page that the rater opened last, while it waits for an answer."""
+        last = next(reversed(self.pages.values()), None)
+        return None if last is None or last.answer or last.closed else last
+
+
+def wanted(plan: Plan, tasks: int) -> int:
+    """Tasks that a rater is asked to do, gold and repeated ones not counted."""
+    return min(plan.per_rater, tasks)
+
+
+def total_pages(plan: Plan, tasks: int, gold: int) -> int:
+    """Pages that a rater sees in all where nothing runs out."""
+    work = wanted(plan, tasks)
+    return work + min(gold, work // plan.checks.every) + min(plan.checks.repeat, work // 2)
+
+
+def due(
+    plan: Plan, history: RaterHistory, tasks: int, gold: Sequence[str], rater: str
+) -> Iterator[tuple[Purpose, str]]:
+    """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty."""
+    work, asked = history.done["work"], wanted(plan, tasks)
+    unseen = [task for task in gold if (task, "gold") not in history.pages]
+    if unseen and history.done["gold"] < work // plan.checks.every:
+        yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
+    repeats = history.done["repeat"]
+    early = _early(history) if repeats < plan.checks.repeat else []
+    # The last repeats alternate with the last tasks, so that they do not stand out.
+    if early and work > asked - (plan.checks.repeat - repeats):
+        yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
+    if work < asked:
+        yield "work", ""
+    if early:
+        yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
+
+
+def _early(history: RaterHistory) -> list[str]:
+    """Tasks of the first half of a rater's work that may be shown again."""
+    done = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
+    return [task for task in done[: len(done) // 2] if (task, "repeat") not in history.pages]
+
+
+def _choose(tasks: Sequence[str], seed: int, name: str) -> str:
+    return tasks[int(generator(seed, name).integers(len(tasks)))]
+
+
+def generator(seed: int, name: str) -> np.random.Generator:
+    """Random numbers of a name and the seed of the plan, whatever was drawn before."""
+    return np.random.default_rng(int(keys_of([name], seed)[0]))
+
+
+def expired(lease: datetime, now: datetime, length: timedelta) -> bool:
+    """Whether a lease has ended. So has one that ends too late: the clock was set back."""
+    return lease <= now or lease > now + length + FAR
+
+
+def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: timedelta) -> int | None:
+    """The place that an answer fills, of the slots of its task: the rater's own, else one that nobody keeps.
+
+    None where others have them all: then the answer is late, and is stored beside the target.
+    """
+    own = [slot.place for slot in slots if slot.rater == rater]
+    free = [
+        slot.place
+        for slot in slots
+        if not slot.done and (slot.lease is None or expired(slot.lease, now, length)) and slot.rater != rater
+    ]
+    return next(iter(own + free), None)
+
+
+def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
+    """The slots that a log implies, by task and place. ``tasks`` are those without gold."""
+    slots = {(task, place): Slot(task, place) for task in tasks for place in range(plan.overlap)}
+    held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    length = timedelta(seconds=plan.lease)
+
+    def put(slot: Slot) -> None:
+        key = slot.task, slot.place
+        before = slots.get(key)
+        if before is not None and before.rater is not None:
+            held[before.rater].discard(key)
+        if slot.rater is not None:
+            held[slot.rater].add(key)
+        slots[key] = slot
+
+    for event in events:
+        task, place = event.task or "", event.body.get("place")
+        if event.kind == "opened" and place is not None:
+            put(Slot(task, place, event.rater, event.at + length))
+        elif event.kind == "answered" and place is not None:
+            put(Slot(task, place, event.rater, done=True))
+        elif event.kind == "reinstated":
+            for again, place in event.body["places"].items():
+                put(Slot(again, place, event.rater, done=True))
+        elif event.kind in FREEING:
+            for key in list(held[event.rater]):
+                if event.task in (None, key[0]) and (event.kind == "excluded" or not slots[key].done):
+                    put(Slot(*key))
+    return slots

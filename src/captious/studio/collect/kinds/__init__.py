@@ -1,0 +1,23 @@
+"""Five kinds of task: ratings, ranking, pairs, yes/no lists, labels. One file each, behind the contract `TaskKind`."""
+
+from __future__ import annotations
+
+from captious.studio.collect.kinds.kind import Answer as Answer
+from captious.studio.collect.kinds.kind import Gap as Gap
+from captious.studio.collect.kinds.kind import Incomplete as Incomplete
+from captious.studio.collect.kinds.kind import TaskKind
+from captious.studio.collect.kinds.labels import LabelsKind
+from captious.studio.collect.kinds.pairs import PairsKind
+from captious.studio.collect.kinds.ranking import RankingKind
+from captious.studio.collect.kinds.ratings import RatingsKind
+from captious.studio.collect.kinds.yesno import YesNoKind
+from captious.studio.collect.plan import KindName, Plan
+
+KINDS: dict[KindName, TaskKind] = {
+    kind.name: kind for kind in (RatingsKind(), RankingKind(), PairsKind(), YesNoKind(), LabelsKind())
+}
+
+
+def kind_of(plan: Plan) -> TaskKind:
+    """The kind of task that a plan asks for."""
+    return KINDS[plan.kind]

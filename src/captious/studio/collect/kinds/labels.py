@@ -1,0 +1,85 @@
+"""Labels: one of several words for an image or a caption."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError, nearest
+from captious.studio.collect.kinds.kind import Answer, Incomplete, TaskKind, one_of
+from captious.studio.collect.plan import CANNOT, Plan
+from captious.studio.collect.subjects import Subject
+from captious.studio.collect.tasks import Task
+
+NONE = "none"
+"""The label that any other beats at a tie, under the rule of RELIC."""
+
+
+class LabelsKind(TaskKind):
+    """``label`` is the name of an option, or cannot; the answer has the name or None."""
+
+    name = "labels"
+    measurement = "nominal"
+    needs = "an image or a caption"
+
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page for each caption, or one for a subject without any."""
+        return [[caption] for caption in subject.captions] or [[]]
+
+    def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
+        """The name of the label; None where the rater could not say."""
+        options: dict[str, str | None] = {option.name: option.name for option in plan.options}
+        if plan.cannot_judge:
+            options[CANNOT] = None
+        label, gaps = one_of(form.get("label"), options, "label", "Choose one of the labels.")
+        if gaps:
+            raise Incomplete(gaps)
+        return {"label": label}
+
+    def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
+        """The name of the label."""
+        return {"label": CANNOT if answer["label"] is None else answer["label"]}
+
+    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """The right label, or a list of those that pass."""
+        names = [option.name for option in plan.options]
+        wanted = expected if isinstance(expected, list) else [expected]
+        for name in wanted:
+            if name not in names:
+                raise InputError(
+                    f"expected is {str(name)[:40]!r}, expected labels: {', '.join(names)}{nearest(str(name), names)}"
+                )
+        if not wanted:
+            raise InputError(f"expected is an empty list, expected labels: {', '.join(names)}")
+        return {"label": list(wanted)}
+
+    def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
+        """Whether the label is one of the right ones."""
+        return task.gold is None or answer["label"] in task.gold["label"]
+
+    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
+        """The number of the label in the plan."""
+        names = [option.name for option in plan.options]
+        label = answer["label"]
+        return {plan.label: {task.id: None if label is None else float(names.index(label))}}
+
+
+def merged(plan: Plan, labels: Iterable[str | None]) -> str | None:
+    """The one label of an image from those of its raters; None where the rule of the plan finds none.
+
+    ``majority``: the most frequent, if it is alone. ``unanimous``: that of all. ``relic``: the most frequent, where any
+    label beats *none* at a tie.
+    """
+    counts = Counter(label for label in labels if label is not None)
+    if counts.total() < plan.votes or not counts:
+        return None
+    if plan.merge == "unanimous":
+        return next(iter(counts)) if len(counts) == 1 else None
+    most = max(counts.values())
+    first = [label for label, number in counts.items() if number == most]
+    if plan.merge == "relic" and len(first) > 1 and NONE in first:
+        first.remove(NONE)
+    return first[0] if len(first) == 1 else None

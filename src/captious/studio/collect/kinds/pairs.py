@@ -1,0 +1,64 @@
+"""Pairs: which of two captions is better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError
+from captious.studio.collect.kinds.kind import Answer, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.subjects import Subject
+from captious.studio.collect.tasks import Task
+
+TIE = "tie"
+
+
+class PairsKind(TaskKind):
+    """``preferred`` is a place or ``tie``; ``both_bad`` is a box of its own, since better is not the same as good."""
+
+    name = "pairs"
+    measurement = "nominal"
+    needs = "at least two captions"
+
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page for every two captions."""
+        return combinations(subject.captions, 2)
+
+    def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
+        """The caption that is preferred, None for a tie."""
+        places: dict[str, str | None] = {str(place): choice for place, choice in enumerate(order)}
+        if plan.ties:
+            places[TIE] = None
+        missing = "Choose one of the two captions" + (", or that they are equally good." if plan.ties else ".")
+        preferred, gaps = one_of(form.get("preferred"), places, "preferred", missing)
+        if gaps:
+            raise Incomplete(gaps)
+        return {"preferred": preferred, "both_bad": plan.both_bad and form.get("both_bad") == "on"}
+
+    def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
+        """The choice, and the box where it is ticked."""
+        preferred = answer["preferred"]
+        form = {"preferred": TIE if preferred is None else str(list(order).index(preferred))}
+        return {**form, "both_bad": "on"} if answer.get("both_bad") else form
+
+    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """The system, or the place, of the better caption; ``tie`` for neither."""
+        if expected == TIE:
+            return {"preferred": None}
+        if not isinstance(expected, (str, int)) or isinstance(expected, bool):
+            raise InputError(f"expected is {str(expected)[:60]}, expected the system of the better caption, or tie")
+        choice = named_choice(task, expected)
+        return None if choice is None else {"preferred": choice.id}
+
+    def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
+        """Whether the better caption was chosen."""
+        return task.gold is None or bool(answer["preferred"] == task.gold["preferred"])
+
+    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
+        """0 for the first caption of the task, 1 for the second, 0.5 for a tie: three categories."""
+        codes: dict[str | None, float] = {choice.id: float(place) for place, choice in enumerate(task.choices)}
+        return {"preferred": {task.id: {**codes, None: 0.5}[answer["preferred"]]}}

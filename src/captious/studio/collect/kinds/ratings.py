@@ -1,0 +1,141 @@
+"""Ratings: every caption of a page on one or more scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError, nearest
+from captious.studio.collect.kinds.kind import Answer, Gap, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.plan import CANNOT, Aspect, Plan
+from captious.studio.collect.subjects import Subject
+from captious.studio.collect.tasks import Task
+
+OVERALL = "rating"
+"""The one rating of a caption that exports and agreement have beside its aspects."""
+
+
+class RatingsKind(TaskKind):
+    """``rating:<place>:<aspect>`` is a point of the scale; the answer has a number for every caption and aspect."""
+
+    name = "ratings"
+    measurement = "ordinal"
+    needs = "a caption"
+
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """The captions of a subject, at most ``together`` a page; which of them share a page is drawn by the seed."""
+        return [
+            [subject.captions[index] for index in page] for page in _pages(len(subject.captions), plan.together, rng)
+        ]
+
+    def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
+        """A number or None for every caption and aspect."""
+        ratings: dict[str, dict[str, Any]] = {choice.id: {} for choice in task.choices}
+        gaps: list[Gap] = []
+        for place, choice in enumerate(order):
+            for aspect in plan.aspects:
+                field = f"rating:{place}:{aspect.name}"
+                asked = "rating" if len(plan.aspects) == 1 else f"rating for {aspect.label}"
+                missing = f"Caption {place + 1} has no {asked}." if len(order) > 1 else f"There is no {asked}."
+                ratings[choice][aspect.name], gap = one_of(form.get(field), _points(plan, aspect), field, missing)
+                gaps += gap
+        if gaps:
+            raise Incomplete(gaps)
+        return {"ratings": ratings}
+
+    def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
+        """The points that were chosen."""
+        return {
+            f"rating:{place}:{aspect}": CANNOT if rating is None else f"{rating:g}"
+            for place, choice in enumerate(order)
+            for aspect, rating in answer["ratings"].get(choice, {}).items()
+        }
+
+    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """A number or a range for captions and aspects: ``4``, ``[4, 5]``, ``{"sat": [1, 2]}``, ``[5, 1]``."""
+        if len(task.choices) == 1 and not (
+            isinstance(expected, Mapping) and named_choice(task, next(iter(expected), ""))
+        ):
+            by_choice = {task.choices[0].id: expected}
+            if isinstance(expected, Mapping) and not {*expected} <= {aspect.name for aspect in plan.aspects}:
+                return None
+        elif isinstance(expected, Mapping):
+            named = {name: named_choice(task, name) for name in expected}
+            by_choice = {choice.id: expected[name] for name, choice in named.items() if choice is not None}
+        elif isinstance(expected, list) and len(expected) == len(task.choices):
+            by_choice = {choice.id: one for choice, one in zip(task.choices, expected, strict=True)}
+        else:
+            raise InputError(f"expected is {str(expected)[:60]}, expected one for each caption, such as {{'sat': 4}}")
+        ranges = {choice: _ranges(plan, one) for choice, one in by_choice.items()}
+        return {"ratings": ranges} if ranges else None
+
+    def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
+        """Whether every rating with an expected range lies in it."""
+        return all(
+            (rating := answer["ratings"].get(choice, {}).get(aspect)) is not None and low <= rating <= high
+            for choice, ranges in (task.gold or {"ratings": {}})["ratings"].items()
+            for aspect, (low, high) in ranges.items()
+        )
+
+    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
+        """A table of captions for each aspect, and for the overall rating where it is another."""
+        tables: dict[str, dict[str, float | None]] = {aspect.name: {} for aspect in plan.aspects}
+        if plan.formula is not None:
+            tables[OVERALL] = {}
+        for choice, ratings in answer["ratings"].items():
+            unit = f"{task.id}/{choice}"
+            for aspect, rating in ratings.items():
+                tables[aspect][unit] = rating
+            if plan.formula is not None:
+                tables[OVERALL][unit] = plan.formula.of(ratings)
+        return tables
+
+
+def overall_rating(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
+    """The one rating of a caption: what the formula makes, else the aspect ``overall``, else the first."""
+    return plan.formula.of(ratings) if plan.formula is not None else ratings.get(rated_aspect(plan).name)
+
+
+def rated_aspect(plan: Plan) -> Aspect:
+    """The aspect that stands for the overall rating where there is no formula."""
+    return next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
+
+
+def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[int]]:
+    """Captions divided into pages of nearly the same size, in random company; on a page, in the order of the files."""
+    pages = -(-captions // together)
+    if pages <= 1:
+        return [list(range(captions))] if captions else []
+    shuffled = rng.permutation(captions).tolist()
+    return [sorted(shuffled[page::pages]) for page in range(pages)]
+
+
+def _points(plan: Plan, aspect: Aspect) -> dict[str, float | None]:
+    points: dict[str, float | None] = {f"{point:g}": point for point in aspect.points}
+    return {**points, CANNOT: None} if plan.cannot_judge else points
+
+
+def _ranges(plan: Plan, expected: Any) -> dict[str, list[float]]:
+    names = [aspect.name for aspect in plan.aspects]
+    if not isinstance(expected, Mapping):
+        if len(names) > 1:
+            raise InputError(f"expected is {str(expected)[:60]}, expected one of the aspects: {', '.join(names)}")
+        expected = {names[0]: expected}
+    ranges = {}
+    for name, value in expected.items():
+        if name not in names:
+            raise InputError(
+                f"expected has {str(name)[:40]!r}, expected aspects: {', '.join(names)}{nearest(str(name), names)}"
+            )
+        bounds = value if isinstance(value, list) else [value, value]
+        aspect = plan.aspects[names.index(name)]
+        numbers = [bound for bound in bounds if isinstance(bound, (int, float)) and not isinstance(bound, bool)]
+        low, high = aspect.points[0], aspect.points[-1]
+        if len(bounds) != 2 or len(numbers) != 2 or not low <= numbers[0] <= numbers[1] <= high:
+            raise InputError(
+                f"expected {name} is {str(value)[:40]}, expected a number or a range from {low:g} to {high:g}"
+            )
+        ranges[name] = numbers
+    return ranges

@@ -1,0 +1,78 @@
+"""Yes/no lists: which of these things can be seen in the picture?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError, nearest
+from captious.studio.collect.kinds.kind import Answer, Gap, Incomplete, TaskKind, one_of
+from captious.studio.collect.plan import CANNOT, Plan
+from captious.studio.collect.subjects import Subject
+from captious.studio.collect.tasks import Task
+
+YES, NO = "yes", "no"
+
+
+class YesNoKind(TaskKind):
+    """``thing:<place>`` is yes, no or cannot; the answer has True, False or None for every thing."""
+
+    name = "yesno"
+    measurement = "nominal"
+    needs = "things to ask for"
+
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page where there are things to ask for."""
+        return [subject.captions] if subject.things else []
+
+    def order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
+        """The things in the order of the text."""
+        return task.things
+
+    def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
+        """Yes or no for every thing."""
+        options: dict[str, bool | None] = {YES: True, NO: False}
+        if plan.cannot_judge:
+            options[CANNOT] = None
+        seen: dict[str, bool | None] = {}
+        gaps: list[Gap] = []
+        for place, thing in enumerate(order):
+            field = f"thing:{place}"
+            seen[thing], gap = one_of(form.get(field), options, field, f"“{thing}” has no answer.")
+            gaps += gap
+        if gaps:
+            raise Incomplete(gaps)
+        return {"seen": seen}
+
+    def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
+        """The answers as words."""
+        words = {True: YES, False: NO, None: CANNOT}
+        return {
+            f"thing:{place}": words[answer["seen"][thing]]
+            for place, thing in enumerate(order)
+            if thing in answer["seen"]
+        }
+
+    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """True or false for some of the things."""
+        if not isinstance(expected, Mapping) or not expected:
+            raise InputError(f"expected is {str(expected)[:60]}, expected such as {{'dog': true}}")
+        for thing, seen in expected.items():
+            if thing not in task.things:
+                things = ", ".join(task.things)
+                raise InputError(f"expected has {thing!r}, known: {things}{nearest(str(thing), task.things)}")
+            if not isinstance(seen, bool):
+                raise InputError(f"expected {thing!r} is {str(seen)[:40]!r}, expected true or false")
+        return {"seen": dict(expected)}
+
+    def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
+        """Whether all things with a known answer have it."""
+        known = (task.gold or {"seen": {}})["seen"]
+        return all(answer["seen"].get(thing) is seen for thing, seen in known.items())
+
+    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
+        """1 for yes and 0 for no, for every thing."""
+        numbers = {thing: None if seen is None else float(seen) for thing, seen in answer["seen"].items()}
+        return {"seen": {f"{task.id}/{thing}": number for thing, number in numbers.items()}}

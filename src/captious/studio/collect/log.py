@@ -1,0 +1,656 @@
+"""The log of a study: an append-only table of events in SQLite or PostgreSQL, and the slots that follow from it.
+
+Every change is one transaction: an event is stored together with the slot that it changes, or neither is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from captious._records import from_json
+from captious.errors import InputError, UnknownKey, require
+from captious.studio.collect import tables
+from captious.studio.collect.database import Database
+from captious.studio.collect.events import (
+    FAR,
+    FREEING,
+    Answered,
+    Event,
+    EventName,
+    Opened,
+    Page,
+    Purpose,
+    Rater,
+    RaterHistory,
+    Recorded,
+    Slot,
+    answers_of,
+    due,
+    expired,
+    generator,
+    place_of_answer,
+    total_pages,
+    wanted,
+)
+from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.plan import Plan, read_plan
+from captious.studio.collect.tables import (
+    MIGRATIONS,
+    dump,
+    load_plan,
+    migrate,
+    number_of,
+    plan_digest,
+    set_slot,
+    stamp,
+    store_study,
+    to_event,
+    to_slot,
+    utc,
+    version_of,
+)
+from captious.studio.collect.tasks import Task, build_tasks
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+NothingToDo = Literal["finished", "full", "wait"]
+CHUNK = 2000
+"""Events that are read at once."""
+KEY = re.compile(r"[!-~]{1,200}")
+ADDED = {"late", "place"}
+"""What the log adds to the body of an answer."""
+
+
+def database_of(plan: Plan, db: str | None = None) -> str:
+    """Where the answers of a plan are kept: the database that is named, else a file beside the plan's own.
+
+    >>> database_of(Plan(Path("studies/dogs.toml"), "Dogs", "ratings"))
+    'studies/dogs.db'
+    """
+    return db or str(plan.path.with_suffix(".db"))
+
+
+def open_log(plan: Plan, db: str | None = None) -> StudyLog:
+    """The log of a study that has begun, with the plan that it began with."""
+    log = StudyLog.open(database_of(plan, db))
+    if not log.begun:
+        raise InputError(f"{log.name}: holds no study yet; serve {plan.path} first")
+    log.check(plan)
+    return log
+
+
+def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
+    """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
+    plan = read_plan(path)
+    log = StudyLog.open(database_of(plan, db))
+    if log.begun:
+        log.check(plan)
+    else:
+        log.begin(plan, build_tasks(plan))
+    return log.plan(), log
+
+
+class StudyLog:
+    """The events of one study. Several processes may open the same database; each has its own `StudyLog`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.name = database.name
+        self._path: Path | None = None
+        self._tasks: dict[str, Task] = {}
+        self._holders: dict[str, int] = {}
+        """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
+        self._histories: dict[str, RaterHistory] = {}
+        self._last = 0
+        """The event up to which the history of all raters was read."""
+        self._folding = threading.Lock()
+
+    @classmethod
+    def open(cls, database: str | Path) -> StudyLog:
+        """The log in a database: a path, ``sqlite:///…`` or ``postgresql://…``. Nothing is made before `begin`."""
+        log = cls(Database(database))
+        version = log._version()
+        if version > len(MIGRATIONS):
+            raise InputError(
+                f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
+                f"{len(MIGRATIONS)}); install a newer one"
+            )
+        if 0 < version < len(MIGRATIONS):
+            log.database.write(migrate)
+        return log
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.engine.dispose()
+
+    def _version(self) -> int:
+        if self.database.absent:
+            return 0
+        with self.database.reading() as connection:
+            return version_of(connection)
+
+    # The study: frozen when it begins
+
+    @property
+    def begun(self) -> bool:
+        """Whether the database holds a study."""
+        if self._version() == 0:
+            return False
+        with self.database.reading() as connection:
+            return connection.execute(sa.select(tables.study.c.digest)).first() is not None
+
+    def begin(self, plan: Plan, tasks: Sequence[Task]) -> None:
+        """Freeze the plan and its tasks in the database, or check that the same plan is there already."""
+        self.database.make()
+
+        def start(connection: sa.Connection) -> None:
+            if not self.database.sqlite:  # two servers that begin at once
+                connection.execute(tables.STOP_WRITING)
+            if version_of(connection) == 0:
+                migrate(connection)
+            if connection.execute(sa.select(tables.study.c.digest)).first() is None:
+                store_study(connection, plan, tasks, utc(None))
+
+        self.database.write(start)
+        self.check(plan)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan that is not the one that the study began with."""
+        if plan_digest(plan) != self.digest:
+            raise InputError(
+                f"{plan.path}: was edited after the study began; put the file back as it was ({self.name} keeps its "
+                "text), or begin a new study under another name"
+            )
+        self._path = plan.path
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the plan's text; every event has it."""
+        with self.database.reading() as connection:
+            return str(connection.execute(sa.select(tables.study.c.digest)).scalar_one())
+
+    def plan(self) -> Plan:
+        """The plan as it was when the study began."""
+        return self._plan if self._path is None else replace(self._plan, path=self._path)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        with self.database.reading() as connection:
+            row = connection.execute(sa.select(tables.study)).one()
+        try:
+            return load_plan(json.loads(row.plan), row.toml, row.digest)
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{self.name}: the plan is damaged in the database") from None
+
+    @cached_property
+    def _anyone_may_enter(self) -> bool:
+        """Whether raters come without a link of their own. Before their first answer they keep a slot from nobody."""
+        return self._plan.source.name != "links"
+
+    @cached_property
+    def _lease(self) -> timedelta:
+        return timedelta(seconds=self._plan.lease)
+
+    def tasks(self) -> dict[str, Task]:
+        """All tasks by id, in the order in which they are given out; those of gold are at the end."""
+        with self.database.reading() as connection:
+            stored = connection.execute(
+                sa.select(tables.task.c.id, tables.task.c.payload).order_by(tables.task.c.position)
+            )
+            return {id: self._task(id, payload) for id, payload in stored}
+
+    def task(self, id: str) -> Task | None:
+        """The task of an id."""
+        if id in self._tasks:
+            return self._tasks[id]
+        with self.database.reading() as connection:
+            return self._read_task(connection, id)
+
+    def _read_task(self, connection: sa.Connection, id: str) -> Task | None:
+        if id not in self._tasks:
+            payload = connection.execute(tables.PAYLOAD, {"id": id}).scalar()
+            return None if payload is None else self._task(id, payload)
+        return self._tasks[id]
+
+    def _task(self, id: str, payload: str) -> Task:
+        if id not in self._tasks:
+            try:
+                self._tasks[id] = from_json(Task, json.loads(payload))
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
+        return self._tasks[id]
+
+    @cached_property
+    def _gold(self) -> list[str]:
+        with self.database.reading() as connection:
+            return list(
+                connection.execute(
+                    sa.select(tables.task.c.id).where(tables.task.c.gold == 1).order_by(tables.task.c.position)
+                ).scalars()
+            )
+
+    @cached_property
+    def _work(self) -> int:
+        """The number of tasks that are not gold."""
+        with self.database.reading() as connection:
+            query = sa.select(sa.func.count()).select_from(tables.task).where(tables.task.c.gold == 0)
+            return int(connection.execute(query).scalar_one())
+
+    # Raters
+
+    def add_raters(self, hashes: Sequence[str], names: Sequence[str] | None = None) -> list[Rater]:
+        """One rater for each hash of a token; a hash that is known gives the rater who has it."""
+        numbers = self.database.write(lambda connection: tables.add_raters(connection, hashes, names or ()))
+        return [self._rater(number) for number in numbers]
+
+    def rater_by_token(self, hash: str) -> Rater | None:
+        """The rater whose token has this hash."""
+        number = self._holders.get(hash)
+        if number is None:
+            with self.database.reading() as connection:
+                number = tables.rater_of_token(connection, hash)
+            if number is None:
+                return None
+            self._holders[hash] = number
+        return self._rater(number)
+
+    def rater_by_identity(self, source: str, identity: Mapping[str, str]) -> Rater:
+        """The rater who has this identity on a platform; a new one where nobody has it."""
+        with self.database.reading() as connection:
+            number = tables.rater_of_identity(connection, source, identity)
+        if number is None:
+            number = self.database.write(lambda connection: tables.find_or_add_rater(connection, source, identity))
+        return self._rater(number)
+
+    def begin_visit(self, rater: str, hash: str, identity: Mapping[str, str]) -> None:
+        """Keep the hash of a new token of a rater whom a platform sent, with what the platform said."""
+        self.database.write(lambda connection: tables.add_session(connection, number_of(rater), hash, identity))
+
+    def visit(self, hash: str) -> tuple[Rater, tables.PlatformVisit] | None:
+        """The visit whose token has this hash, and its rater. It is read every time: a visit may be forgotten."""
+        with self.database.reading() as connection:
+            visit = tables.visit_of_session(connection, hash)
+            if visit is None:
+                return None
+            rater = f"r{visit.rater}"
+            return _to_rater(rater, self._read_history(connection, rater)), visit
+
+    def forget(self, rater: str) -> None:
+        """Erase who a rater is. The answers stay, under the pseudonym; a second visit makes a new rater."""
+        self.database.write(lambda connection: tables.forget_rater(connection, number_of(rater)))
+
+    def identities(self) -> dict[str, dict[str, str]]:
+        """What is known of who the raters are, for those whose platform or owner said so."""
+        with self.database.reading() as connection:
+            return tables.identities(connection)
+
+    def raters(self) -> list[Rater]:
+        """All raters, in the order in which they were added."""
+        ids = self.rater_ids()
+        self._read_histories()
+        return [_to_rater(id, self._histories.get(id, RaterHistory())) for id in ids]
+
+    def rater_ids(self) -> list[str]:
+        """All raters by name alone, without reading what they did."""
+        with self.database.reading() as connection:
+            query = sa.select(tables.rater.c.number).order_by(tables.rater.c.number)
+            return [f"r{number}" for number in connection.execute(query).scalars()]
+
+    def _rater(self, number: int) -> Rater:
+        with self.database.reading() as connection:
+            return _to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
+
+    # Pages
+
+    def next_page(self, rater: str, now: datetime | None = None) -> Page | None:
+        """The page that a rater has open, else the next one; None where there is nothing to do now.
+
+        A new page takes a slot for the time of the lease. Slots whose lease has ended count as free.
+        """
+        at = utc(now)
+        return self._current_page(rater, at) or self.database.write(
+            lambda connection: self._next_page(connection, rater, at)
+        )
+
+    def _current_page(self, rater: str, at: datetime) -> Page | None:
+        """The page that a rater has open, where nothing has to be stored: a reload waits for nobody who writes."""
+        with self._folding:
+            known = self._histories.get(rater)
+            if known is None or known.current is None:
+                return None
+        with self.database.reading() as connection:
+            history = self._read_history(connection, rater)
+            with self._folding:
+                page = history.current
+            if page is None or history.excluded or history.finished:
+                return None
+            if page.place is not None:
+                kept = to_slot(connection.execute(tables.SLOT, {"task": page.task, "place": page.place}).one())
+                if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self._lease):
+                    return None
+            return self._page(connection, history, page)
+
+    def _next_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
+        history = self._lock(connection, rater)
+        if history.excluded or history.finished:
+            return None
+        page = history.current
+        if page is None or not self._is_kept(connection, rater, page, at):
+            page = self._open(connection, rater, history, at)
+        return None if page is None else self._page(connection, history, page)
+
+    def _is_kept(self, connection: sa.Connection, rater: str, page: Opened, at: datetime) -> bool:
+        """Whether the rater may go on with an open page. An ended lease begins again where nobody took the slot."""
+        if page.place is None:
+            return True
+        slot = self._slots_of(connection, page.task)[page.place]
+        if slot.rater != rater or slot.lease is None:
+            return False
+        if expired(slot.lease, at, self._lease):
+            self._store_opened(connection, rater, page, at, secrets.token_hex(16))
+        return True
+
+    def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
+        for purpose, id in due(self._plan, history, self._work, self._gold, rater):
+            place = None
+            if purpose == "work":
+                times = {"now": stamp(at), "far": stamp(at + self._lease + FAR)}
+                free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
+                if free is None and self._anyone_may_enter:
+                    free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
+                if free is None:
+                    continue
+                id, place = free
+            order = self._order(connection, id, purpose, rater)
+            page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
+            self._store_opened(connection, rater, page, at, page.name)
+            return page
+        return None
+
+    def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
+        task = self._read_task(connection, id)
+        assert task is not None
+        rng = generator(self._plan.seed, f"order/{rater}/{id}/{purpose}")
+        return kind_of(self._plan).order(self._plan, task, rng)
+
+    def _store_opened(self, connection: sa.Connection, rater: str, page: Opened, at: datetime, key: str) -> None:
+        if page.place is not None:
+            set_slot(connection, Slot(page.task, page.place, rater, at + self._lease))
+        body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
+        self._insert(connection, rater, "opened", key, page.task, body, at)
+
+    def _page(self, connection: sa.Connection, history: RaterHistory, opened: Opened) -> Page:
+        """What the rater sees of an opened task."""
+        task = self._read_task(connection, opened.task)
+        assert task is not None
+        with self._folding:
+            behind = history.behind(opened)
+        number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold))
+        body = self._body(connection, opened.answer)
+        answer, comment = body.get("answer"), body.get("comment", "")
+        previous = behind[-1].name if behind else ""
+        return Page(
+            task, opened.purpose, opened.order, number, max(total, number), answer, comment, opened.name, previous
+        )
+
+    def _body(self, connection: sa.Connection, seq: int | None) -> dict[str, Any]:
+        """What an event says; nothing where there is none."""
+        if seq is None:
+            return {}
+        body: dict[str, Any] = json.loads(connection.execute(tables.BODY, {"seq": seq}).scalar_one())
+        return body
+
+    def page_named(self, rater: str, name: str) -> Page | None:
+        """A page that the rater has opened before, by the name that its address has; None where there is none."""
+        with self.database.reading() as connection:
+            history = self._read_history(connection, rater)
+            with self._folding:
+                opened = next((page for page in history.pages.values() if page.name == name), None)
+            return None if opened is None else self._page(connection, history, opened)
+
+    def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
+        """A page that the rater has opened before, with the answer; None where the rater has not.
+
+        Of several purposes, the first under which the rater has seen the task counts; it is ``work`` unless named.
+        """
+        with self.database.reading() as connection:
+            history = self._read_history(connection, rater)
+            pages = [history.pages.get((task, purpose)) for purpose in purposes or ("work",)]
+            opened = next(filter(None, pages), None)
+            return None if opened is None else self._page(connection, history, opened)
+
+    def history(self, rater: str) -> list[tuple[str, Purpose]]:
+        """Task and purpose of every page that the rater has answered or has open, in the order of opening."""
+        with self.database.reading() as connection:
+            history = self._read_history(connection, rater)
+        with self._folding:
+            return [key for key, page in history.pages.items() if page.counts or page is history.current]
+
+    def why_none(self, rater: str) -> NothingToDo:
+        """Why a rater has nothing to do: the work is done, nothing was left from the start, or others have it open."""
+        with self.database.reading() as connection:
+            history = self._read_history(connection, rater)
+            if history.excluded or history.finished or history.done["work"] >= wanted(self._plan, self._work):
+                return "finished"
+            if connection.execute(tables.SLOT_TO_COME, {"rater": number_of(rater)}).first():
+                return "wait"
+        return "finished" if history.done["work"] else "full"
+
+    # Events
+
+    def record(
+        self,
+        rater: str,
+        kind: EventName,
+        key: str,
+        task: str | None = None,
+        body: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+    ) -> Recorded:
+        """Store what a rater did. The same key stores once; with another body, both are stored and the last counts."""
+        if not KEY.fullmatch(key):
+            raise InputError(f"key {key[:40]!r}: expected up to 200 letters, digits and signs")
+        said = dict(body or {})
+        if kind == "answered":
+            said.setdefault("purpose", "work")
+        at = utc(now)
+        return self.database.write(lambda connection: self._record(connection, rater, kind, key, task, said, at))
+
+    def _record(
+        self,
+        connection: sa.Connection,
+        rater: str,
+        kind: EventName,
+        key: str,
+        task: str | None,
+        body: dict[str, Any],
+        at: datetime,
+    ) -> Recorded:
+        history = self._lock(connection, rater)
+        same = _digest(rater, kind, task, body)
+        while stored := connection.execute(tables.STORED, {"key": key}).first():
+            event = to_event(stored)
+            if _digest(event.rater, event.kind, event.task, event.body) == same:
+                return Recorded(event.seq, False, event.body.get("late", False))
+            key = f"{key}~{same}"
+        if task is not None and not history.has_opened(task):
+            raise InputError(f"rater {rater} has not opened task {task!r}, so nothing can be stored for it")
+        if kind == "answered":
+            body |= self._fill_slot(connection, history, rater, task, body["purpose"], at)
+        elif kind in FREEING:
+            self._free_slots(connection, rater, kind)
+        seq = self._insert(connection, rater, kind, key, task, body, at)
+        return Recorded(seq, True, body.get("late", False))
+
+    def _fill_slot(
+        self,
+        connection: sa.Connection,
+        history: RaterHistory,
+        rater: str,
+        task: str | None,
+        purpose: Purpose,
+        at: datetime,
+    ) -> dict[str, Any]:
+        """Mark the slot of an answer as done; gives the place of the answer, and whether it came too late for one."""
+        if task is None or (task, purpose) not in history.pages:
+            raise InputError(f"rater {rater} has not opened task {task!r} for {purpose}, so it cannot be answered")
+        if purpose != "work" or history.excluded:
+            return {"place": None, "late": False}
+        place = place_of_answer(self._slots_of(connection, task), rater, at, self._lease)
+        if place is None and self._anyone_may_enter:
+            place = connection.execute(tables.NEWCOMERS_PLACE, {"task": task}).scalar()
+        if place is not None:
+            set_slot(connection, Slot(task, place, rater, done=True))
+        return {"place": place, "late": place is None}
+
+    def _free_slots(self, connection: sa.Connection, rater: str, kind: EventName) -> None:
+        values = {"of_rater": number_of(rater), "of_done": int(kind == "excluded")}
+        connection.execute(tables.FREE_SLOTS, values)
+
+    def exclude(self, rater: str, reason: str, now: datetime | None = None) -> Recorded:
+        """Leave a rater out: the answers stay in the log, and their slots become free for others."""
+        return self._record_owner(rater, "excluded", {"reason": reason}, now)
+
+    def reinstate(self, rater: str, reason: str, now: datetime | None = None) -> Recorded:
+        """Take an excluded rater back; the answers fill what is still free of their tasks."""
+        return self._record_owner(rater, "reinstated", {"reason": reason}, now)
+
+    def release(self, rater: str, reason: str, now: datetime | None = None) -> Recorded:
+        """Free what a rater has open, without waiting for the end of the lease."""
+        return self._record_owner(rater, "released", {"reason": reason}, now)
+
+    def _record_owner(self, rater: str, kind: EventName, body: dict[str, Any], now: datetime | None) -> Recorded:
+        at = utc(now)
+
+        def change(connection: sa.Connection) -> Recorded:
+            history = self._lock(connection, rater)
+            _refuse_needless(rater, kind, history)
+            if kind == "reinstated":
+                body["places"] = self._take_back(connection, history, rater, at)
+            else:
+                self._free_slots(connection, rater, kind)
+            return Recorded(self._insert(connection, rater, kind, secrets.token_hex(16), None, body, at), True)
+
+        return self.database.write(change)
+
+    def _take_back(self, connection: sa.Connection, history: RaterHistory, rater: str, at: datetime) -> dict[str, int]:
+        """Fill free slots with the answers of a rater; gives the place of each that found one, by task."""
+        answered = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
+        places = {}
+        for task in sorted(answered):  # as everyone sorts them, so that no two wait for each other
+            place = place_of_answer(self._slots_of(connection, task), rater, at, self._lease)
+            if place is not None:
+                set_slot(connection, Slot(task, place, rater, done=True))
+                places[task] = place
+        return places
+
+    def events(self, after: int = 0, rater: str | None = None) -> Iterator[Event]:
+        """All events after a number, in the order of arrival; of one rater, where one is named."""
+        with self.database.reading() as connection:
+            if not self.database.sqlite:  # wait for those who write now: their numbers may be lower than the last
+                connection.execute(tables.STOP_WRITING)
+            last = connection.execute(tables.LAST_EVENT).scalar() or 0
+        while after < last:
+            with self.database.reading() as connection:
+                stored = connection.execute(tables.EVENTS, {"after": after, "last": last, "most": CHUNK}).all()
+            if not stored:
+                return
+            yield from (to_event(row) for row in stored if rater in (None, f"r{row.rater}"))
+            after = stored[-1].seq
+
+    def answers(self) -> list[Answered]:
+        """The last answer of every rater to every task and purpose, in the order of their first answers."""
+        return answers_of(self.events())
+
+    def slots(self) -> list[Slot]:
+        """All slots, by task and place."""
+        with self.database.reading() as connection:
+            return [
+                to_slot(row)
+                for row in connection.execute(sa.select(tables.slot).order_by(tables.slot.c.task, tables.slot.c.place))
+            ]
+
+    def leases(self, now: datetime | None = None) -> int:
+        """The number of slots that are kept for raters now."""
+        with self.database.reading() as connection:
+            return int(connection.execute(tables.LEASES, {"now": stamp(utc(now))}).scalar_one())
+
+    def _slots_of(self, connection: sa.Connection, task: str) -> list[Slot]:
+        return [to_slot(row) for row in connection.execute(tables.SLOTS_OF_TASK, {"task": task})]
+
+    # Inside a transaction
+
+    def _lock(self, connection: sa.Connection, rater: str) -> RaterHistory:
+        """The history of a rater. Other transactions of the rater wait until the present one ends."""
+        if not self.database.sqlite:
+            connection.execute(tables.SHARE_WRITING)
+            connection.execute(tables.LOCK_RATER, {"rater": number_of(rater)})
+        return self._read_history(connection, rater)
+
+    def _read_history(self, connection: sa.Connection, rater: str) -> RaterHistory:
+        """The history of a rater, with the events that were stored since it was read last."""
+        history = self._histories.get(rater, RaterHistory())
+        stored = connection.execute(tables.EVENTS_OF_RATER, {"rater": number_of(rater), "n": history.n}).all()
+        with self._folding:
+            history = self._histories.setdefault(rater, history)
+            for row in stored:
+                history.add(to_event(row))
+        return history
+
+    def _read_histories(self) -> None:
+        """Bring the history of all raters up to the last event."""
+        for event in self.events(after=self._last):
+            with self._folding:
+                self._histories.setdefault(event.rater, RaterHistory()).add(event)
+                self._last = max(self._last, event.seq)
+
+    def _insert(
+        self,
+        connection: sa.Connection,
+        rater: str,
+        kind: EventName,
+        key: str,
+        task: str | None,
+        body: Mapping[str, Any],
+        at: datetime,
+    ) -> int:
+        """Store one event under the next number of its rater."""
+        number = number_of(rater)
+        n = connection.execute(tables.COUNT_EVENT, {"of_rater": number}).scalar()
+        if n is None:
+            raise UnknownKey(f"there is no rater {rater!r} in {self.name}")
+        values = {"key": key, "at": stamp(at), "study": self.digest, "rater": number, "n": n, "task": task}
+        return int(connection.execute(tables.INSERT_EVENT, {**values, "kind": kind, "body": dump(body)}).scalar_one())
+
+
+def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None:
+    """Refuse an owner's order that would change nothing."""
+    if kind == "excluded" and history.excluded:
+        raise InputError(f"rater {rater} is excluded already")
+    if kind == "reinstated" and not history.excluded:
+        raise InputError(f"rater {rater} is not excluded")
+    if kind == "released" and history.current is None:
+        raise InputError(f"rater {rater} has no task open")
+
+
+def _to_rater(id: str, history: RaterHistory) -> Rater:
+    return Rater(id, history.excluded, history.consented, history.finished)
+
+
+def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
+    """Equal for events that say the same; the seconds of a click and of its repetition may differ."""
+    said = {name: value for name, value in body.items() if name not in ADDED | {"seconds"}}
+    return hashlib.sha256(dump([rater, kind, task, said]).encode()).hexdigest()[:16]

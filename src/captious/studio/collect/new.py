@@ -1,0 +1,151 @@
+"""A new study: the text of a TOML file with comments, from a template and the names of the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from captious.errors import InputError, nearest
+from captious.studio.collect.plan import KindName, parse_plan
+
+FOLDER = Path(__file__).with_name("templates")
+KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")
+FILES = ("captions", "references", "images", "tasks", "ids")
+"""Keys that name files, in the order in which a study has them."""
+WIDTH = 120
+
+
+def templates() -> list[str]:
+    """The protocols that have a template, beside the five kinds.
+
+    >>> templates()
+    ['capeval1k', 'imagine-entities', 'imagine-likert', 'onlystyle-ranking', 'relic-age', 'thumb']
+    """
+    return sorted(path.stem for path in FOLDER.glob("*.toml") if path.stem not in KINDS)
+
+
+def new_plan(
+    path: str | Path,
+    kind: KindName | None = None,
+    template: str | None = None,
+    *,
+    captions: Sequence[str] = (),
+    tasks: str | Path | None = None,
+    references: str | Path | None = None,
+    images: str | Path | None = None,
+    ids: str | Path | Sequence[str] | None = None,
+    missing: Literal["error", "skip"] = "error",
+    title: str | None = None,
+) -> str:
+    """The text of a study that is to be written at ``path``; it is valid, but its files are not looked into.
+
+    Parameters
+    ----------
+    path
+        Where the study will lie. Its files are named relative to this place.
+    kind, template
+        The kind of task, or the template of a paper's protocol, which has a kind.
+    captions
+        Files of captions, each a system; ``NAME=FILE`` names it.
+    tasks
+        File of ready tasks instead of captions.
+    references, images
+        File of references, folder of images.
+    ids
+        File with one id a line, or the ids themselves: what the study asks about.
+    missing
+        Items that a file of captions, the references or the images lack: an error, or left out.
+    title
+        Title of the study, instead of the template's.
+    """
+    path = Path(path)
+    text = (FOLDER / f"{_template(kind, template)}.toml").read_text(encoding="utf-8")
+    ids_value = _file(ids, path) if isinstance(ids, (str, Path)) else _listed("ids", ids or ())
+    values = {
+        "captions": _listed("captions", [_file_of_system(name, path) for name in captions]),
+        "references": _file(references, path),
+        "images": _file(images, path),
+        "tasks": _file(tasks, path),
+        "ids": ids_value,
+    }
+    for name in reversed(FILES):
+        text = _with(text, name, values[name])
+    if missing == "skip":
+        text = _with(text, "missing", _quoted(missing))
+    if title is not None:
+        text = _with(text, "title", _quoted(title))
+    parse_plan(text, path)
+    return text
+
+
+def _template(kind: KindName | None, template: str | None) -> str:
+    if template is None:
+        if kind is None:
+            raise InputError(f"no kind=... of task, expected one of {', '.join(KINDS)}; or a template=...")
+        return kind
+    names = templates()
+    if template not in names:
+        raise InputError(f"template={template!r}, expected one of {', '.join(names)}{nearest(template, names)}")
+    text = (FOLDER / f"{template}.toml").read_text(encoding="utf-8")
+    own = parse_plan(text, FOLDER / f"{template}.toml").kind
+    if kind is not None and kind != own:
+        raise InputError(f"kind={kind!r} and template={template!r}, which is of kind {own}; expected one of them")
+    return template
+
+
+def _with(text: str, key: str, value: str | None) -> str:
+    """The text with a key set to a value, or commented out where the value is None."""
+    line = re.compile(rf"^(?:# )?{key} = .*$", re.MULTILINE)
+    match = line.search(text)
+    if value is None:
+        return text if match is None or match[0].startswith("#") else _replaced(text, match, f"# {match[0]}")
+    if match is None:
+        match = re.compile(r"^kind = .*$", re.MULTILINE).search(text)
+        assert match is not None
+        return _replaced(text, match, f"{match[0]}\n{key} = {value}")
+    return _replaced(text, match, f"{key} = {value}")
+
+
+def _replaced(text: str, match: re.Match[str], line: str) -> str:
+    return text[: match.start()] + line + text[match.end() :]
+
+
+def _file(name: str | Path | Sequence[str] | None, path: Path) -> str | None:
+    return None if name is None else _quoted(_relative(str(name), path))
+
+
+def _file_of_system(name: str, path: Path) -> str:
+    system, equals, file = name.partition("=")
+    if equals and system and not Path(name).exists():
+        return f"{system}={_relative(file, path)}"
+    return _relative(name, path)
+
+
+def _relative(name: str, path: Path) -> str:
+    """The name of a file as a study at ``path`` says it; absolute names and those of a home stay."""
+    if Path(name).is_absolute() or name.startswith("~") or not name:
+        return name
+    return Path(os.path.relpath(name, path.parent)).as_posix()
+
+
+def _listed(key: str, names: Sequence[str]) -> str | None:
+    if not names:
+        return None
+    quoted = [_quoted(str(name)) for name in names]
+    line = f"[{', '.join(quoted)}]"
+    if len(key) + 3 + len(line) <= WIDTH:
+        return line
+    return "[\n" + "".join(f"  {name},\n" for name in quoted) + "]"
+
+
+def _quoted(text: str) -> str:
+    """A string as TOML writes it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{text!a}: holds half a character, expected valid Unicode") from None
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

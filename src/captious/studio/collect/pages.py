@@ -1,0 +1,397 @@
+"""The pages of raters: the way from the link to the completion code.
+
+Every page is a form that works without scripts: it is posted, and the answer is a redirect to the next page. A script
+that asks for JSON is told instead whether the answer is saved.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from captious.errors import InputError
+from captious.studio.access import (
+    Limit,
+    Rules,
+    client_address,
+    image_file,
+    new_token,
+    same_token,
+    token_hash,
+)
+from captious.studio.collect.events import Page
+from captious.studio.collect.kinds import Gap, Incomplete, kind_of
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.sessions import (
+    TURK_PREVIEW,
+    RaterSession,
+    RaterSessions,
+    TooManyWrong,
+    study_name,
+)
+
+Form = Mapping[str, str]
+COMMENT = 2000
+"""Most characters of a comment."""
+VISITORS, SENT = 60, 12
+"""People who may begin from one address in a minute: of an open study, as in a classroom, and of those whom a platform
+sends, each from home."""
+PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
+LINK_AGAIN = "Open the link that you were sent. If you did, ask the person who sent it for a new one."
+
+logger = logging.getLogger("captious.studio")
+
+
+class RaterPages:
+    """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
+
+    def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: PageRenderer, answers: Limit) -> None:
+        self.plan, self.log, self.rules, self.renderer, self.answers = plan, log, rules, renderer, answers
+        self.kind = kind_of(plan)
+        self.sessions = RaterSessions(plan, log, rules.hosts if rules.origin else ())
+        self.images = plan.file(plan.images) if plan.images else None
+        self.visitors = Limit(VISITORS if plan.source.name == "open" else SENT, seconds=60)
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them."""
+        return [
+            Route("/", self.front),
+            Route("/health", self.health),
+            Route("/static/{name}", self.static),
+            Route("/r/{token}", self.link),
+            Route("/s/{study}", self.door),
+            Route("/s/{study}", self._posted(self.enter), methods=["POST"]),
+            Route("/consent", self.consent),
+            Route("/consent", self._posted(self.decide), methods=["POST"]),
+            Route("/task", self.task),
+            Route("/task", self._posted(self.answer), methods=["POST"]),
+            Route("/task/{page}", self.earlier),
+            Route("/image/{page}/{number:int}", self.image),
+            Route("/done", self.done),
+            Route("/full", self.full),
+        ]
+
+    def _posted(self, work: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint that reads a form and then works on it in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            body = await request.body()
+            try:
+                pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=2000)
+            except ValueError:
+                raise HTTPException(400, "The form cannot be read.") from None
+            return await run_in_threadpool(work, request, dict(pairs))
+
+        return endpoint
+
+    # The way in
+
+    def front(self, request: Request) -> Response:
+        """The bare address: it says where to go on."""
+        if self.plan.source.name == "open":
+            return RedirectResponse(f"/s/{study_name(self.plan)}", 303)
+        return self._message("Welcome", "To take part, open the link that you were sent.")
+
+    def health(self, request: Request) -> Response:
+        """For whoever watches the server: 200 where the database answers."""
+        self.log.rater_by_token("")
+        return JSONResponse({"status": "ok"})
+
+    def static(self, request: Request) -> Response:
+        """Styles, scripts and the icon; they hold nothing of the study."""
+        name = request.path_params["name"]
+        if name not in self.renderer.static_files:
+            raise HTTPException(404)
+        content, kind = self.renderer.static_files[name]
+        return Response(content, headers={"content-type": kind, "cache-control": "public, max-age=31536000, immutable"})
+
+    def link(self, request: Request) -> Response:
+        """A personal link: the token moves into a cookie, and the address is clean afterwards."""
+        token = request.path_params["token"]
+        return self._enter(self._session(request, token))
+
+    def door(self, request: Request) -> Response:
+        """The one link for everybody, which platforms extend by the ids of the person."""
+        self._check_study(request)
+        source = self.plan.source.name
+        if source == "open":
+            return self._start(request)
+        query = dict(request.query_params)
+        if source == "mturk" and query.get("assignmentId", TURK_PREVIEW) == TURK_PREVIEW:
+            return self._start(request, preview=True)
+        parameters = self.sessions.parameters(query)
+        if parameters is None:
+            platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
+            lack = "your id, or its signature is wrong or too old" if self.plan.source.keys else "your id"
+            raise HTTPException(403, f"Open the study from {platform}: the address lacks {lack}.")
+        known = self.sessions.session_of(request.cookies.get(self.sessions.cookie, ""))
+        if known is not None and known.parameters == parameters:  # a reload
+            return self._enter(known)
+        self._count_visitor(request)
+        return self._enter(self.sessions.enter(parameters, travels=source == "mturk"))
+
+    def enter(self, request: Request, form: Form) -> Response:
+        """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
+        self._check_study(request)
+        if self.plan.source.name != "open":
+            raise HTTPException(405)
+        self._count_visitor(request)
+        token = new_token()
+        self.log.add_raters([token_hash(token)])
+        return self._enter(self._session(request, token))
+
+    def _count_visitor(self, request: Request) -> None:
+        """Refuse whoever comes after too many others from the same address."""
+        address = client_address(request.scope)
+        if self.visitors.wait(address):
+            words = "Many people began from your address just now. Try again in a minute."
+            raise HTTPException(429, words, {"retry-after": "60"})
+        self.visitors.add(address)
+
+    def _check_study(self, request: Request) -> None:
+        if self.plan.source.name == "links" or request.path_params["study"] != study_name(self.plan):
+            raise HTTPException(404)
+
+    def _start(self, request: Request, preview: bool = False) -> Response:
+        known = request.cookies.get(self.sessions.cookie)
+        if known and not preview and self.sessions.session_of(known):
+            return RedirectResponse("/task", 303)
+        values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
+        return HTMLResponse(self.renderer.render("start.html", heading="Welcome", **values))
+
+    def _enter(self, session: RaterSession) -> Response:
+        self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
+        response = RedirectResponse(session.address("/task"), 303)
+        if not session.travels:
+            response.headers["set-cookie"] = self.rules.cookie(self.sessions.cookie, session.value)
+        return response
+
+    def _session(self, request: Request, value: str | None = None, travels: bool = False) -> RaterSession:
+        """The session of a request: of its cookie, or of what the address or the form says in place of one."""
+        cookie = request.cookies.get(self.sessions.cookie, "")
+        if value is None and not cookie and self.plan.source.name == "mturk":
+            value, travels = request.query_params.get("session", ""), True
+        try:
+            session = self.sessions.checked(value or cookie, client_address(request.scope), travels)
+        except TooManyWrong:
+            raise HTTPException(429, "Too many wrong links. Try again in a minute.", {"retry-after": "60"}) from None
+        if session is None:
+            headers = {"set-cookie": self.rules.cookie(self.sessions.cookie, "")} if cookie else {}
+            raise HTTPException(403, LINK_AGAIN, headers)
+        return session
+
+    def _form_session(self, request: Request, form: Form) -> RaterSession:
+        """The session of a form that was sent; its hidden token must belong to it."""
+        session = self._session(request, *((form["session"], True) if form.get("session") else ()))
+        if not same_token(form.get("csrf", ""), session.csrf):
+            raise HTTPException(403, "The form is not one of yours. Go back, reload the page, and send it again.")
+        return session
+
+    # Consent
+
+    def consent(self, request: Request) -> Response:
+        """What a rater agrees to before the first task."""
+        session = self._session(request)
+        if not self._must_consent(session):
+            return RedirectResponse(session.address("/task"), 303)
+        values = {"consent": self.plan.consent, "csrf": session.csrf, "session": session.value * session.travels}
+        return HTMLResponse(self.renderer.render("consent.html", heading="Before you begin", **values))
+
+    def decide(self, request: Request, form: Form) -> Response:
+        """Agree, or not."""
+        session = self._form_session(request, form)
+        rater = session.rater.id
+        if form.get("agree") == "yes":
+            self.log.record(rater, "consented", f"{rater}.consented")
+            return RedirectResponse(session.address("/task"), 303)
+        text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
+        if self.plan.source.name in ("prolific", "mturk"):
+            text += " Please return the task on the platform that sent you."
+        return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
+
+    def _must_consent(self, session: RaterSession) -> bool:
+        return bool(self.plan.consent.strip()) and not session.rater.consented
+
+    # Tasks
+
+    def task(self, request: Request) -> Response:
+        """The page that the rater has open, or the next one; the end where there is none."""
+        session = self._session(request)
+        if self._must_consent(session):
+            return RedirectResponse(session.address("/consent"), 303)
+        page = self.log.next_page(session.rater.id)
+        if page is not None:
+            return self._page(session, page)
+        why = self.log.why_none(session.rater.id)
+        if why == "wait":
+            return self._wait(session)
+        return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
+
+    def earlier(self, request: Request) -> Response:
+        """A page that the rater had before, with the answer."""
+        session = self._session(request)
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
+        if page is None:
+            raise HTTPException(404)
+        return self._page(session, page)
+
+    def answer(self, request: Request, form: Form) -> Response:
+        """Store an answer. Nothing is said to be saved before it is."""
+        session = self._form_session(request, form)
+        if self._must_consent(session):
+            raise HTTPException(403, "Agree to take part first.")
+        rater = session.rater.id
+        page = self.log.page_named(rater, form.get("page", ""))
+        if page is None:
+            raise HTTPException(404)
+        if wait := self.answers.wait(rater):
+            raise HTTPException(429, "That was fast. Try again in a second.", {"retry-after": str(math.ceil(wait))})
+        comment = form.get("comment", "").replace("\r\n", "\n").strip()
+        gaps = [Gap("comment", f"The comment has {len(comment):,} characters, at most {COMMENT:,} can be sent.")]
+        try:
+            answer = self.kind.read(self.plan, page.task, page.order, form)
+            if len(comment) > COMMENT:
+                raise Incomplete(gaps)
+        except Incomplete as error:
+            return self._incomplete(request, session, page, form, error.gaps)
+        self.answers.add(rater)
+        body: dict[str, Any] = {"answer": answer, "purpose": page.purpose, "order": list(page.order)}
+        body |= {"seconds": seconds} if (seconds := _seconds(form.get("seconds", ""))) is not None else {}
+        body |= {"comment": comment} if comment else {}
+        try:
+            recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
+        except InputError:
+            raise HTTPException(400, "The form cannot be read: its key is missing.") from None
+        if wants_json(request):
+            return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
+        return RedirectResponse(session.address("/task"), 303)
+
+    def _page(
+        self, session: RaterSession, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
+    ) -> Response:
+        stored = {"comment": page.comment}
+        stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
+        text = self.renderer.task(
+            page,
+            stored if form is None else form,
+            gaps,
+            key=secrets.token_hex(16) if form is None else form.get("key", ""),
+            csrf=session.csrf,
+            session=session.value * session.travels,
+            owner=session.owner,
+            image=session.address(f"/image/{page.name}/0") if page.task.image else "",
+            back=session.address(f"/task/{page.previous}") if page.previous else "",
+            forward=session.address("/task") if page.answer is not None else "",
+            status="Saved before; a change replaces it." if page.answer is not None else "",
+        )
+        return HTMLResponse(text, status)
+
+    def _incomplete(
+        self, request: Request, session: RaterSession, page: Page, form: Form, gaps: Sequence[Gap]
+    ) -> Response:
+        if wants_json(request):
+            named = [{"field": gap.field, "message": gap.message} for gap in gaps]
+            return JSONResponse({"saved": False, "gaps": named}, 422)
+        return self._page(session, page, form, gaps, 422)
+
+    def image(self, request: Request) -> Response:
+        """An image of a page that the rater has opened, by page and number."""
+        session = self._session(request)
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
+        if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
+            raise HTTPException(404)
+        try:
+            path, kind = image_file(self.images, page.task.image)
+            content = (
+                path.read_bytes()
+            )  # here, in one thread: a response that reads piece by piece changes it five times
+        except (InputError, OSError) as error:
+            logger.error("task %s: %s", page.task.id, error)
+            raise HTTPException(404) from None
+        return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+
+    # The end
+
+    def done(self, request: Request) -> Response:
+        """Thanks, and the completion code, for a rater who has nothing left to do."""
+        session = self._session(request)
+        if not session.rater.finished:
+            if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
+                return RedirectResponse(session.address("/task"), 303)
+            self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
+        history = self.log.history(session.rater.id)
+        words = "You have done all your tasks."
+        last = self.log.page_of(session.rater.id, *history[-1]) if history else None
+        back = session.address(f"/task/{last.name}") if last else ""
+        return self._end(session, "Thank you", words, self.plan.source.done, len(history), back)
+
+    def full(self, request: Request) -> Response:
+        """For those who come when nothing is left: a code of its own, so that nobody goes away empty-handed."""
+        session = self._session(request)
+        if self.log.why_none(session.rater.id) != "full":
+            return RedirectResponse(session.address("/task"), 303)
+        words = "The study has all the answers it needs, so there is nothing left for you to do."
+        return self._end(session, "The study is full", words, self.plan.source.full)
+
+    def _wait(self, session: RaterSession) -> Response:
+        """For those who come while others have open what is left. Who is paid by a code need not wait for them."""
+        answers = len(self.log.history(session.rater.id))
+        code = self.plan.source.done if answers else self.plan.source.full
+        words = "Others are working on what is left. More may become free when they leave."
+        if code:
+            words += " You can wait and try again, or end here: your code is below."
+        return self._end(session, "Nothing to do right now", words, code, answers, again=session.address("/task"))
+
+    def _end(
+        self,
+        session: RaterSession,
+        heading: str,
+        message: str,
+        code: str | None,
+        answers: int = 0,
+        back: str = "",
+        again: str = "",
+    ) -> Response:
+        text = self.renderer.render(
+            "done.html",
+            heading=heading,
+            message=message,
+            answers=answers,
+            code=code,
+            link=f"{PROLIFIC}{quote(code)}" if code and self.plan.source.name == "prolific" else "",
+            turk=session.turk,
+            back=back,
+            again=again,
+            owner=session.owner,
+        )
+        return HTMLResponse(text)
+
+    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
+        """A page with a few words."""
+        return HTMLResponse(self.renderer.render("message.html", heading=heading, message=message, link=link))
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a script asks, which reads JSON."""
+    return "application/json" in request.headers.get("accept", "")
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds that the page measured; None where it measured none, or nothing that can be."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return round(seconds, 1) if 0 <= seconds <= 86_400 else None

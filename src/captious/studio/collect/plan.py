@@ -1,0 +1,386 @@
+"""The plan of a study: what raters are asked, how often, and who they are; the contents of ``study.toml``."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from keyword import iskeyword
+from pathlib import Path
+from typing import Any, Literal
+
+from captious._files import digest, expanded
+from captious._records import expected, parse_toml, read_text, record, rule, shown
+from captious.errors import InputError
+from captious.filters import Formula, parse_formula
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
+from captious.options import SEED
+
+KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
+SourceName = Literal["links", "open", "prolific", "mturk"]
+Merge = Literal["majority", "unanimous", "relic"]
+MEAN = "mean"
+"""The word for the mean of all aspects."""
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """One scale on which every caption of a page is rated."""
+
+    name: str
+    question: str
+    scale: tuple[float, ...] = field(
+        default=(1, 5), metadata=rule("the lowest and the highest point, such as [1, 5], or all points")
+    )
+    """The lowest and the highest point, in whole steps; or all points, such as -1, -0.5, -0.1, 0."""
+    ends: tuple[str, ...] = field(default=(), metadata=rule('words for both ends, such as ["very bad", "very good"]'))
+    """Words for the lowest and the highest point."""
+    faults: tuple[str, ...] = field(default=(), metadata=rule("a list of texts"))
+    """Typical faults, shown to the rater in a foldable list."""
+
+    @property
+    def label(self) -> str:
+        """What the scale is called on the page: the words of the question before a colon, else the name.
+
+        >>> Aspect("P", "Precision: how much is right?").label, Aspect("word_choice", "Are the words right?").label
+        ('Precision', 'word choice')
+        """
+        before, colon, _ = self.question.partition(":")
+        return before.strip() if colon else self.name.replace("_", " ")
+
+    @cached_property
+    def points(self) -> tuple[float, ...]:
+        """The points of the scale, from the lowest to the highest.
+
+        >>> Aspect("overall", "How good?").points, Aspect("fluency", "", (-1, -0.5, 0)).points
+        ((1, 2, 3, 4, 5), (-1, -0.5, 0))
+        """
+        if len(self.scale) == 2 and all(float(end).is_integer() for end in self.scale):
+            return tuple(range(int(self.scale[0]), int(self.scale[1]) + 1))
+        return self.scale
+
+
+@dataclass(frozen=True)
+class LabelOption:
+    """One of the labels of a labels study, and the key that chooses it."""
+
+    name: str
+    key: str = ""
+    """One character; the number of the label where the file does not say it."""
+    text: str = ""
+    """What the rater reads; the name where it is empty."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What flags a rater for the owner of the study."""
+
+    failed: int = field(default=2, metadata=rule(low=1, high=100_000))
+    """A rater who failed so many gold tasks is flagged."""
+    seconds: float = field(default=3.0, metadata=rule(low=0, high=86_400))
+    """A rater whose median time a task is below it is flagged."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Tasks whose answer is known, tasks shown twice, and what is flagged. Nothing is ever rejected by itself."""
+
+    gold: str | None = field(default=None, metadata=rule("the name of a file"))
+    """File of items with the expected answer or range: of the study, or with captions of their own."""
+    every: int = field(default=12, metadata=rule(low=1, high=100_000))
+    """One gold task after so many others."""
+    repeat: int = field(default=0, metadata=rule(low=0, high=1000))
+    """Tasks of a rater that are shown to the same rater again."""
+    flag: Thresholds = field(default_factory=Thresholds, metadata=rule("a table such as { failed = 2, seconds = 3 }"))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where raters come from, and the codes that end their visit."""
+
+    name: SourceName = "links"
+    done: str | None = None
+    """Completion code."""
+    full: str | None = None
+    """Code for those who come when nothing is left to do."""
+    keys: str | None = field(default=None, metadata=rule("the name of a file"))
+    """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study as its TOML file says it. File names are relative to the folder of the file."""
+
+    path: Path = field(metadata=rule(hidden=True))
+    title: str = field(metadata=rule("a line of text"))
+    kind: KindName
+    captions: tuple[str, ...] = field(
+        default=(), metadata=rule('a list of files, such as ["preds/a.jsonl", "preds/b.jsonl"]')
+    )
+    """Files of captions; a file is a system unless its rows have a column ``system``. ``NAME=FILE`` names it."""
+    references: str | None = field(default=None, metadata=rule("the name of a file"))
+    images: str | None = field(default=None, metadata=rule("the name of a folder"))
+    """Folder of the images."""
+    tasks: str | None = field(default=None, metadata=rule("the name of a file"))
+    """File of ready tasks instead of captions: those of ``captious probe entities``, sets to rank, images to label."""
+    ids: str | tuple[str, ...] = field(
+        default=(),
+        metadata=rule('a list of ids in quotation marks, or the name of a file with one a line, such as "ids.txt"'),
+    )
+    """Items to ask about, or a file with one id a line; all of them where it is empty."""
+    items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
+    """So many items, drawn by the seed; all of them where it is None."""
+    missing: Literal["error", "skip"] = "error"
+    """Items that a file of captions, the references or the images lack: an error, or left out."""
+    distinct: bool = False
+    """Only items whose captions all differ, in more than case and punctuation."""
+    show_references: bool = False
+    together: int = field(default=1, metadata=rule(low=1, high=20))
+    """Captions of one item that are rated on one page."""
+    overlap: int = field(default=3, metadata=rule(low=1, high=1000))
+    """Answers per task, of as many raters."""
+    per_rater: int = field(default=40, metadata=rule(low=1, high=100_000))
+    """Tasks of one rater, gold and repeated ones not counted."""
+    lease: float = 1200.0
+    """Seconds that a task is kept for a rater who opened it."""
+    instructions: str = ""
+    """Plain text: paragraphs, and lines that start with a hyphen."""
+    consent: str = ""
+    """Plain text of the page before the first task; no page where it is empty."""
+    question: str = ""
+    """What is asked of a ranking, a pair, a list or a label; an aspect has its own question."""
+    aspects: tuple[Aspect, ...] = field(
+        default=(), metadata=rule("a table for each scale, that is a line [[aspects]] before its name and question")
+    )
+    overall: str | None = field(default=None, metadata=rule("'mean' or a formula such as '(P + R) / 2'"))
+    """``mean``, or a formula of aspects such as ``(P + R) / 2 + fluency``; no overall rating where it is None."""
+    ties: bool = False
+    """Whether a ranking may have ties, or a pair may be called equal."""
+    both_bad: bool = False
+    """Whether a pair has a separate box for "both are bad"."""
+    cannot_judge: bool = False
+    """Whether a scale, a thing of a list or a label may be left with "cannot judge"."""
+    best: Literal["first", "last"] = "first"
+    """Which end of a ranking is the best; exports always give the best the highest rank."""
+    options: tuple[LabelOption, ...] = field(
+        default=(), metadata=rule("a table for each label, that is a line [[options]] before its name and key")
+    )
+    label: str = "label"
+    """What the label is called in exports, such as age."""
+    merge: Merge = "majority"
+    votes: int = field(default=1, metadata=rule(low=1, high=1000))
+    """Least number of votes for a merged label."""
+    seconds: float = field(default=20.0, metadata=rule(low=0.1, high=86_400))
+    """Expected time a task, for the estimate of minutes and cost."""
+    pay: float | None = field(default=None, metadata=rule(low=0, high=1_000_000))
+    """Pay an hour, for the estimate of cost."""
+    seed: int = field(default=SEED, metadata=rule(low=0, high=2**63 - 1))
+    checks: Checks = field(default_factory=Checks, metadata=rule("a table, that is a line [checks] before its keys"))
+    source: Source = field(default_factory=Source, metadata=rule("a table, that is a line [source] before its keys"))
+    text: str = field(default="", metadata=rule(hidden=True))
+    """The TOML itself; the study keeps a frozen copy."""
+    digest: str = field(default="", metadata=rule(hidden=True))
+    """Of the text; recorded with every event, so that an edited file cannot pass for the one that was shown."""
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the instructions, which stays in sight."""
+        return self.instructions.partition("\n\n")[0]
+
+    @property
+    def details(self) -> str:
+        """The rest of the instructions, which can be folded away."""
+        return self.instructions.partition("\n\n")[2].strip()
+
+    def file(self, name: str) -> Path:
+        """The path of a file that the plan names: relative to the folder of the plan."""
+        return self.path.parent / expanded(name)
+
+    @cached_property
+    def formula(self) -> Formula | None:
+        """How the overall rating follows from the aspects; None where people give it, or where there is none."""
+        names = [aspect.name for aspect in self.aspects]
+        if self.overall == MEAN:
+            total = " + ".join(f"`{name}`" for name in names)
+            return replace(parse_formula(f"({total}) / {len(names)}", names), text=MEAN)
+        return parse_formula(self.overall, names) if self.overall else None
+
+
+def read_plan(path: str | Path) -> Plan:
+    """The plan of a TOML file. A mistake is one line that names the file, the key, what was found and expected."""
+    path = Path(path)
+    return parse_plan(read_text(path, "study", ", expected a file that captious studio new wrote"), path)
+
+
+def parse_plan(text: str, path: Path) -> Plan:
+    """The plan of a text in TOML; ``path`` is where its files are stored, and what messages call it."""
+    where = str(path)
+    table = parse_toml(text, where, "study")
+    given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
+    if "lease" in table:
+        given["lease"] = _seconds(table["lease"], where)
+    plan = record(Plan, table, where, **given)
+    plan = replace(
+        plan,
+        instructions=plan.instructions.strip(),
+        consent=plan.consent.strip(),
+        options=tuple(replace(option, key=option.key or str(number)) for number, option in enumerate(plan.options, 1)),
+    )
+    _check(plan, table, where)
+    return plan
+
+
+KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
+    "aspects": ("ratings",),
+    "overall": ("ratings",),
+    "together": ("ratings",),
+    "question": ("ranking", "pairs", "yesno", "labels"),
+    "ties": ("ranking", "pairs"),
+    "best": ("ranking",),
+    "both_bad": ("pairs",),
+    "cannot_judge": ("ratings", "yesno", "labels"),
+    "distinct": ("ratings", "ranking", "pairs"),
+    "captions": ("ratings", "ranking", "pairs", "labels"),
+    "options": ("labels",),
+    "label": ("labels",),
+    "merge": ("labels",),
+    "votes": ("labels",),
+}
+"""Keys that only some kinds of task have."""
+EXPORTED = frozenset(
+    (
+        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
+        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+    )
+)
+"""Columns that have a meaning in exports, which no aspect and no label may be called."""
+RESERVED_KEYS = "u?"
+"""Keys of the page itself: back, help."""
+
+
+_LEASE = re.compile(r"(\d+(?:\.\d+)?) *(s|sec|seconds?|min|minutes?|h|hours?)")
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+LEASES = (10.0, 7 * 86_400.0)
+"""Shortest and longest lease, in seconds."""
+
+
+def _seconds(value: Any, where: str) -> float:
+    match = _LEASE.fullmatch(value.strip()) if isinstance(value, str) else None
+    seconds = float(match[1]) * _UNITS[match[2][0]] if match else math.nan
+    if not LEASES[0] <= seconds <= LEASES[1]:
+        raise InputError(f'{where}: lease = {shown(value)}, expected a time from 10 s to 168 h, such as "20 min"')
+    return seconds
+
+
+def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
+    """Refuse keys that contradict each other."""
+    for name, kinds in KINDS_OF_KEY.items():
+        if table.get(name) and plan.kind not in kinds:
+            raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
+    if not plan.title.isprintable():
+        raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
+    if plan.captions and plan.tasks:
+        raise InputError(f"{where}: both captions and tasks, expected one of them")
+    if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
+        needed = {"yesno": "tasks", "labels": "tasks, captions or images"}.get(plan.kind, "captions or tasks")
+        raise InputError(f"{where}: nothing to ask about, expected {needed}")
+    ids = plan.ids if isinstance(plan.ids, str) else None
+    files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
+    others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
+    for name, file in (*files, *others):
+        if file is not None and (not file or "\0" in file):
+            form = expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
+            raise InputError(f"{where}: {name} has the file {shown(file)}, expected {form}")
+    if plan.kind == "ratings":
+        _check_aspects(plan, where)
+    if plan.kind == "labels":
+        _check_options(plan, where)
+    _check_source(plan.source, f"{where}: [source]")
+
+
+def _check_aspects(plan: Plan, where: str) -> None:
+    if not plan.aspects:
+        raise InputError(f"{where}: no aspects, expected {expected(Plan, 'aspects')}")
+    names = [aspect.name for aspect in plan.aspects]
+    for number, aspect in enumerate(plan.aspects, 1):
+        place = f"{where}: [[aspects]] {number}"
+        _check_name(aspect.name, f"{place}: name")
+        if aspect.name in names[: number - 1]:
+            raise InputError(f"{place}: name = {aspect.name!r} is there already, expected another")
+        if len(aspect.scale) < 2 or list(aspect.scale) != sorted({*aspect.scale}):
+            raise InputError(
+                f"{place}: scale = {shown(aspect.scale)}, expected {expected(Aspect, 'scale')}, in rising order"
+            )
+        if aspect.scale[-1] - aspect.scale[0] > MOST_POINTS or len(aspect.points) > MOST_POINTS:
+            raise InputError(f"{place}: scale = {shown(aspect.scale)}, expected at most {MOST_POINTS} points")
+        if len(aspect.ends) not in (0, 2):
+            raise InputError(f"{place}: ends = {shown(aspect.ends)}, expected {expected(Aspect, 'ends')}")
+    try:
+        plan.formula  # noqa: B018  # reads the formula
+    except InputError as error:
+        raise InputError(f"{where}: overall = {plan.overall!r:.60}: {error}") from None
+    rng = random.Random(0)
+    drawn = ({aspect.name: rng.choice(aspect.points) for aspect in plan.aspects} for _ in range(100))
+    if plan.formula is not None and all(plan.formula.of(ratings) is None for ratings in drawn):
+        raise InputError(f"{where}: overall = {plan.overall!r} has no value for any ratings, expected one for most")
+
+
+MOST_POINTS = 101
+"""Of a scale."""
+
+
+def _check_name(name: str, where: str) -> None:
+    if not name.isidentifier() or iskeyword(name):
+        raise InputError(f"{where} = {shown(name)}, expected a word of letters, digits and _, such as fluency")
+    if name in EXPORTED:
+        raise InputError(f"{where} = {name!r}, which is a column of the export already; expected another word")
+
+
+def _check_options(plan: Plan, where: str) -> None:
+    _check_name(plan.label, f"{where}: label")
+    if len(plan.options) < 2:
+        raise InputError(
+            f"{where}: {len(plan.options)} options, expected at least two, each {expected(Plan, 'options')[2:]}"
+        )
+    for number, option in enumerate(plan.options, 1):
+        place, earlier = f"{where}: [[options]] {number}", plan.options[: number - 1]
+        if option.name in [one.name for one in earlier] or option.name == CANNOT:
+            raise InputError(f"{place}: name = {option.name!r} is taken, expected another")
+        if len(option.key) != 1 or not option.key.isprintable() or option.key.isspace():
+            raise InputError(f"{place}: key = {shown(option.key)}, expected one character")
+        if option.key in RESERVED_KEYS:
+            raise InputError(f"{place}: key = {option.key!r} goes back or shows the help, expected another")
+        if option.key in [one.key for one in earlier]:
+            raise InputError(f"{place}: key = {option.key!r} chooses another label already, expected another")
+    if plan.merge == "relic" and "none" not in [option.name for option in plan.options]:
+        raise InputError(f"{where}: merge = 'relic', which needs a label none; expected one in [[options]]")
+
+
+CANNOT = "cannot"
+"""Value of a form field for "cannot judge"."""
+_CODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def _check_source(source: Source, where: str) -> None:
+    for name in ("done", "full"):
+        code = getattr(source, name)
+        if code is not None and not _CODE.fullmatch(code):
+            raise InputError(f"{where}: {name} = {shown(code)}, expected a code of letters, digits, - and _")
+    if source.name == "prolific" and source.done is None:
+        raise InputError(f"{where}: name = 'prolific' without done, expected the completion code of the study there")
+    if source.keys is not None and source.name != "prolific":
+        raise InputError(
+            f"{where}: keys is for name = 'prolific', and name is {source.name!r}: nobody else signs entries"
+        )

@@ -1,0 +1,385 @@
+"""What a study asks about: items with their captions by system, or ready rows; read from the files of a plan."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError, nearest
+from captious.io.columns import CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.formats import Row, named_files, read_text, rows_of
+from captious.io.images import SUFFIXES, ImageFolder
+from captious.io.join import Complain, Gathered, described, first_few, gather_candidates, gather_references, valid_text
+from captious.options import Reading
+from captious.studio.collect.plan import Plan
+
+SYSTEM = "system"
+"""The column that names a caption's system, where a file holds several."""
+SEVERAL = Reading(several=True)
+SKIP = "; write missing = 'skip' to leave them out"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One thing that raters are asked about: an image or a text, and what is said of it."""
+
+    id: str
+    image: str | None = None
+    """File name inside the folder of images."""
+    captions: tuple[tuple[str, str], ...] = ()
+    """System and text of each."""
+    references: tuple[str, ...] = ()
+    things: tuple[str, ...] = ()
+    heading: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def differs(self) -> bool:
+        """Whether all captions differ in more than case, white space and punctuation.
+
+        >>> Subject("7", captions=(("a", "A dog."), ("b", "a dog"))).differs()
+        False
+        """
+        texts = [plain_words(text) for _, text in self.captions]
+        return len({*texts}) == len(texts)
+
+
+def plain_words(text: str) -> str:
+    """The text in lower case with nothing but its words; the text where it has none.
+
+    >>> plain_words("A dog,  and a cat.")
+    'a dog and a cat'
+    """
+    return " ".join(_WORD.findall(text.casefold())) or text.strip()
+
+
+_WORD = re.compile(r"\w+")
+
+
+def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
+    """Everything that the plan asks about, in the order of its files."""
+    if plan.captions:
+        subjects = _captioned(plan, complain)
+    elif plan.tasks is not None:
+        subjects = read_ready(plan, rows_of(str(plan.file(plan.tasks))), complain)
+    else:
+        subjects = [Subject(Path(name).stem, name) for name in ImageFolder(plan.file(plan.images or "")).names]
+    twice = _repeated([subject.id for subject in subjects])
+    if twice:
+        complain(f"{plan.tasks or plan.images}: {_some(twice)} more than once, expected one row for each id")
+    return _chosen(plan, _complete(plan, subjects, complain), complain)
+
+
+def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+    """The subjects with the references of the plan's file; those that lack them are left out or an error."""
+    if plan.references is not None:
+        rows = rows_of(str(plan.file(plan.references)), role="references")
+        references = gather_references(rows, complain=complain).references
+        subjects = [replace(one, references=tuple(references.get(one.id, one.references))) for one in subjects]
+    if plan.references is None and not plan.show_references:
+        return subjects
+    lacking = [subject.id for subject in subjects if not subject.references]
+    if lacking and plan.missing == "error":
+        where = plan.file(plan.references) if plan.references is not None else f"{plan.path}: show_references = true"
+        complain(f"{where}: {_some(lacking)} without references, expected some for every item{SKIP}")
+    return [subject for subject in subjects if subject.references]
+
+
+def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+    """Those that the plan asks about: by id, with captions that differ, drawn by the seed."""
+    ids = _ids(plan)
+    if ids:
+        known = {subject.id for subject in subjects}
+        unknown = [key for key in ids if key not in known]
+        if unknown:
+            complain(f"{plan.path}: ids: {_some(unknown)} not in the files{nearest(unknown[0], list(known)[:1000])}")
+        wanted = set(ids)
+        subjects = [subject for subject in subjects if subject.id in wanted]
+    if plan.distinct:
+        subjects = [subject for subject in subjects if subject.differs()]
+    if plan.items is not None:
+        if len(subjects) < plan.items:
+            differing = " whose captions differ" if plan.distinct else ""
+            complain(f"{plan.path}: items = {plan.items}, expected at most the {len(subjects)} there are{differing}")
+        drawn = np.random.default_rng(plan.seed).permutation(len(subjects))[: plan.items]
+        subjects = [subjects[index] for index in sorted(drawn.tolist())]
+    return subjects
+
+
+def _ids(plan: Plan) -> tuple[str, ...]:
+    if not isinstance(plan.ids, str):
+        return plan.ids
+    lines = (line.strip() for line in read_text(plan.file(plan.ids)).splitlines())
+    ids = tuple(line for line in lines if line)
+    if not ids:
+        raise InputError(f"{plan.file(plan.ids)}: holds no ids, expected one a line")
+    return ids
+
+
+def _captioned(plan: Plan, complain: Complain) -> list[Subject]:
+    """Items with the captions of every system."""
+    systems = _systems(plan, complain)
+    ids = list(dict.fromkeys(key for gathered in systems.values() for key in gathered.candidates))
+    if plan.kind in ("ranking", "pairs") or plan.together > 1:
+        ids = _shared(plan, systems, ids, complain)
+        if len(systems) < 2:
+            complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
+    if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
+        raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
+    images = _Images(plan, complain)
+    captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
+    subjects = []
+    for key in ids:
+        references = next((gathered.references[key] for gathered in systems.values() if key in gathered.references), ())
+        columns = [fields[key] for _, texts, fields in captions if texts.get(key) and fields.get(key)]
+        named = next((fields["image"] for fields in columns if fields.get("image")), "")
+        subjects.append(
+            Subject(
+                key,
+                images.find(str(named), key),
+                tuple([(name, texts[key][0]) for name, texts, _ in captions if texts.get(key)]),
+                tuple(references),
+                fields=_agreed(columns) if columns else {},
+            )
+        )
+    return images.report(subjects)
+
+
+def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
+    """The captions of each system: of each file, or of each value of its column ``system``."""
+    systems: dict[str, Gathered] = {}
+    for name, file in named_files(plan.captions, plan.path.parent).items():
+        for system, rows in _by_system(name, list(rows_of(str(plan.file(file)))), complain).items():
+            gathered = gather_candidates(rows, SEVERAL, complain)
+            for key, texts in gathered.candidates.items():
+                if len(texts) > 1:
+                    where = gathered.first_rows[key]
+                    complain(f"{where}: {len(texts)} captions of {system} for id {key!r}, expected one")
+            if system in systems:
+                complain(f"{plan.file(file)}: system {system!r} is in an earlier file already, expected another name")
+            if not gathered.candidates:
+                complain(f"{plan.file(file)}: holds no captions")
+            systems[system] = gathered
+    return systems
+
+
+def _by_system(name: str, rows: list[Row], complain: Complain) -> dict[str, list[Row]]:
+    if not any(SYSTEM in row.fields for row in rows):
+        return {name: rows}
+    systems: dict[str, list[Row]] = {}
+    ids = [row.fields.get("id") for row in rows]
+    by_image = len({*map(str, ids)}) == len(ids) and any(row.fields.get(name) for row in rows for name in IMAGE_COLUMNS)
+    for row in rows:
+        system = row.fields.get(SYSTEM)
+        if not isinstance(system, str) or not system.strip():
+            complain(f"{row.where}: system is {system!r}, expected the name of the system that wrote the caption")
+            continue
+        if by_image:  # every caption has an id of its own: those of one image belong together
+            row.fields.pop("id", None)
+        del row.fields[SYSTEM]
+        systems.setdefault(system, []).append(row)
+    return systems
+
+
+def _shared(plan: Plan, systems: Mapping[str, Gathered], ids: list[str], complain: Complain) -> list[str]:
+    """The ids that every system has; others are an error unless the plan leaves them out."""
+    for name, gathered in systems.items():
+        lacking = [key for key in ids if key not in gathered.candidates]
+        if lacking and plan.missing == "error":
+            complain(f"{plan.path}: captions: {name} has no caption for {_some(lacking)} of the others{SKIP}")
+    shared = [key for key in ids if all(gathered.candidates.get(key) for gathered in systems.values())]
+    if ids and not shared:
+        complain(f"{plan.path}: captions: no id is in all of {', '.join(systems)}")
+    return shared
+
+
+def _agreed(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of an item on which the files of all systems agree."""
+    first, *others = columns
+    return {
+        str(name): _plain(value)
+        for name, value in first.items()
+        if name != "image" and all(name in other and other[name] == value for other in others)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as any database keeps it in JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(part) for part in value]
+    return str(value)
+
+
+class _Images:
+    """The images of a plan; those that are missing, or lie outside the folder, are reported together."""
+
+    def __init__(self, plan: Plan, complain: Complain) -> None:
+        self.complain, self.skips = complain, plan.missing == "skip"
+        self.folder = None if plan.images is None else ImageFolder(plan.file(plan.images))
+        self.missing: list[str] = []
+        self.outside: list[str] = []
+        if self.folder is not None:
+            self.root = os.path.realpath(self.folder.path)
+            with os.scandir(self.folder.path) as entries:
+                links = {entry.name for entry in entries if entry.is_symlink()}
+            self.plain = {name for name in self.folder.names if name not in links}
+
+    def find(self, name: str, key: str) -> str | None:
+        """The name of an item's image inside the folder; None where the study shows no images."""
+        if self.folder is None:
+            return None
+        for usual in (name or key, f"{name or key}.jpg", f"{name or key}.png"):
+            if usual in self.plain:
+                return usual
+        path = self.folder.find(name, key)
+        if path is None or path.suffix.lower() not in SUFFIXES:
+            self.missing.append(name or key)
+            return None
+        if not os.path.realpath(path).startswith(self.root + os.sep) or ".." in path.parts:
+            self.outside.append(str(path))
+            return None
+        return path.relative_to(self.folder.path).as_posix()
+
+    def report(self, subjects: list[Subject]) -> list[Subject]:
+        """Complain of every image that was not found, or leave out the items without one."""
+        if self.folder is None:
+            return subjects
+        if self.outside:
+            complaint = f"{self.outside[0]}: lies outside the folder of images; copy it there"
+            self.complain(complaint + (f" ({len(self.outside)} such)" if len(self.outside) > 1 else ""))
+        if self.missing and not self.skips:
+            where = self.folder.path
+            self.complain(f"{where}: {_some(self.missing)} without an image, expected one for every item{SKIP}")
+        return [subject for subject in subjects if subject.image is not None] if self.skips else subjects
+
+
+THINGS = ("things", "entities")
+HEADINGS = ("heading", "style", "text")
+TEXTS = ("caption", "candidate")
+LISTS = CAPTION_LIST_COLUMNS
+OWN = (*LISTS, *TEXTS, *THINGS)
+"""Columns of a gold row that is a task of its own, and not about an item of the study."""
+ANSWERS = ("rater", "seen", "question", "rank", "ranks", "expected")
+"""Columns that raters fill in, or that the plan says; they are no part of a task."""
+MOST_CAPTIONS, MOST_THINGS = 20, 100
+"""On one page."""
+
+
+def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:
+    """Subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
+    images = _Images(plan, complain)
+    rows = _sets(rows) if plan.kind == "ranking" else rows
+    subjects = [subject for row in rows if (subject := _ready(row, images, complain)) is not None]
+    return images.report(subjects)
+
+
+def row_id(row: Row) -> str:
+    """The id of a ready row; an InputError where it has none."""
+    names = ("task", "set", *ID_COLUMNS, "picture", "style")
+    key = next((row.fields[name] for name in names if row.fields.get(name)), None)
+    if not isinstance(key, (str, int)) or isinstance(key, bool) or not str(key).strip():
+        raise InputError(f"{row.where}: no id, expected one of {', '.join(('task', *ID_COLUMNS))}")
+    return str(key)
+
+
+def _ready(row: Row, images: _Images, complain: Complain) -> Subject | None:
+    values = row.fields
+    named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), "")
+    try:
+        key = row_id(row)
+    except InputError as error:
+        complain(str(error))
+        return None
+    try:
+        captions = _captions(values)
+        references = _list(values, REFERENCE_COLUMNS)
+        things = _list(values, THINGS)
+        heading = next((values[name] for name in HEADINGS if values.get(name)), "")
+        _refuse_odd(captions, things, heading)
+    except InputError as error:
+        complain(f"{row.where}: {error}")
+        return None
+    for text in (key, heading, *references, *things, *(text for _, text in captions)):
+        if valid_text(text, row.where, "a text", complain) is None:
+            return None
+    used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
+    fields = {str(name): _plain(value) for name, value in values.items() if name not in used}
+    return Subject(key, images.find(str(named), key), captions, references, things, heading, fields)
+
+
+def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    name = next((name for name in (*LISTS, *TEXTS) if values.get(name) is not None), None)
+    captions = values[name] if name is not None else ()
+    if isinstance(captions, str):
+        captions = {str(values.get(SYSTEM) or ""): captions}
+    if not isinstance(captions, (Mapping, list, tuple, np.ndarray)):
+        raise InputError(f"{name} is {described(captions)}, expected a text, a list, or a text for each system")
+    pairs = list(captions.items()) if isinstance(captions, Mapping) else [("", text) for text in captions]
+    for _, text in pairs:
+        if not isinstance(text, str):
+            raise InputError(f"{name}: {str(text)[:40]!r}, expected texts: a list, or one for each system")
+    return tuple((str(system), text) for system, text in pairs)
+
+
+def _list(values: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    name = next((name for name in names if values.get(name) is not None), None)
+    entries = values[name] if name is not None else ()
+    entries = [entries] if isinstance(entries, str) else entries
+    if not isinstance(entries, (list, tuple, np.ndarray)) or not all(isinstance(entry, str) for entry in entries):
+        raise InputError(f"{name} is {str(entries)[:40]!r}, expected a list of texts")
+    return tuple(entries)
+
+
+def _refuse_odd(captions: Sequence[Any], things: Sequence[str], heading: Any) -> None:
+    if len(captions) > MOST_CAPTIONS or len(things) > MOST_THINGS:
+        raise InputError(
+            f"{len(captions)} captions and {len(things)} things, expected at most {MOST_CAPTIONS} and {MOST_THINGS}"
+        )
+    if twice := _repeated(things):
+        raise InputError(f"{twice[0]!r} is asked for more than once, expected every thing once")
+    if "" in (thing.strip() for thing in things):
+        raise InputError("an empty thing to ask for, expected a word")
+    if not isinstance(heading, str):
+        raise InputError(f"the text above the question is {str(heading)[:40]!r}, expected a text")
+
+
+def _sets(rows: Iterable[Row]) -> list[Row]:
+    """Rows with a list of captions as they are; rows of one caption each are joined by their set, or their style."""
+    joined: dict[str, Row] = {}
+    for number, row in enumerate(rows):
+        text = next((row.fields[name] for name in TEXTS if isinstance(row.fields.get(name), str)), None)
+        key = row.fields.get("set") or row.fields.get("style")
+        if text is None or not isinstance(key, (str, int)):
+            joined[f"\0{number}"] = row
+            continue
+        fields = {name: value for name, value in row.fields.items() if name not in (*TEXTS, SYSTEM, "id")}
+        first = joined.setdefault(str(key), Row(row.where, {**fields, "set": key, LISTS[0]: {}}))
+        captions = first.fields[LISTS[0]]
+        captions[str(row.fields.get(SYSTEM) or len(captions) + 1)] = text
+    return list(joined.values())
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    """Names that are there more than once."""
+    known, twice = set[str](), dict[str, None]()
+    for name in names:
+        if name in known:
+            twice[name] = None
+        known.add(name)
+    return list(twice)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return f"{len(ids):,} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids)})"

@@ -1,0 +1,169 @@
+"""A task: what one page asks a rater, as the database keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from captious.errors import InputError, nearest
+from captious.io.formats import Row, rows_of
+from captious.io.join import Complain, first_few, refuse
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
+
+if TYPE_CHECKING:
+    from captious.studio.collect.kinds.kind import TaskKind
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One caption of a task. The system that wrote it never reaches a rater's page, and the id does not tell it."""
+
+    id: str
+    """a, b, c, … within the task, drawn by the seed: a letter says nothing about the system."""
+    text: str
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One page for one rater: an image, captions, things or a text, and what is known of the right answer."""
+
+    id: str
+    """t1, t2, …: it stands in addresses, so it has no name of an item, a file or a system in it."""
+    item: str = ""
+    """The id of what is judged, as the files have it."""
+    image: str | None = None
+    """File name inside the plan's folder of images; pages ask for it by task and number, never by name."""
+    choices: tuple[Choice, ...] = ()
+    references: tuple[str, ...] = ()
+    things: tuple[str, ...] = ()
+    """What a yes/no list asks about."""
+    heading: str = ""
+    """A text above the answer: the style of a ranking, the caption that a picture was painted from."""
+    gold: Mapping[str, Any] | None = None
+    """The expected answer of a check, in the form that its kind writes; None for a task like any other."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Columns that go through to the export unchanged, such as painter, seed, style and set."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as JSON keeps it.
+
+        >>> from captious._records import from_json
+        >>> task = Task("t1", "im3", "im3.jpg", (Choice("a", "a dog", "sat"),), heading="happy")
+        >>> from_json(Task, task.to_dict()) == task
+        True
+        """
+        return {
+            "id": self.id,
+            "item": self.item,
+            "image": self.image,
+            "choices": [[choice.id, choice.text, choice.system] for choice in self.choices],
+            "references": list(self.references),
+            "things": list(self.things),
+            "heading": self.heading,
+            "gold": None if self.gold is None else dict(self.gold),
+            "fields": dict(self.fields),
+        }
+
+
+def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
+    """All tasks of a plan, with the expected answers of the gold ones.
+
+    ``complain`` is called with each mistake in the files; the default stops at the first.
+    """
+    from captious.studio.collect.kinds import kind_of  # the kinds make tasks
+
+    kind = kind_of(plan)
+    subjects = read_subjects(plan, complain)
+    tasks = kind.tasks(plan, subjects)
+    _refuse_empty(plan, kind, subjects, tasks, complain)
+    if plan.checks.gold is not None:
+        tasks = _with_gold(plan, kind, tasks, complain)
+        if tasks and all(task.gold is not None for task in tasks):
+            complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others beside them")
+    return tasks
+
+
+def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: list[Task], complain: Complain) -> None:
+    """Complain of a study without tasks, and of subjects that have nothing to show or nothing to ask."""
+    if not subjects:
+        complain(f"{plan.path}: nothing to ask about is left, expected at least one item")
+    asked = {task.item for task in tasks}
+    silent = [subject.id for subject in subjects if subject.id not in asked]
+    lonely = [task.item for task in tasks if plan.kind == "ranking" and len(task.choices) < 2]
+    blank = [task.item for task in tasks if not (task.image or task.choices or task.heading)]
+    for ids, lack in (
+        (silent, kind.needs),
+        (lonely, kind.needs),
+        (blank, "an image, a caption or a text to look at"),
+    ):
+        if ids:
+            complain(f"{plan.path}: {len(ids):,} of the items ({first_few(ids)}) without {lack}")
+
+
+def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
+    """The tasks with the expected answers of the file of gold tasks, and the tasks that it adds."""
+    items = {task.item for task in tasks}
+    rows = _gold_rows(plan, items, complain)
+    own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
+    added = kind.tasks(replace(plan, together=MOST_CAPTIONS), own)
+    indices: dict[str, list[int]] = {}
+    for index, task in enumerate((*tasks, *added)):
+        row = rows.get(task.item)
+        if row is not None and _is_own(row, task.item, items) == (index >= len(tasks)):
+            indices.setdefault(task.item, []).append(index)
+    tasks = [*tasks, *(replace(task, id=f"t{number}") for number, task in enumerate(added, len(tasks) + 1))]
+    for item, places in indices.items():
+        try:
+            golds = _golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
+        except InputError as error:
+            complain(f"{rows[item].where}: {error}")
+            continue
+        for index, gold in zip(places, golds, strict=True):
+            tasks[index] = replace(tasks[index], gold=gold)
+    return tasks
+
+
+def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
+    """The rows of the file of gold tasks by item: an item of the study, or one that the row brings."""
+    rows: dict[str, Row] = {}
+    for row in rows_of(str(plan.file(plan.checks.gold or ""))):
+        try:
+            item = row_id(row)
+        except InputError as error:
+            complain(str(error))
+            continue
+        if item in rows:
+            complain(f"{row.where}: {item!r} has an expected answer already, expected one row for each item")
+        elif _is_own(row, item, items) and not _has_content(row) and plan.kind != "labels":
+            complain(f"{row.where}: no task is about {item!r}{nearest(item, items)}")
+        else:
+            rows[item] = row
+    return rows
+
+
+def _is_own(row: Row, item: str, items: set[str]) -> bool:
+    """Whether a gold row is a task of its own, and not about an item of the study."""
+    return item not in items or _has_content(row)
+
+
+def _has_content(row: Row) -> bool:
+    return any(row.fields.get(name) for name in OWN)
+
+
+def _golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:
+    """What is expected of each page of an item; every name in it must be one of the item's."""
+    systems = [choice.system for task in tasks for choice in task.choices if choice.system]
+    known = [*dict.fromkeys(systems), *(aspect.name for aspect in plan.aspects), *(tasks[0].things if tasks else ())]
+    if expected is None:
+        raise InputError("no column expected, expected the right answer under that name")
+    for name in expected if isinstance(expected, Mapping) else ():
+        if name not in known and not (not systems and str(name).isdecimal()):
+            raise InputError(f"expected has {str(name)[:40]!r}, known: {', '.join(known)}{nearest(str(name), known)}")
+    golds = [kind.gold(plan, task, expected) for task in tasks]
+    if not any(golds):
+        names = f", known: {', '.join(dict.fromkeys(systems))}" if systems else ""
+        raise InputError(f"expected is {str(expected)[:60]}, which no page of the item answers{names}")
+    return golds

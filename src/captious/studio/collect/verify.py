@@ -1,0 +1,236 @@
+"""Is a study's database whole: nothing missing, nothing changed, and every slot as the log says. And copies of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from captious._files import PRIVATE, digest, refuse_existing, whole_file
+from captious.errors import InputError, one_line, require
+from captious.render import Column, Document, Phrase, Result, Span, Table, Text
+from captious.studio.collect import tables
+from captious.studio.collect.database import DatabaseAway
+from captious.studio.collect.events import rebuild
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.tables import tasks_digest, to_event, to_slot
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+LISTED = 5
+"""So many problems of one kind are listed, the rest counted."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One thing that was examined, and what is wrong with it."""
+
+    name: str
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
+    """What is wrong with the database of a study."""
+
+    name: str
+    counts: dict[str, int]
+    """Rows of each table."""
+    examined: tuple[Examination, ...]
+
+    def __repr__(self) -> str:
+        return f"<Verification {self.name}: {len(self.problems)} problems>"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that is wrong, one line each."""
+        return tuple(problem for one in self.examined for problem in one.problems)
+
+    def document(self) -> Document:
+        """What was examined, and what is wrong."""
+        rows = [(one.name, len(one.problems)) for one in self.examined]
+        counts = ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in self.counts.items())
+        lines = [Phrase.of(Span(problem, "bad")) for problem in self.problems]
+        return Document(
+            title=self.name,
+            sections=(
+                Table("examined", f"Examined: {counts}", ("part", Column("problems")), rows),
+                Text(lines or [Phrase.of(Span("nothing is missing, and nothing was changed", "good"))]),
+            ),
+            data={
+                "name": self.name,
+                "rows": self.counts,
+                "examined": {one.name: list(one.problems) for one in self.examined},
+                "right": not self.problems,
+            },
+            name="verify",
+        )
+
+
+Examine = Callable[[StudyLog, "sa.Connection"], Iterable[str]]
+
+
+def verify(log: StudyLog) -> Verification:
+    """Compare a study's database with itself. Raters may go on meanwhile: one moment of it is examined."""
+    with log.database.reading(snapshot=True) as connection:
+        examined = tuple(Examination(name, _problems(examine, log, connection)) for name, examine in EXAMINATIONS)
+        counts = _counts(connection)
+    return Verification(log.name, counts, examined)
+
+
+def _problems(examine: Examine, log: StudyLog, connection: sa.Connection) -> tuple[str, ...]:
+    try:
+        problems = list(examine(log, connection))
+    except (sa.exc.SQLAlchemyError, DatabaseAway, ValueError, KeyError) as error:
+        problems = [f"cannot be examined ({one_line(error)})"]
+    if len(problems) > LISTED:
+        problems = [*problems[:LISTED], f"… and {len(problems) - LISTED:,} more"]
+    return tuple(problems)
+
+
+def _counts(connection: sa.Connection) -> dict[str, int]:
+    """The number of rows of each table that can be read."""
+    counts = {}
+    for table in (tables.task, tables.rater, tables.event, tables.slot):
+        with suppress(sa.exc.SQLAlchemyError):
+            counts[table.name] = int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+    return counts
+
+
+def _file(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """SQLite reads every page of its file. PostgreSQL has checksums of its own."""
+    if log.database.sqlite:
+        lines = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+        yield from (f"{log.name}: {line}" for line in lines if line != "ok")
+
+
+def _triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    if log.database.sqlite:
+        query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    else:
+        query = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'A'"
+    names = set(connection.exec_driver_sql(query).scalars())
+    for name in sorted(tables.trigger_names(connection.dialect.name) - names):
+        yield f"trigger {name} is missing, so that rows could have been changed"
+
+
+def _plan(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    for row in connection.execute(sa.select(tables.study)):
+        if row.toml and digest(row.toml.encode()) != row.digest:
+            yield f"the plan's text has digest {digest(row.toml.encode())}, and had {row.digest} when the study began"
+    stored = sa.select(tables.event.c.study, sa.func.count()).group_by(tables.event.c.study)
+    for name, count in connection.execute(stored):
+        if name != log.digest:
+            yield f"{count:,} events belong to a plan of digest {name}, not to {log.digest}"
+
+
+def _tasks(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    payloads = connection.execute(sa.select(tables.task.c.payload).order_by(tables.task.c.position)).scalars().all()
+    expected = connection.execute(sa.select(tables.study.c.tasks_digest)).scalar_one()
+    if tasks_digest(payloads) != expected:
+        yield f"the {len(payloads):,} tasks are not those that the study began with"
+
+
+def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Events of a rater are numbered 1, 2, …, and the rater's row has the last number."""
+    last = dict(connection.execute(sa.select(tables.rater.c.number, tables.rater.c.events)).all())
+    numbers = connection.execute(sa.select(tables.event.c.rater, tables.event.c.n)).all()
+    by_rater: dict[int, set[int]] = {number: set() for number in last}
+    for rater, n in numbers:
+        by_rater.setdefault(rater, set()).add(n)
+    for rater, stored in sorted(by_rater.items()):
+        if rater not in last:
+            yield f"r{rater}: has {len(stored):,} events, and is no rater of the study"
+            continue
+        missing = sorted(set(range(1, last[rater] + 1)) - stored)
+        if missing:
+            yield f"r{rater}: event {_few(missing)} of {last[rater]:,} is missing"
+        extra = sorted(n for n in stored if n > last[rater])
+        if extra:
+            yield f"r{rater}: event {_few(extra)} is there, and the rater's row counts {last[rater]:,} events"
+
+
+def _references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Events and slots speak of tasks that exist, and answers of pages that were opened."""
+    tasks = set(connection.execute(sa.select(tables.task.c.id)).scalars())
+    opened = set()
+    for row in connection.execute(sa.select(tables.event).order_by(tables.event.c.seq)):
+        event = to_event(row)
+        if event.task is not None and event.task not in tasks:
+            yield f"event {event.seq} of {event.rater}: task {event.task!r} does not exist"
+        elif event.kind == "opened":
+            opened.add((event.rater, event.task, event.body["purpose"]))
+        elif event.kind == "answered" and (event.rater, event.task, event.body["purpose"]) not in opened:
+            yield f"event {event.seq} of {event.rater}: answers task {event.task!r}, which was not opened before"
+
+
+def _slots(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    work = connection.execute(sa.select(tables.task.c.id).where(tables.task.c.gold == 0)).scalars()
+    events = map(to_event, connection.execute(sa.select(tables.event).order_by(tables.event.c.seq)))
+    expected = rebuild(log.plan(), list(work), events)
+    stored = {(row.task, row.place): to_slot(row) for row in connection.execute(sa.select(tables.slot))}
+    for key in sorted(expected.keys() | stored.keys()):
+        if expected.get(key) != stored.get(key):
+            is_now, should_be = (slots.get(key, "missing") for slots in (stored, expected))
+            yield f"place {key[1]} of task {key[0]!r}: is {is_now}, and the log says {should_be}"
+
+
+def _few(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:LISTED]))
+    return shown if len(numbers) <= LISTED else f"{shown}, …"
+
+
+EXAMINATIONS: tuple[tuple[str, Examine], ...] = (
+    ("file", _file),
+    ("triggers", _triggers),
+    ("plan", _plan),
+    ("tasks", _tasks),
+    ("numbers of events", _numbers),
+    ("tasks of events", _references),
+    ("slots as the log says", _slots),
+)
+
+
+def back_up(log: StudyLog, path: str | Path, overwrite: bool = False) -> int:
+    """Copy a study's database into a file, while raters go on: a database of SQLite, or a script of ``pg_dump``.
+
+    Gives the size of the copy in bytes.
+    """
+    refuse_existing(path, overwrite)
+    with whole_file(path, PRIVATE) as draft:
+        if log.database.sqlite:
+            _copy_sqlite(log, draft)
+        else:
+            _dump_postgresql(log, draft)
+    return Path(path).stat().st_size
+
+
+def _copy_sqlite(log: StudyLog, draft: Path) -> None:
+    target = sqlite3.connect(draft)
+    with log.database.raw() as source:
+        source.backup(target)
+    target.execute("PRAGMA journal_mode=DELETE")  # one file, without a journal beside it
+    target.close()
+
+
+def _dump_postgresql(log: StudyLog, draft: Path) -> None:
+    program = shutil.which("pg_dump")
+    if program is None:
+        raise InputError("pg_dump is not installed, which copies a PostgreSQL database; it comes with PostgreSQL")
+    url = log.database.url
+    # The password goes through the environment: arguments are seen by everyone on the machine.
+    environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    address = url.set(drivername="postgresql", password=None).render_as_string()
+    command = [program, "--no-owner", "--file", str(draft), "--dbname", address]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"pg_dump failed: {' '.join(done.stderr.split())[:300]}")

@@ -1,0 +1,79 @@
+"""A study to try first: the drawn scenes that come with the package, rated by twenty simulated people already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from captious.data import DEMO
+from captious.render.tables import write_jsonl
+from captious.studio.collect.log import StudyLog, open_study
+from captious.studio.collect.plan import Plan
+from captious.studio.owner.simulate import simulate_raters
+from captious.study.ratings import Ratings, open_ratings
+from captious.study.recipes import Layout
+
+RATERS, GOLD = 20, 4
+"""Simulated people, and images whose right answer is known."""
+CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
+TEXT = """\
+title = "Which captioner describes best?"
+kind = "ratings"
+captions = {captions}
+references = {references}
+images = {images}
+show_references = true
+together = 4
+overlap = 5
+per_rater = 10
+instructions = \"\"\"
+Rate each of the four captions: how well does it describe the image?
+
+- Look at the image first. The descriptions below it are by other people; they are not always perfect.
+- A good caption is fluent, says what matters, and says nothing that is not there.
+- Captions are rated independently: two may get the same number.
+\"\"\"
+consent = \"\"\"
+This is a demonstration with drawn scenes. What you answer stays in a file on this computer.
+\"\"\"
+
+[[aspects]]
+name = "overall"
+question = "How good is this caption for the image?"
+scale = [1, 5]
+ends = ["very bad", "very good"]
+faults = ["a plate of food and food: grammatical but odd", "some animals: too general"]
+
+[checks]
+gold = "gold.jsonl"
+every = 5
+repeat = 2
+"""
+
+
+def demo_study(folder: Path) -> tuple[Plan, StudyLog]:
+    """A study in a folder, with the answers of simulated people. One that is there already goes on as it is."""
+    path = folder / "study.toml"
+    ratings = demo_ratings()
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_jsonl(folder / "gold.jsonl", _gold(ratings))
+        files: dict[str, object] = {"captions": [str(DEMO / "predictions" / f"{name}.json") for name in CAPTIONERS]}
+        files |= {"references": str(DEMO / "references.json"), "images": str(DEMO / "images")}
+        path.write_text(TEXT.format(**{name: json.dumps(file) for name, file in files.items()}), encoding="utf-8")
+    plan, log = open_study(path)
+    if not log.raters():
+        simulate_raters(plan, log, raters=RATERS, ratings=ratings)
+    return plan, log
+
+
+def demo_ratings() -> Ratings:
+    """What the simulated people go by."""
+    return open_ratings(DEMO / "ratings.jsonl", columns=Layout("ratings.jsonl", system="captioner"))
+
+
+def _gold(ratings: Ratings) -> list[dict[str, object]]:
+    """Images of which everybody says that the expert is good and the parrot bad."""
+    means = dict(zip(ratings.ids, ratings.mean.tolist(), strict=True))
+    clear = [item for item in dict.fromkeys(ratings.groups) if means[f"{item}/expert"] - means[f"{item}/parrot"] >= 3]
+    return [{"id": item, "expected": {"expert": [3, 5], "parrot": [1, 2]}} for item in clear[:GOLD]]

@@ -1,0 +1,358 @@
+"""The answers of a study as rows, as the recipe of a study of them, and as files that other commands read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Literal
+
+from captious._files import MARKER, refuse_occupied, whole_folder
+from captious._records import record
+from captious.render import Column, Document, Result, Table
+from captious.render.tables import to_json, write_csv, write_jsonl
+from captious.studio.collect.events import Answered, answers_of
+from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.kinds.labels import NONE, merged
+from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
+from captious.studio.collect.plan import EXPORTED, KindName, Plan
+from captious.studio.collect.tasks import Choice, Task
+from captious.studio.owner.raters import RaterProgress, rater_progress
+from captious.study.recipes import Recipe
+
+if TYPE_CHECKING:
+    from captious.studio.collect.log import StudyLog
+
+Row = dict[str, Any]
+FILES = {
+    "ratings": "ratings.jsonl",
+    "ranking": "rankings.jsonl",
+    "pairs": "pairs.jsonl",
+    "yesno": "answers.jsonl",
+    "labels": "humans.jsonl",
+}
+"""Where the answers of each kind of task go."""
+
+
+def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
+    """Rows by file: the answers themselves; those to checks and repeated tasks apart, where there are any.
+
+    The order is that of the tasks and of the raters, not of arrival.
+    """
+    by_task: dict[str, list[Answered]] = {}
+    for one in answers:
+        if not one.excluded:
+            by_task.setdefault(one.task, []).append(one)
+    main: list[Row] = []
+    repeats: list[Row] = []
+    gold: list[Row] = []
+    for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
+        several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
+        work = [one for one in several if one.purpose == "work"]
+        if plan.kind != "labels":
+            main += [row for one in work for row in answer_rows(plan, task, one)]
+        elif task.gold is None:
+            main.append(humans_row(plan, task, work))
+        again = [one for one in several if one.purpose == "repeat"]
+        repeats += [row for one in again for row in answer_rows(plan, task, one)]
+        gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
+    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
+    return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
+
+
+def _gold_row(plan: Plan, task: Task, one: Answered) -> Row:
+    """The answer to a check beside the expected one, as the study stores both."""
+    return {
+        "task": task.id,
+        "item": task.item,
+        "rater": one.rater,
+        "passed": kind_of(plan).passes(plan, task, one.answer),
+        "expected": task.gold,
+        "answer": one.answer,
+        "seconds": one.seconds,
+    }
+
+
+def numbered(id: str) -> tuple[int, str]:
+    """Sorts tasks and raters by their numbers.
+
+    >>> sorted(["r10", "r2"], key=numbered)
+    ['r2', 'r10']
+    """
+    return len(id), id
+
+
+def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
+    tasks = list(tasks)
+    facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
+    layout = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    if plan.kind == "ratings":
+        facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
+        layout |= {"rating": "rating"}
+    elif plan.kind == "ranking":
+        facts |= {"rows": "each", "statistic": "sample_tau"}
+        layout |= {"rating": "rank"}
+    elif plan.kind == "pairs":
+        facts |= {"kind": "pairs"}
+        layout |= {"caption": "captions", "preferred": "preferred"}
+    else:
+        return None
+    if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
+        layout |= {"system": "system"}
+    return facts, layout
+
+
+def study_recipe(plan: Plan, tasks: Iterable[Task]) -> Recipe | None:
+    """The recipe that an export writes beside the answers; None for a kind that is no study of metrics."""
+    facts = recipe_facts(plan, tasks)
+    return facts and record(Recipe, {"name": plan.path.stem, **facts[0], "layouts": [facts[1]]}, str(plan.path))
+
+
+def resampled_by(plan: Plan, tasks: Iterable[Task]) -> Literal["image", "item"]:
+    """The column that names what a bootstrap draws: the image, or the item where a task has no image.
+
+    Ranks of one set cannot be compared with those of another set of the same image, so sets are drawn.
+    """
+    return "image" if plan.kind != "ranking" and all(task.image for task in tasks) else "item"
+
+
+def _scale(plan: Plan) -> list[float]:
+    """The ends of the scale of the one rating; none where a formula other than the mean makes it."""
+    ends = {(aspect.points[0], aspect.points[-1]) for aspect in plan.aspects}
+    if plan.formula is None:
+        rated = rated_aspect(plan)
+        ends = {(rated.points[0], rated.points[-1])}
+    elif plan.formula.text != "mean":
+        return []
+    return list(ends.pop()) if len(ends) == 1 else []
+
+
+def answer_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """The rows of one answer."""
+    return _ROWS[plan.kind](plan, task, one)
+
+
+def _ratings(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    rows = []
+    for choice in task.choices:
+        ratings = one.answer["ratings"].get(choice.id, {})
+        aspects = {aspect.name: ratings.get(aspect.name) for aspect in plan.aspects}
+        rated = {"rater": one.rater, "rating": overall_rating(plan, aspects), **aspects}
+        rows.append({**_caption(task, choice), **rated, **_facts(one)})
+    return rows
+
+
+def _ranking(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    style = task.fields.get("style") or task.heading
+    group = {"style": style, "set": str(task.fields.get("set") or task.item)} if style else {}
+    ranks = one.answer["ranks"]
+    return [
+        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(one)}
+        for choice in task.choices
+    ]
+
+
+def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """The captions stand in the order of the files for every rater, whichever side they were shown on."""
+    ids = [choice.id for choice in task.choices]
+    systems = [choice.system for choice in task.choices]
+    preferred = one.answer["preferred"]
+    category = "-".join(systems) if all(systems) else None
+    row = {
+        "id": "/".join(filter(None, (task.item, category, one.rater))),
+        **_item(task),
+        "captions": [choice.text for choice in task.choices],
+        **_references(task),
+        "preferred": None if preferred is None else ids.index(preferred),
+        **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
+        **({"category": category} if category else {}),
+    }
+    return [{**row, "rater": one.rater, **_facts(one)}]
+
+
+def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """Without the things of which the rater cannot tell; no row where there is nothing else."""
+    seen = {thing: one.answer["seen"][thing] for thing in task.things if one.answer["seen"][thing] is not None}
+    if not seen:
+        return []
+    shown = {"task": task.item, "text": task.heading, **({"picture": task.image} if task.image else {})}
+    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(one)}]
+
+
+def _labels(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(one)}]
+
+
+_ROWS: dict[KindName, Callable[[Plan, Task, Answered], list[Row]]] = {
+    "ratings": _ratings,
+    "ranking": _ranking,
+    "pairs": _pairs,
+    "yesno": _yesno,
+    "labels": _labels,
+}
+
+
+def humans_row(plan: Plan, task: Task, answers: Iterable[Answered]) -> Row:
+    """The merged label of an image, or of a caption, with every vote, as ``captious bias lic`` reads it.
+
+    The label ``none`` says that no other applies, so merged it is null.
+    """
+    votes = {one.rater: one.answer["label"] for one in answers}
+    label = merged(plan, votes.values())
+    return {**_labeled(task), plan.label: None if label == NONE else label, f"{plan.label}_votes": votes}
+
+
+def _labeled(task: Task) -> Row:
+    if task.choices:
+        return _caption(task, task.choices[0])
+    return {"id": task.item, **_item(task), **_references(task)}
+
+
+def _caption(task: Task, choice: Choice) -> Row:
+    part = choice.system or (choice.id if len(task.choices) > 1 else "")
+    return {
+        "id": f"{task.item}/{part}" if part else task.item,
+        **_item(task),
+        **({"system": choice.system} if choice.system else {}),
+        "caption": choice.text,
+        **_references(task),
+    }
+
+
+def _item(task: Task) -> Row:
+    """What was judged, and the columns that its files had beside it, save those that mean something else here."""
+    image = {"image": task.image} if task.image else {}
+    return {"item": task.item, **image, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
+
+
+def _references(task: Task) -> Row:
+    return {"references": list(task.references)} if task.references else {}
+
+
+def _facts(one: Answered) -> Row:
+    return {"seconds": one.seconds, "late": one.late, **({"comment": one.comment} if one.comment else {})}
+
+
+# Files
+
+
+@dataclass(frozen=True, repr=False)
+class Export(Result):
+    """What was written, and what was left out of it."""
+
+    folder: Path
+    title: str
+    rows: Mapping[str, int]
+    """Rows of every file."""
+    answers: int
+    """Of raters who are not excluded, the last one to every task; checks and repeats aside."""
+    late: int
+    """Those of them that came after their lease; they are marked."""
+    excluded_raters: int
+    excluded_answers: int
+    """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""
+    simulated_raters: int
+    next: str
+    """The command that goes on with the answers."""
+
+    def __repr__(self) -> str:
+        return f"<Export {self.folder}: {self.answers} answers>"
+
+    def document(self) -> Document:
+        """The files with their rows."""
+        files: list[Sequence[Any]] = list(self.rows.items())
+        notes = [f"{self.answers:,} answers" + (f", {self.late:,} of them late" if self.late else "")]
+        if self.excluded_raters:
+            raters = f"{self.excluded_raters:,} excluded rater{'s' * (self.excluded_raters > 1)}"
+            notes.append(f"left out: {self.excluded_answers:,} answers of {raters}")
+        notes.append(f"go on with: {self.next}")
+        data = {name: value for name, value in asdict(self).items() if name != "title"}
+        title = f"{self.folder}: {self.title}"
+        bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
+        warnings = [bots] if self.simulated_raters else []
+        table = Table("files", title, ["file", Column("rows")], files)
+        return Document(title, "", [table], warnings, notes, (), data, "export")
+
+
+def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Export:
+    """Write everything that a study knows into a folder, whole or not at all."""
+    refuse_occupied(Path(out), overwrite)
+    plan, tasks, events = log.plan(), log.tasks(), list(log.events())
+    answers = answers_of(events)
+    tables = answer_tables(plan, tasks, answers)
+    # The whole log in the order of arrival, excluded raters too.
+    tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
+    raters = rater_progress(plan, tasks, events, log.rater_ids())
+    rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
+    work = [one for one in answers if one.purpose == "work"]
+    counted = [one for one in work if not one.excluded]
+    result = Export(
+        Path(out),
+        plan.title,
+        rows,
+        len(counted),
+        sum(one.late for one in counted),
+        len({one.rater for one in answers if one.excluded}),
+        len(work) - len(counted),
+        sum(bool(rater.simulated) for rater in raters),
+        _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+    )
+    with whole_folder(out, overwrite) as folder:
+        for name, table in tables.items():
+            write_jsonl(folder / name, table)
+        if recipe := recipe_text(plan, tasks.values()):
+            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
+        (folder / "study.toml").write_text(plan.text, encoding="utf-8")
+        write_csv(rater_columns(raters), folder / "raters.csv")
+        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
+    return result
+
+
+def _next(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
+    """The command that goes on with the answers in a file, as people type it."""
+    name = quote(str(file))
+    if plan.kind == "yesno":
+        return f"captious probe recall {name}"
+    if plan.kind == "labels":
+        return f"captious bias lic CAPTIONS --label {plan.label} --labels {name}"
+    if plan.kind == "ranking" and any(task.fields.get("style") for task in tasks):
+        return f"captious style correlate MODEL {name}"
+    return f"captious study run {quote(str(file.with_suffix('.toml')))}"
+
+
+def rater_columns(raters: Iterable[RaterProgress]) -> dict[str, list[Any]]:
+    """Every rater with speed, checks, agreement, flags and exclusion, as columns; under pseudonyms alone."""
+    rows = [
+        {
+            "rater": one.id,
+            "state": one.state,
+            "tasks": one.tasks,
+            "median_seconds": one.time.median,
+            "checks_passed": one.passed,
+            "checks_failed": one.failed,
+            "agreement": one.agreement.alpha,
+            "repeats_agreement": one.repeats.alpha,
+            "late": one.late,
+            "comments": one.comments,
+            "flags": "; ".join(flag.reason for flag in one.flags),
+            "excluded": one.reason,
+            "simulated": one.simulated,
+        }
+        for one in sorted(raters, key=lambda one: numbered(one.id))
+    ]
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {"rater": []}
+
+
+def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
+    """The recipe of the answers in TOML, for ``captious study run``; empty for a kind that is no study of metrics."""
+    facts = recipe_facts(plan, tasks)
+    return f"{_toml(facts[0])}\n[[layouts]]\n{_toml(facts[1])}" if facts else ""
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    """Texts, numbers and lists of numbers as lines of TOML, which writes them as JSON does."""
+    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in table.items())
+    return "".join(lines).replace("\x7f", "\\u007f")

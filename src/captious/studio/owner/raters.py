@@ -1,0 +1,389 @@
+"""Each rater of a study: tasks, time, checks, agreement with the others, and flags with their reasons.
+
+A flag is what an owner should know of a rater. No flag rejects anybody.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.stats.agreement import Measurement, disagreements
+from captious.studio.collect.events import Answered, Event, answers_of
+from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.plan import Checks, Plan
+from captious.studio.collect.tasks import Task
+
+FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement"]
+LEAST = 5
+"""Pages that a rater must have answered before speed, sameness and agreement say anything."""
+SAME, COMMON = 0.95, 0.6
+"""Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
+FAR = 0.5
+"""A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
+CROWD, TOGETHER = 10, timedelta(minutes=1)
+"""So many raters who joined within this time and have answered nothing are suspicious."""
+SILENT = 10
+"""Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
+NAN = float("nan")
+State = Literal["invited", "working", "finished", "excluded"]
+SIMULATED = "simulated"
+"""Key in the body of the first event of a bot; its value is the kind of bot."""
+
+
+class Flag(NamedTuple):
+    """One thing that is odd."""
+
+    name: FlagName
+    reason: str
+
+
+@dataclass(frozen=True)
+class RaterAgreement:
+    """A rater's part in Krippendorff's alpha: 1 for full agreement with the others, about 0 for random answers."""
+
+    alpha: float = NAN
+    error: float = NAN
+    """Standard error over tasks."""
+    tasks: int = 0
+    """Tasks that others answered too."""
+
+    @property
+    def upper(self) -> float:
+        """Upper end of the 99 % interval."""
+        return self.alpha + 2.576 * self.error
+
+    @classmethod
+    def of(cls, distances: Floats, tasks: Sequence[str]) -> RaterAgreement:
+        """From the disagreement of each rating with the others (``stats.agreement``), and the task of each."""
+        paired = np.flatnonzero(~np.isnan(distances)).tolist()
+        names = {tasks[index] for index in paired}
+        if not paired:
+            return cls()
+        mean = float(distances[paired].mean())
+        residuals: dict[str, float] = dict.fromkeys(names, 0.0)
+        for index in paired:
+            residuals[tasks[index]] += float(distances[index]) - mean
+        if len(names) < 2:
+            return cls(1 - mean, NAN, len(names))
+        correction = math.sqrt(len(names) / (len(names) - 1))
+        error = math.sqrt(sum(one * one for one in residuals.values())) / len(paired) * correction
+        return cls(1 - mean, error, len(names))
+
+
+def pattern(form: Mapping[str, str]) -> str:
+    """What was clicked on a page, whatever the captions were: one value where all are equal, else all of them.
+
+    >>> pattern({"rating:0:overall": "3", "rating:1:overall": "3"}), pattern({"rank:0": "1", "rank:1": "2"})
+    ('3', '1 2')
+    """
+    values = list(form.values())
+    return values[0] if len({*values}) == 1 else " ".join(values)
+
+
+def reference_agreement(several: Sequence[RaterAgreement]) -> float:
+    """What the best quarter of raters reach; NaN without three raters to compare."""
+    alphas = [one.alpha for one in several if one.tasks >= LEAST and not math.isnan(one.alpha)]
+    return float(np.percentile(alphas, 75)) if len(alphas) >= 3 else NAN
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What flags are made of, for one rater."""
+
+    failed: int
+    """Gold tasks that the rater failed, of ``golds``."""
+    golds: int
+    seconds: Sequence[float]
+    """Of every page."""
+    patterns: Sequence[str]
+    """Of every page."""
+    repeats: RaterAgreement
+    """Agreement with the rater's own first answers."""
+    agreement: RaterAgreement
+    """Agreement with the others."""
+
+
+def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
+    """All flags of one rater.
+
+    ``others`` says how often the pages of the other raters have each pattern; ``reference`` is the agreement that the
+    best quarter of raters reach.
+    """
+    flags = []
+    if rater.failed and rater.failed >= checks.flag.failed:
+        flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
+    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
+        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
+    if len(rater.patterns) >= LEAST:
+        answer, number = Counter(rater.patterns).most_common(1)[0]
+        usual = others[answer] / max(others.total(), 1)
+        if number >= SAME * len(rater.patterns) and usual < COMMON:
+            flags.append(Flag("same answer", f"the same answer on {number} of {len(rater.patterns)} pages"))
+    if rater.repeats.tasks >= 2 and rater.repeats.alpha <= 0:
+        flags.append(Flag("repeats", f"answered {rater.repeats.tasks} repeated tasks no more alike than by chance"))
+    own = rater.agreement
+    if own.tasks >= LEAST and own.alpha < FAR * reference and own.upper < reference:
+        reason = f"agreement {own.alpha:.2f} with the others (best quarter: {reference:.2f})"
+        flags.append(Flag("agreement", reason))
+    return tuple(flags)
+
+
+def suspicious_entries(events: Iterable[Event], seconds: float, now: datetime) -> dict[str, str]:
+    """Raters who may be no people, with the reason: they opened a task, and have never answered one.
+
+    ``seconds`` is the expected time of a task.
+    """
+    joined: dict[str, datetime] = {}
+    opened: dict[str, datetime] = {}
+    known = set()
+    for event in events:
+        if event.kind == "joined":
+            joined[event.rater] = event.at
+        elif event.kind == "opened":
+            opened.setdefault(event.rater, event.at)
+        elif event.kind in ("answered", "returned", "excluded"):
+            known.add(event.rater)
+    silent = {rater: joined.get(rater, at) for rater, at in opened.items() if rater not in known}
+    times = sorted(silent.values())
+    reasons = {}
+    for rater, at in silent.items():
+        crowd = bisect_right(times, at + TOGETHER) - bisect_left(times, at - TOGETHER)
+        if crowd >= CROWD:
+            reasons[rater] = f"one of {crowd} who joined within minutes and have answered nothing"
+        elif now - opened[rater] > timedelta(seconds=SILENT * seconds):
+            reasons[rater] = f"opened a task more than {SILENT * seconds:.0f} s ago and has answered nothing"
+    return reasons
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds a task, over all pages that were answered."""
+
+    pages: int
+    median: float = NAN
+    p90: float = NAN
+    hours: float = 0.0
+    """Of all raters together."""
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Time:
+        """From the seconds of every page."""
+        if not seconds:
+            return cls(0)
+        median, p90 = np.percentile(seconds, [50, 90])
+        return cls(len(seconds), float(median), float(p90), sum(seconds) / 3600)
+
+
+@dataclass(frozen=True)
+class RaterProgress:
+    """One rater so far."""
+
+    id: str
+    state: State
+    tasks: int
+    """Answers that are neither checks nor repeats."""
+    time: Time
+    passed: int
+    failed: int
+    """Gold tasks."""
+    agreement: RaterAgreement
+    """With the others."""
+    repeats: RaterAgreement
+    """With the rater's own first answers."""
+    late: int
+    comments: int
+    flags: tuple[Flag, ...] = ()
+    reason: str = ""
+    """Of the exclusion."""
+    simulated: str = ""
+    """The kind of bot, for a rater that is none of flesh and blood."""
+
+
+# From events to raters: everything is counted again from the log
+
+
+@dataclass
+class QuestionValues:
+    """The numbers of one question, a row per answer of a rater about a unit."""
+
+    units: dict[str, int] = field(default_factory=dict)
+    unit: list[int] = field(default_factory=list)
+    rater: list[str] = field(default_factory=list)
+    task: list[str] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+
+    def add(self, unit: str, rater: str, task: str, value: float) -> None:
+        self.unit.append(self.units.setdefault(unit, len(self.units)))
+        self.rater.append(rater)
+        self.task.append(task)
+        self.value.append(value)
+
+    def distances(self, measurement: Measurement) -> Floats:
+        return disagreements(np.array(self.unit, dtype=np.int64), np.array(self.value), measurement)
+
+    def matrix(self) -> Floats:
+        """Units × answers; columns are no persons, since few of many raters saw a unit."""
+        unit: Ints = np.array(self.unit, dtype=np.int64)
+        order = np.argsort(unit, kind="stable")
+        ranked = unit[order]
+        column = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+        values = np.full((len(self.units), max(2, int(column.max(initial=0)) + 1)), np.nan)
+        values[ranked, column] = np.array(self.value)[order]
+        return values
+
+
+def question_values(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, QuestionValues]:
+    """The numbers of every question, of the answers that count."""
+    numbers: dict[str, QuestionValues] = {}
+    for one in answers:
+        if one.purpose == "work" and not one.excluded:
+            for name, unit, value in _values(plan, tasks[one.task], one.answer):
+                numbers.setdefault(name, QuestionValues()).add(unit, one.rater, one.task, value)
+    return numbers
+
+
+def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Every number of an answer: what was asked, the unit (a caption, a pair, a thing), and the value."""
+    for name, units in kind_of(plan).values(plan, task, answer).items():
+        yield from ((name, unit, float(value)) for unit, value in units.items() if value is not None)
+
+
+def rater_progress(
+    plan: Plan,
+    tasks: Mapping[str, Task],
+    events: Sequence[Event],
+    raters: Sequence[str] = (),
+    values: Mapping[str, QuestionValues] | None = None,
+) -> tuple[RaterProgress, ...]:
+    """Every rater so far, the flagged ones first. ``raters`` are those with a link, whether they came or not.
+
+    ``values`` are those of `question_values`, where they are known already.
+    """
+    answers = answers_of(events)
+    values = question_values(plan, tasks, answers) if values is None else values
+    repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
+    blank = _states(events, raters)
+    agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), kind_of(plan).measurement)
+    return tuple(sorted(_raters(plan, tasks, answers, blank, agreement, repeats), key=_flagged_first))
+
+
+def _agreements(values: Iterable[QuestionValues], measurement: Measurement) -> dict[str, RaterAgreement]:
+    """Every rater's agreement, from the distance of each answer to the others of its unit."""
+    distances: dict[str, tuple[list[float], list[str]]] = {}
+    for one in values:
+        for rater, task, distance in zip(one.rater, one.task, one.distances(measurement), strict=True):
+            of_rater, of_tasks = distances.setdefault(rater, ([], []))
+            of_rater.append(distance)
+            of_tasks.append(task)
+    return {rater: RaterAgreement.of(np.array(several), of_tasks) for rater, (several, of_tasks) in distances.items()}
+
+
+def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterProgress]:
+    """Every rater with the state, the reason of an exclusion, and the kind of bot; without any number."""
+    states: dict[str, State] = dict.fromkeys(raters, "invited")
+    before: dict[str, State] = {}
+    reasons, bots = {}, {}
+    for event in events:
+        rater = event.rater
+        if event.kind == "excluded":
+            before[rater] = states.get(rater, "invited")
+            states[rater], reasons[rater] = "excluded", str(event.body.get("reason", ""))
+        elif event.kind == "reinstated":
+            states[rater] = before.get(rater, "working")
+            reasons.pop(rater, None)
+        elif event.kind in ("finished", "returned") and states.get(rater) != "excluded":
+            states[rater] = "finished"
+        elif states.get(rater, "invited") == "invited":
+            states[rater] = "working"
+        if bot := event.body.get(SIMULATED):
+            bots[rater] = str(bot)
+    return {
+        rater: RaterProgress(
+            rater,
+            state,
+            0,
+            Time(0),
+            0,
+            0,
+            RaterAgreement(),
+            RaterAgreement(),
+            0,
+            0,
+            (),
+            reasons.get(rater, ""),
+            bots.get(rater, ""),
+        )
+        for rater, state in states.items()
+    }
+
+
+def _flagged_first(rater: RaterProgress) -> tuple[bool, int, int, str]:
+    return rater.state == "excluded", -len(rater.flags), len(rater.id), rater.id
+
+
+def _repeats(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]) -> dict[str, RaterAgreement]:
+    """Every rater's agreement with the rater's own first answers, measured against the chance level of all repeats."""
+    first = {(one.rater, one.task): one.answer for one in answers if one.purpose == "work"}
+    numbers: dict[str, QuestionValues] = {}
+    for one in answers:
+        before = first.get((one.rater, one.task)) if one.purpose == "repeat" else None
+        for answer in (before, one.answer) if before is not None else ():
+            for name, unit, value in _values(plan, tasks[one.task], answer):
+                key = f"{one.rater}\n{unit}"
+                numbers.setdefault(name, QuestionValues()).add(key, one.rater, one.task, value)
+    return _agreements(numbers.values(), kind_of(plan).measurement)
+
+
+def _raters(
+    plan: Plan,
+    tasks: Mapping[str, Task],
+    answers: Sequence[Answered],
+    raters: Mapping[str, RaterProgress],
+    agreement: Mapping[str, RaterAgreement],
+    repeats: Mapping[str, RaterAgreement],
+) -> list[RaterProgress]:
+    """Every rater with the numbers of the answers, and flags."""
+    kind = kind_of(plan)
+    by_rater: dict[str, list[Answered]] = {rater: [] for rater in raters}
+    for one in answers:
+        by_rater[one.rater].append(one)
+    patterns = {
+        rater: [pattern(kind.form(plan, tasks[one.task], one.order, one.answer)) for one in own]
+        for rater, own in by_rater.items()
+    }
+    everywhere = Counter(text for texts in patterns.values() for text in texts)
+    reference = reference_agreement([one for rater, one in agreement.items() if raters[rater].state != "excluded"])
+    result = []
+    for rater, own in by_rater.items():
+        golds = [kind.passes(plan, tasks[one.task], one.answer) for one in own if one.purpose == "gold"]
+        seconds = [one.seconds for one in own if one.seconds is not None]
+        others = everywhere - Counter(patterns[rater])
+        failed = golds.count(False)
+        evidence = Evidence(
+            failed, len(golds), seconds, patterns[rater], repeats.get(rater, RaterAgreement()), agreement[rater]
+        )
+        result.append(
+            replace(
+                raters[rater],
+                tasks=sum(one.purpose == "work" for one in own),
+                time=Time.of(seconds),
+                passed=golds.count(True),
+                failed=failed,
+                agreement=evidence.agreement,
+                repeats=evidence.repeats,
+                late=sum(one.late for one in own),
+                comments=sum(bool(one.comment) for one in own),
+                flags=flags_of(plan.checks, evidence, others, reference),
+            )
+        )
+    return result

@@ -1,0 +1,147 @@
+"""Wrong captions as records: what was changed, in words, as JSON Lines and as tables to look at."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import whole_file
+from captious._random import keys_of
+from captious.render import Column, Document, Phrase, Result, Span, Table
+from captious.train.negatives import DELETED, DOUBLED, KINDS, REPLACED, SHUFFLED, WAYS, Negatives
+
+DONE = {REPLACED: "replaced", DELETED: "deleted", DOUBLED: "doubled"}
+
+
+def negative_record(negatives: Negatives, number: int) -> dict[str, Any]:
+    """One negative: id, caption, kind, negative, what was done, and the kind it fell back to if it did."""
+    corpus, caption = negatives.corpus, int(negatives.caption[number])
+    kind, actual = negatives.kinds[negatives.kind[number]], KINDS[negatives.actual[number]]
+    shown = {
+        "id": negatives.ids[number],
+        "caption": corpus.texts[caption],
+        "kind": kind,
+        "negative": negatives.texts[number],
+        "done": what_was_done(negatives, number),
+    }
+    return shown if actual == kind else {**shown, "fallback": actual}
+
+
+def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
+    """The changes of a negative, such as ``{"replaced": [["dog", "horse"]]}`` or ``{"from": "17", "by": "cider"}``."""
+    source = int(negatives.source[number])
+    if source >= 0:
+        origin = {"from": negatives.corpus.ids[negatives.corpus.image[source]]}
+        way = WAYS[negatives.way[number]]
+        return {**origin, "by": way} if way else origin
+    changes: dict[str, Any] = {}
+    for index in range(negatives.changes[number], negatives.changes[number + 1]):
+        done, old = int(negatives.done[index]), negatives.words[negatives.old[index]]
+        if done == SHUFFLED:
+            changes["shuffled"] = True
+        else:
+            pair = [old, negatives.words[negatives.new[index]]]
+            changes.setdefault(DONE[done], []).append(pair if done == REPLACED else old)
+    return changes
+
+
+def negative_records(negatives: Negatives) -> Iterator[dict[str, Any]]:
+    """The records of all negatives that could be made, in order."""
+    return (negative_record(negatives, number) for number in np.flatnonzero(negatives.actual >= 0).tolist())
+
+
+def write_negatives(negatives: Negatives, path: str | Path) -> int:
+    """Write all records as JSON Lines, whole or not at all, and return their number."""
+    with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in negative_records(negatives))
+    return int((negatives.actual >= 0).sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NegativeSample(Result):
+    """How many negatives of each kind there are, and some of each to look at."""
+
+    negatives: Negatives
+    size: int = 0
+    """Negatives of each kind that are shown."""
+    seed: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Sample of {len(self.negatives):,} negatives of {len(self.negatives.corpus):,} captions"
+
+    def document(self) -> Document:
+        """A table of counts, and one of negatives for each kind, with the changed words marked."""
+        drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
+        rows = []
+        for kind, tally in counts.items():
+            others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
+            rows.append((kind, tally[kind], ", ".join(others) or "—", tally.get("none", 0)))
+        title = f"{len(corpus.ids):,} images, {len(corpus):,} captions"
+        columns = ("kind", Column("made"), Column("fell back to", "text"), Column("not made"))
+        tables = [Table("counts", title, columns, rows)]
+        for kind, numbers in chosen.items() if self.size else ():
+            entries = [
+                (drawn.ids[number], *mark_changes(drawn, number), _summarize(drawn, number)) for number in numbers
+            ]
+            title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
+            tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
+        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": drawn.per}
+        data["counts"] = counts
+        if self.size:
+            data["look"] = {
+                kind: [negative_record(drawn, number) for number in numbers] for kind, numbers in chosen.items()
+            }
+        return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
+
+    def chosen(self) -> dict[str, list[int]]:
+        """A selection of negatives of each kind, drawn by the seed: no image twice while there are others."""
+        drawn, corpus = self.negatives, self.negatives.corpus
+        rank = np.empty(len(corpus.ids), dtype=np.int64)
+        rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
+        chosen = {}
+        for number, kind in enumerate(drawn.kinds):
+            rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
+            caption = drawn.caption[rows]
+            image = corpus.image[caption]
+            # A different caption for each image: its number turns with the image's rank.
+            turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
+            chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
+        return chosen
+
+
+def mark_changes(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
+    """A caption and its negative: what was taken away struck out, what was put in marked."""
+    done = what_was_done(negatives, number)
+    before: dict[str, Span] = {}
+    after: dict[str, Span] = {}
+    for old, new in done.get("replaced", ()):
+        before[old], after[new] = Span(old, "bad"), Span(new, "good")
+    for old in done.get("deleted", ()):
+        before[old] = Span(old, "struck")
+    for old in done.get("doubled", ()):
+        before[old] = after[old] = Span(old, "strong")
+    return _mark(negatives.corpus.texts[int(negatives.caption[number])], before), _mark(negatives.texts[number], after)
+
+
+def _mark(text: str, words: Mapping[str, Span]) -> Phrase:
+    """The text with these words in their tones, wherever they stand as a whole."""
+    if not words:
+        return Phrase.of(text)
+    pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in words)
+    return Phrase.of(*(words.get(part, part) for part in re.split(f"({pattern})", text) if part))
+
+
+def _summarize(negatives: Negatives, number: int) -> str:
+    parts = []
+    for name, value in what_was_done(negatives, number).items():
+        if name == "replaced":
+            value = [f"{old} → {new}" for old, new in value]
+        parts.append(name if value is True else f"{name} {', '.join(value) if isinstance(value, list) else value}")
+    return "; ".join(parts)
