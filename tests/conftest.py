@@ -32,6 +32,7 @@ def own_home(tmp_path_factory, monkeypatch):
     """No test reads or writes the corpora and resources of the person who runs it, or has the width of a terminal."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("CAPTIOUS_PAINTERS", "lab.toy.painter:drawn")  # the one that the tests may import by its name
 
 
 @pytest.fixture(scope="session")

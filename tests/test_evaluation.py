@@ -10,8 +10,9 @@ from PIL import Image
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards, worst_first
+from captious.evaluation import evaluate, evaluate_shards
 from captious.options import Resampling
+from captious.runs.report import worst_first
 from captious.stats.bootstrap import Estimate
 from captious.text.tables import TextTable
 

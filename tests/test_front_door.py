@@ -555,10 +555,10 @@ def test_images_in_memory_are_shown_on_the_page_and_written_nowhere_else(picture
     report = scores([Image.fromarray(array) for array in pictures])
     report.save(tmp_path / "run")
     assert (tmp_path / "run" / "report.html").read_text().count("data:image/") == 2
-    for name in ("items.jsonl", "items.csv", "captious-run.json"):
+    for name in ("report.json", "items.csv", "captious-run.json"):
         assert "image of" not in (tmp_path / "run" / name).read_text()
-    assert "image" not in pa.parquet.read_table(tmp_path / "run" / "items.parquet").column_names
-    assert {path.suffix for path in (tmp_path / "run").iterdir()} <= {
+    assert "image" not in pa.parquet.read_table(tmp_path / "run" / "items" / "captions.parquet").column_names
+    assert {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()} <= {
         ".json",
         ".jsonl",
         ".csv",

@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from lab.toy import make
@@ -10,6 +11,7 @@ from captious.captions import CaptionSet
 from captious.comparison import compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
+from captious.runs import read_run
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +28,9 @@ def report():
 def test_a_run_is_written_whole(report, tmp_path):
     report.save(tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        MARKER, "items.jsonl", "items.parquet", "items.csv", "report.html", "report.tex", "report.txt", "scores.csv",
+        MARKER, "items", "rows", "items.csv", "report.html", "report.json", "report.tex", "report.txt", "scores.csv",
     }  # fmt: skip
+    assert {path.name for path in (tmp_path / "run").glob("*/*")} == {"captions.parquet"}
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert [row["metric"] for row in summary["metrics"]] == ["bleu(n=1)", "lsa"]
     bleu = summary["metrics"][0]
@@ -38,26 +41,36 @@ def test_a_run_is_written_whole(report, tmp_path):
 
 def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
     report.save(tmp_path / "run")
-    rows = [json.loads(line) for line in (tmp_path / "run" / "items.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == ["1", "2"]
-    assert rows[0]["scores"]["bleu(n=1)"] == report["bleu(n=1)"].items["1"]
-    assert rows[1]["scores"]["lsa"] is None and rows[1]["unscored"] == {"lsa": "one candidate, needs several"}
-    assert rows[1]["fields"]["style"] == "odd"
-    table = pq.read_table(tmp_path / "run" / "items.parquet").to_pydict()
+    table = pq.read_table(tmp_path / "run" / "items" / "captions.parquet").to_pydict()
+    counts = ["words", "characters"]
+    assert list(table) == ["id", "candidates", "references", *counts, "style", "boxes", "bleu(n=1)", "lsa", "unscored"]
+    assert table["id"] == ["1", "2"] and json.loads(table["unscored"][1]) == {"lsa": "one candidate, needs several"}
     assert table["bleu(n=1)"] == report["bleu(n=1)"].values.tolist()
     assert table["lsa"][1] is None and table["candidates"][0] == ["a cat", "one cat"]
     assert table["style"] == ["plain", "odd"] and json.loads(table["boxes"][1]) == {"x": 1}
 
 
-def test_items_are_written_in_blocks_as_in_one_piece(report, tmp_path, monkeypatch):
+def test_a_large_set_is_written_in_parts_and_read_back_whole(report, tmp_path, monkeypatch):
     report.save(tmp_path / "whole")
-    monkeypatch.setattr("captious.evaluation.BLOCK", 1)
-    report.save(tmp_path / "blocks")
-    for name in ("items.jsonl", "items.csv"):
-        assert (tmp_path / "blocks" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    whole, blocks = (pq.read_table(tmp_path / run / "items.parquet") for run in ("whole", "blocks"))
-    assert blocks.equals(whole) and blocks.schema == whole.schema
-    assert pq.ParquetFile(tmp_path / "blocks" / "items.parquet").num_row_groups == 2
+    monkeypatch.setattr("captious.runs.report.BLOCK", 1)
+    monkeypatch.setattr("captious.runs.report.PART", 1)
+    report.save(tmp_path / "parts")
+    assert [path.name for path in sorted((tmp_path / "parts" / "items").iterdir())] == [
+        "captions-000.parquet",
+        "captions-001.parquet",
+    ]
+    whole, parts = (read_run(tmp_path / name) for name in ("whole", "parts"))
+    assert (tmp_path / "parts" / "items.csv").read_bytes() == (tmp_path / "whole" / "items.csv").read_bytes()
+    assert list(parts.captions) == list(whole.captions)
+    assert parts.captions.candidates.values == report.captions.candidates.values
+    assert parts.captions.columns["style"] == report.captions.columns["style"]
+    for key, one in report.measurements.items():
+        for other in (whole[key], parts[key]):
+            assert other.signature == one.signature and other.reasons == one.reasons and other.corpus == one.corpus
+            np.testing.assert_array_equal(other.values, one.values)
+            np.testing.assert_array_equal(other.rows, one.rows)
+    assert str(parts) == str(whole) == str(report)
+    assert [len(table) for table in report.items()] == [1, 1]
 
 
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
@@ -74,9 +87,8 @@ def test_odd_columns_are_written_too(tmp_path):
     columns = {"meta": [{}, {"a": 1}], "huge": [2**80, 1], "nan": [float("nan"), 1.0], "mixed": ["a", 1]}
     captions = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]}, columns)
     evaluate(captions, "rouge").save(tmp_path / "run")
-    rows = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "run" / "items.jsonl").open()]
-    assert rows[0]["fields"]["nan"] is None and rows[0]["fields"]["huge"] == 2**80
-    table = pq.read_table(tmp_path / "run" / "items.parquet").to_pydict()
+    table = pq.read_table(tmp_path / "run" / "items" / "captions.parquet").to_pydict()
+    assert math.isnan(table["nan"][0]) and table["nan"][1] == 1.0
     assert json.loads(table["meta"][1]) == {"a": 1} and json.loads(table["huge"][0]) == 2**80
 
 
@@ -129,7 +141,8 @@ def test_a_comparison_is_written_whole(comparison, tmp_path):
     assert set(summary["systems"]) == {"par_rot", "expert"}
     row = summary["differences"][0]
     assert row["metric"] == "rouge" and row["difference"] == comparison.differences[0].difference
-    assert (tmp_path / "run" / "expert" / "items.parquet").exists()
+    expert = read_run(tmp_path / "run" / "expert")
+    assert expert["cider"].corpus == comparison.reports["expert"]["cider"].corpus
     assert not any(math.isnan(value) for value in row.values() if isinstance(value, float))
 
 

@@ -76,6 +76,7 @@ def test_a_room_has_a_page_and_a_name_one_place():
     assert "::: captious.evaluation.evaluate\n" in pages["reference/api/index.md"]
     assert "[`Metric`](index.md#captious.metrics.contract.Metric)" in pages["reference/api/metrics.md"]
     assert "::: captious.metrics.contract.Metric\n" not in pages["reference/api/metrics.md"]
+    assert "::: captious.testing.check_metric\n" in pages["reference/api/testing.md"]
 
 
 def test_docstrings_become_markdown():

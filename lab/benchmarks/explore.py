@@ -48,13 +48,19 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
         "style": np.array(["plain", "happy", "sad"])[rng.integers(0, 3, items)],
         "image": [images[number % len(images)] for number in range(items)],
     }
-    folder.mkdir(parents=True)
-    pq.write_table(pa.table(columns), folder / "items.parquet")
+    made = {"value": None, "level": None, "low": None, "high": None, "error": None, "decimals": 4, "unscored": 0}
     facts = [
-        {"metric": key, "label": key, "higher_is_better": True, "range": [0, 1], "signature": f"{key}|made up"}
+        {"metric": key, "label": key, **made, "higher_is_better": True, "range": [0, 1], "signature": f"{key}|made up"}
         for key in METRICS
     ]
-    (folder / "captious-run.json").write_text(json.dumps({"name": system, "metrics": facts}))
+    marker = {
+        "format": 1, "captious": "0", "name": system, "items": items, "skipped": 0, "unit": "item", "metrics": facts,
+        "read": {}, "parts": {"captions": items}, "failed": {}, "warnings": [], "notes": [], "complete": True,
+        "resampling": {"samples": 0, "seed": 0, "level": 0.95},
+    }  # fmt: skip
+    (folder / "items").mkdir(parents=True)
+    pq.write_table(pa.table(columns), folder / "items" / "captions.parquet")
+    (folder / "captious-run.json").write_text(json.dumps(marker))
 
 
 def write_ratings(path: Path, items: int) -> None:

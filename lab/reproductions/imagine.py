@@ -29,6 +29,7 @@ from captious import CaptionSet
 from captious.metrics.clip.encoded import to_references
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all
+from captious.models import allow_painter
 from captious.models.loading import load
 from captious.options import Resampling, Runtime, using
 from captious.probes.entities import entities, read_answers, recall, tasks
@@ -46,6 +47,7 @@ from captious.study.scores import MetricScores, scores_of
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
 STUDIED = 20
 """Texts whose pictures the simulated study shows."""
+allow_painter(NAME)
 VARIANTS = {kind: Imagine(kind=kind, painter=NAME, weights="captious-mini") for kind in ("image", "text&image")}
 CONTROL = "captious-mini, texts alone"
 COLORS = {color for kind in KINDS.values() for color in kind.colors}

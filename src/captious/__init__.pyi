@@ -11,13 +11,13 @@ from captious.captions import Item as Item
 from captious.comparison import Comparison as Comparison
 from captious.comparison import compare as compare
 from captious.errors import InputError as InputError
-from captious.evaluation import Report as Report
 from captious.evaluation import evaluate as evaluate
 from captious.evaluation import evaluate_shards as evaluate_shards
 from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read
 from captious.metrics.contract import Metric as Metric
+from captious.metrics.function import metric_from as metric_from
 from captious.metrics.measurement import Measurement as Measurement
 from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import parse
@@ -28,12 +28,12 @@ from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
 from captious.options import using as using
-from captious.runs import Run as Run
-from captious.runs import read_run as read_run
-from captious.scale.comparing import compare_shards as compare_shards
+from captious.runs.folder import Run as Run
+from captious.runs.folder import open_run as open_run
+from captious.runs.report import Report as Report
+from captious.runs.report import read_run as read_run
 from captious.scale.keep import Selection as Selection
 from captious.scale.keep import keep as keep
-from captious.scale.report import ShardReport as ShardReport
 from captious.scale.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate

@@ -15,7 +15,7 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
-from captious.comparison import align, named_systems
+from captious.comparison import align, named_systems, system_captions
 from captious.errors import InputError
 from captious.evaluation import settings_of
 from captious.io.join import first_few
@@ -456,7 +456,9 @@ class _Entries:
         if len(named) < 2:
             raise InputError(f"{len(named)} system given, expected at least two to compare")
         text = read_prompt(prompt or PROMPTS / f"{PROMPT}.txt", FIELDS)
-        sets = align({name: read(captions, reading=reading) for name, captions in named.items()}, reading.missing)
+        sets = align(
+            {name: read(system_captions(one), reading=reading) for name, one in named.items()}, reading.missing
+        )
         _refuse_several(sets)
         bench = Bench(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
         return cls(sets, bench, draw(sets, comparisons, resampling.seed), comparisons is not None)

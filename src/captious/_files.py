@@ -23,8 +23,6 @@ from captious.errors import InputError
 
 MARKER = "captious-run.json"
 """Present in every folder written by captious; a folder without it is never replaced."""
-SHARDS_MARKER = "captious-shards.json"
-"""The marker of a folder of scored shards."""
 
 
 _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")

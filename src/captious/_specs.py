@@ -14,6 +14,15 @@ _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _PARAMETER = re.compile(r"""\s*(?:(\w+)\s*=\s*)?("[^"]*"|'[^']*'|[^,"']*?)\s*(?:,|$)""")
 
 
+LARGEST = 1e15
+"""The largest number that a parameter may be."""
+
+
+def shortened(text: str) -> str:
+    """A written form in a message, which need not repeat thousands of characters."""
+    return repr(text if len(text) <= 120 else f"{text[:119]}…")
+
+
 def split(text: str) -> list[str]:
     """The parts of a list with commas; those in parentheses or quotes belong to a part.
 
@@ -44,15 +53,17 @@ def parse(text: str, what: str, example: str) -> tuple[str, dict[str, str]]:
     """
     match = _CALL.fullmatch(text)
     if not match:
-        raise InputError(f"cannot read the {what} {text!r}, expected a name such as {example}")
+        raise InputError(f"cannot read the {what} {shortened(text)}, expected a name such as {example}")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InputError(f"cannot read the {what} {ascii(text)[:80]}: it holds half a character, expected UTF-8")
     inside, values, position = match[2] or "", dict[str, str](), 0
     while inside[position:].strip():
         parameter = _PARAMETER.match(inside, position)
         key = parameter[1] or "" if parameter else ""
         if not parameter or (not key and (values or not parameter[2])):
-            raise InputError(f"cannot read the parameters of {text!r}, expected name(key=value,key=value)")
+            raise InputError(f"cannot read the parameters of {shortened(text)}, expected name(key=value,key=value)")
         if key in values:
-            raise InputError(f"{text!r} sets {key} twice")
+            raise InputError(f"{shortened(text)} sets {key} twice")
         values[key] = parameter[2].strip("\"'")
         position = parameter.end()
     return match[1].lower(), values
@@ -119,7 +130,10 @@ def _value(text: str, hint: Any, where: str) -> Any:
         return answers[text.lower()]
     if hint in (int, float):
         try:
-            return hint(text)
+            number = hint(text)
         except ValueError:
             raise InputError(f"{where}: expected a {'whole ' if hint is int else ''}number") from None
+        if not abs(number) <= LARGEST:  # not a number, infinite, or of thousands of digits
+            raise InputError(f"{where[:80]}: expected a number from {-LARGEST:g} to {LARGEST:g}")
+        return number
     return text

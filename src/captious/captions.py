@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from captious._hashing import text_hashes
 from captious._typing import Bools, Ints
+from captious._values import PlainState
 from captious.errors import InputError, UnknownKey, nearest
 from captious.render import Document, Entry, Gallery, Line, Picture
 
@@ -164,7 +165,7 @@ def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return pixels
 
 
-class Memo:
+class Memo(PlainState):
     """A base of immutable values: what several users need of one is computed by the first that asks."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
@@ -184,7 +185,7 @@ class Memo:
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged(Sequence[tuple[str, ...]]):
+class Ragged(PlainState, Sequence[tuple[str, ...]]):
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path, PurePath
@@ -12,16 +11,21 @@ from urllib.parse import quote
 
 import numpy as np
 
+from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metric_specs, on_scale, own_scale, settings_of
+from captious.evaluation import Specs, evaluate, metric_specs, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
-from captious.render.tables import provenance
+from captious.render.tables import provenance, write_csv
+from captious.runs.folder import is_run, open_run, system_folders
+from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
+from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
+from captious.runs.shards_page import FEW
 from captious.stats.resampling import (
     Convention,
     Statistic,
@@ -57,8 +61,8 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result):
-    """Reports of several systems on the same items, and the paired tests between them."""
+class Comparison(PlainState, Result):
+    """Reports of several systems on the same items or shards, and the paired tests between them."""
 
     reports: Mapping[str, Report]
     differences: tuple[Difference, ...]
@@ -78,7 +82,11 @@ class Comparison(Result):
 
     @property
     def _items(self) -> int:
-        return len(self._first.captions)
+        return self._first.size
+
+    @property
+    def _sharded(self) -> bool:
+        return self._first.unit == "shard"
 
     def document(self) -> Document:
         """Systems by metrics, every paired test, and the items to explore."""
@@ -94,11 +102,12 @@ class Comparison(Result):
         )
 
     def _explorer(self) -> Sequence[Section]:
-        return [explorer(self.reports)]
+        return [] if self._sharded else [explorer(self.reports)]
 
     def _metric(self, key: str) -> Phrase:
-        """What tables call a metric, with a link to the items sorted by it."""
-        return link(self._first.label(key), f"#sort={quote(key)}")
+        """What tables call a metric, with a link to the items sorted by it where the page has them."""
+        label = self._first.label(key)
+        return Phrase.of(label) if self._sharded else link(label, f"#sort={quote(key)}")
 
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first
@@ -172,28 +181,18 @@ class Comparison(Result):
         }
 
     def write_files(self, folder: Path) -> None:
-        """Write the values of every item, those of each system in a folder of its own."""
+        """Write the run of each system into a folder of its own; of shards, the values of every shard."""
         for name, inner in system_folders(self.reports).items():
             (folder / inner).mkdir()
-            self.reports[name].write_files(folder / inner)
-
-
-def system_folders(names: Iterable[str]) -> dict[str, str]:
-    """The folder of each system in a saved comparison: its name, with its number where another has the same.
-
-    >>> system_folders(["a/b", "a b", "c"])
-    {'a/b': 'a-b', 'a b': 'a-b-2', 'c': 'c'}
-    """
-    folders: dict[str, str] = {}
-    for number, name in enumerate(names, start=1):
-        plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
-        folders[name] = f"{plain}-{number}" if plain in folders.values() else plain
-    return folders
+            if self._sharded:
+                write_csv(self.reports[name]._columns(SHARDS), folder / inner / f"{SHARDS}.csv")
+            else:
+                self.reports[name].write_files(folder / inner)
 
 
 def compare(
     systems: Mapping[str, Any] | Sequence[Any],
-    metrics: Specs = DEFAULT,
+    metrics: Specs | None = None,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
@@ -211,17 +210,21 @@ def compare(
     Parameters
     ----------
     systems
-        Captions by the name of the system, each as ``evaluate`` takes them, or its report. In a list, the names are
-        those of the files and sets, else ``system-1``, ``system-2``, …
-    metrics, runtime, progress, references, images
+        Captions by the name of the system, each as ``evaluate`` takes them; or its report, or the folder of its run,
+        which is not scored again. In a list, the names are those of the files and sets, else ``system-1``, …
+    metrics
+        As in ``evaluate``. Of reports and runs, those to compare on; without it, all that they share.
+    runtime, progress, references, images
         As in ``evaluate``.
     resampling
         How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
         below 1 − ``level``.
     missing
-        Items that a system lacks: an error, or left out of all systems with ``skip``.
+        Items, or shards, that a system lacks: an error, or left out of all systems with ``skip``. A shard that could
+        not be scored is always left out.
     test
-        ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items.
+        ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items. Of runs of shards,
+        whole shards change sides and are resampled.
     permutations
         How many permutations the randomization test draws.
     every_pair
@@ -236,24 +239,103 @@ def compare(
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     systems = named_systems(systems)
-    specs = metric_specs(metrics)
+    specs = None if metrics is None else metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     tests = PairedTest(resampling, test, permutations, every_pair, convention)
+    wanted = None if specs is None else list(map(str, parse_all(specs)))
+    stored = {}
+    for name, system in systems.items():
+        if (report := _report(system, wanted)) is not None:
+            stored[name] = report
+    if any(report.unit == "shard" for report in stored.values()):
+        return _compare_shards(systems, stored, wanted, tests, missing, progress)
     reading = Reading(references, images, missing)
-    sets = align({name: read(captions, reading=reading) for name, captions in systems.items()}, missing)
-    parsed = parse_all(specs, sets.values())
-    reports = {
-        name: evaluate(captions, parsed, resampling, runtime, _prefixed(progress, name))
-        for name, captions in sets.items()
-    }
+    sets = {name: read(system_captions(one), reading=reading) for name, one in systems.items() if name not in stored}
+    keys = shared_metrics(stored, wanted) if stored else []
+    order = shared_ids({name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}, missing)
+    sets = {name: _taken(captions, order) for name, captions in sets.items()}
+    parsed = parse_all(keys or specs or DEFAULT, sets.values())
+    reports = {}
+    for name in systems:
+        if name in stored:
+            reports[name] = on_items(stored[name], keys, order, resampling)
+        else:
+            reports[name] = evaluate(sets[name], parsed, resampling, runtime, _prefixed(progress, name))
+    if stored:
+        shared_metrics(reports, keys)  # captions that were scored now have the settings of today
 
     def shared(baseline: str, system: str, key: str) -> StatisticPair:
         ours, theirs = _shared(reports[baseline].measurements[key], reports[system].measurements[key])
-        return StatisticPair(ours.statistic, theirs.statistic, len(sets[baseline]) - len(ours.reasons))
+        return StatisticPair(ours.statistic, theirs.statistic, len(order) - len(ours.reasons))
 
     differences = tests.differences(reports, shared, progress)
-    return Comparison(reports, tuple(differences), tests.name, _remarks(sets, differences), resampling.level)
+    return Comparison(reports, tuple(differences), tests.name, _remarks(reports, differences), resampling.level)
+
+
+def _report(system: Any, wanted: Sequence[str] | None) -> Report | None:
+    """The report that a system is, or that the folder of its run holds; None for captions to be scored."""
+    if isinstance(system, Report):
+        # A report in memory has its captions at hand, for metrics that it was not asked for.
+        lacks = wanted is not None and any(key not in system.measurements for key in wanted)
+        return None if lacks and system.run is None else system
+    return report_of(open_run(system)) if is_run(system) else None
+
+
+def system_captions(system: Any) -> Any:
+    """The captions of a system that may be a report."""
+    return system.captions if isinstance(system, Report) else system
+
+
+def _ids(report: Report) -> Sequence[str]:
+    """The ids of a report whose units are items."""
+    return next(iter(report)).ids if report.measurements else report.captions.ids
+
+
+def _taken(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
+    left_out = len(captions) - len(order)
+    return replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
+
+
+def _compare_shards(
+    systems: Mapping[str, Any],
+    reports: Mapping[str, Report],
+    wanted: Sequence[str] | None,
+    tests: PairedTest,
+    missing: Missing,
+    progress: Callable[[str], None] | None,
+) -> Comparison:
+    """Runs of shards against each other: shards are resampled, and change sides."""
+    if other := next((name for name in systems if name not in reports or reports[name].unit == "item"), None):
+        sharded = next(name for name, report in reports.items() if report.unit == "shard")
+        raise InputError(f"{sharded} is a run of shards and {other} is not; expected runs of the same shards")
+    shards = shared_shards(reports, missing)
+    keys = shared_metrics(reports, wanted)
+    left_out = {name: len(report.parts) - len(shards) for name, report in reports.items()}
+    reports = {name: on_shards(report, keys, shards, tests.resampling) for name, report in reports.items()}
+
+    def paired(baseline: str, system: str, key: str) -> StatisticPair:
+        ours, theirs = (reports[name].measurements[key] for name in (baseline, system))
+        scored = min(one.signature.items - one.signature.unscored for one in (ours, theirs))
+        return StatisticPair(ours.statistic, theirs.statistic, scored)
+
+    units = sum(1 for part in next(iter(reports.values())).parts if part.items)
+    differences = tests.differences(reports, paired, progress) if units > 1 else []
+    remarks = [
+        f"{number:,} shard{' of ' + name + ' is' if number == 1 else 's of ' + name + ' are'} left out, which another "
+        "system has not"
+        for name, number in left_out.items()
+        if number
+    ]
+    if units < 2:
+        remarks.append(f"{units} shard with items: nothing can be tested, expected at least two shards")
+    elif units < FEW:
+        remarks.append(f"the tests compare {units} shards; below {FEW} they are rough")
+    remarks += _different_references(reports)
+    for row in differences:
+        if alone := scored_once(reports[row.baseline], reports[row.system], row.metric):
+            remarks.append(f"{row.metric}: {alone:,} items have a value of only one of {row.baseline} and {row.system}")
+    return Comparison(reports, tuple(differences), f"{tests.name} of shards", tuple(remarks), tests.resampling.level)
 
 
 class StatisticPair(NamedTuple):
@@ -328,12 +410,12 @@ class PairedTest:
 def named_systems(systems: Any) -> dict[str, Any]:
     """Systems by name; those of a list are called by their files and sets, else by numbers."""
     if isinstance(systems, Mapping):
-        return {str(name): _captions(one) for name, one in systems.items()}
+        return {str(name): one for name, one in systems.items()}
     if not isinstance(systems, (list, tuple)):
         raise InputError(f"systems: {type(systems).__name__}, expected {{name: captions}} or a list of captions")
-    sets = [_captions(one) for one in systems]
+    sets = list(systems)
     numbered = [f"system-{number}" for number in range(1, len(sets) + 1)]
-    sources = [name_of(one) for one in sets]
+    sources = [one.name if isinstance(one, Report) else name_of(one) for one in sets]
     names = [
         number if source == "captions" else PurePath(source).name.split(".")[0] or source
         for source, number in zip(sources, numbered, strict=True)
@@ -341,10 +423,6 @@ def named_systems(systems: Any) -> dict[str, Any]:
     # Two files of one name in different folders are called by their paths.
     unique = next((choice for choice in (names, sources) if len(set(choice)) == len(choice)), numbered)
     return dict(zip(unique, sets, strict=True))
-
-
-def _captions(system: Any) -> Any:
-    return system.captions if isinstance(system, Report) else system
 
 
 def _adjusted(rows: Sequence[Difference], report: Report, level: float) -> list[Difference]:
@@ -383,12 +461,10 @@ def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Me
     return ours, theirs
 
 
-def _remarks(systems: Mapping[str, CaptionSet], differences: list[Difference]) -> tuple[str, ...]:
+def _remarks(reports: Mapping[str, Report], differences: Sequence[Difference]) -> tuple[str, ...]:
     """What a reader of the tests should know."""
-    remarks = []
-    if len({captions.fingerprint for captions in systems.values()}) > 1:
-        remarks.append("the systems are scored against different references: their values do not compare")
-    items = len(next(iter(systems.values())))
+    remarks = _different_references(reports)
+    items = next(iter(reports.values())).size
     remarks += [
         f"{row.metric}: {row.baseline} and {row.system} are tested on the {row.items} items both have"
         for row in differences
@@ -397,26 +473,17 @@ def _remarks(systems: Mapping[str, CaptionSet], differences: list[Difference]) -
     return tuple(dict.fromkeys(remarks))
 
 
+def _different_references(reports: Mapping[str, Report]) -> list[str]:
+    fingerprints = {next(iter(report)).signature.fingerprint for report in reports.values()}
+    different = "the systems are scored against different references: their values do not compare"
+    return [different] if len(fingerprints) > 1 else []
+
+
 def _prefixed(progress: Callable[[str], None] | None, name: str) -> Callable[[str], None] | None:
     return (lambda step: progress(f"{name}: {step}")) if progress else None
 
 
 def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:
     """The systems on the items all of them have, in the order of the first."""
-    (first, baseline), *others = systems.items()
-    for name, captions in others if missing == "error" else ():
-        missing_here = [key for key in baseline.ids if key not in captions]
-        lacking = missing_here + [key for key in captions.ids if key not in baseline]
-        if lacking:
-            raise InputError(
-                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
-                "pass missing='skip' to compare on those they share"
-            )
-    order = [key for key in baseline.ids if all(key in captions for _, captions in others)]
-    if not order:
-        raise InputError(f"{', '.join(systems)} have no item id in common")
-    aligned = {}
-    for name, captions in systems.items():
-        left_out = len(captions) - len(order)
-        aligned[name] = replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
-    return aligned
+    order = shared_ids({name: captions.ids for name, captions in systems.items()}, missing)
+    return {name: _taken(captions, order) for name, captions in systems.items()}

@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from captious._typing import Bools
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line, require
+from captious.io.storage import is_remote
 from captious.metrics.registry import find_key
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class FilterError(InputError):
         found = f" at {text[at : at + 24]!r}" if at < len(text) else ""
         super().__init__(f"{kind}, character {at + 1}{found}: {message}")
         self.message, self.at = message, at
+
+
+class UnknownName(FilterError, UnknownKey):
+    """An expression with a name that means nothing."""
 
 
 # What may be named
@@ -144,10 +149,11 @@ class FilterSchema:
 
     def _metric(self, name: str) -> tuple[str, UnknownKey | None]:
         """The metric that a name means; where it means several, the error that says so."""
-        if not self.labels:
+        labels = {key: label for key, label in self.labels.items() if key in self.columns}
+        if not labels:
             return "", None
         try:
-            return find_key(name, self.labels), None
+            return find_key(name, labels), None
         except AmbiguousKey as error:
             return "", error
         except UnknownKey:
@@ -727,9 +733,8 @@ class _Parser:
 
     def _of_system(self, name: str, system: str, at: int, end: int) -> Token:
         columns = self.schema.systems[system]
-        labels = {key: label for key, label in self.schema.labels.items() if key in columns}
         try:
-            key = FilterSchema(columns, labels).resolve(name)
+            key = FilterSchema(columns, self.schema.labels).resolve(name)
         except UnknownKey as error:
             raise FilterError(f"{system}: {error}", self.text, at) from None
         return Token("column", self.text[at:end], at, end, ColumnNode(at, end, key, columns[key], system))
@@ -1006,7 +1011,7 @@ class _Parser:
             if token.text.lower() in ("true", "false"):
                 self.index += 1
                 return _TruthWord(token.start, token.end, token.text.lower() == "true")
-            raise self._error(str(token.value), token)
+            raise UnknownName(str(token.value), self.text, token.start)
         raise self._error(f"expected a column, a number or a text, found {self._shown()}", token)
 
     def _function(self, name: Token) -> Node:
@@ -1178,6 +1183,34 @@ def connect(database: str = ":memory:", **config: Any) -> Any:
         "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
     }
     return require("duckdb", "query").connect(database, config={**options, **config})
+
+
+PART = "captious.part"
+"""The column of an attached view that holds the address of the file."""
+
+
+def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Make Parquet files, on a disk or in an object store, a view; gives the types of its columns.
+
+    A column that some files lack is null there. With ``types`` the view has these columns with these types.
+    """
+    if files and is_remote(files[0]):
+        system, _ = require("fsspec", "remote").core.url_to_fs(files[0])
+        protocols = [system.protocol] if isinstance(system.protocol, str) else list(system.protocol)
+        if not any(connection.filesystem_is_registered(one) for one in protocols):
+            connection.register_filesystem(system)
+    literal = ", ".join("'" + re.sub(r"[*?[]", r"[\g<0>]", file).replace("'", "''") + "'" for file in files)
+    source = f"read_parquet([{literal}], union_by_name = true, filename = '{PART}')"
+    there = column_types(connection.sql(f"SELECT * FROM {source}"))
+    columns = [PART, *([one for one in there if one != PART] if types is None else types)]
+    casts = [
+        quoted(one)
+        if types is None or one == PART
+        else f"CAST({quoted(one) if one in there else 'NULL'} AS {types[one]}) AS {quoted(one)}"
+        for one in columns
+    ]
+    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {', '.join(casts)} FROM {source}")
+    return {one: kind for one, kind in there.items() if one != PART}
 
 
 GATHER = 1 << 18

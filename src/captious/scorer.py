@@ -12,7 +12,7 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.evaluation import ByMetric, Specs
+from captious.evaluation import Specs
 from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import first_few, gather_references
@@ -21,6 +21,7 @@ from captious.metrics.measurement import Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.rows import TypeSets, missing_inputs
 from captious.options import Reading, Runtime, current, using
+from captious.runs.report import ByMetric
 from captious.text.tables import TextTable
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 
+import pyarrow.parquet as pq
 import pytest
 from lab.toy import make, write
 
@@ -45,10 +46,10 @@ def test_score_explains_an_item(run, sample, tmp_path, monkeypatch):
     assert ">n-gram</th>" in (tmp_path / "why" / "report.html").read_text()
     explained = json.loads(run("score", *files(sample), *options, "--json")[1])["explanations"]
     assert explained["id"] == "1003" and explained["unexplained"] == ["vocab_size"]
-    values = json.loads((tmp_path / "why" / "items.jsonl").read_text().splitlines()[2])
+    values = pq.read_table(tmp_path / "why" / "items" / "captions.parquet").to_pylist()[2]
     assert values["id"] == "1003"
     for one in explained["metrics"]:
-        assert one["value"] == pytest.approx(values["scores"][one["metric"]], abs=1e-12)
+        assert one["value"] == pytest.approx(values[one["metric"]], abs=1e-12)
         assert sum(part["adds"] for part in one["parts"]) == pytest.approx(one["value"], abs=1e-12)
 
 

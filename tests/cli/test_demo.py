@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+
+import pyarrow.parquet as pq
 
 PROGRAM = """
 import sys
@@ -37,9 +38,9 @@ def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monke
     for metric in ("clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"):
         means = []
         for captioner in ("parrot", "sloppy", "solid", "expert"):
-            lines = (tmp_path / "demo" / captioner / "items.jsonl").read_text(encoding="utf-8").splitlines()
-            means.append(sum(json.loads(line)["scores"][metric] for line in lines) / len(lines))
+            items = pq.read_table(tmp_path / "demo" / captioner / "items" / "captions.parquet").to_pylist()
+            means.append(sum(item[metric] for item in items) / len(items))
         assert means == sorted(means)
-    image = tmp_path / "demo" / "expert" / json.loads(lines[0])["fields"]["image"]
+    image = tmp_path / "demo" / "expert" / items[0]["image"]
     assert image.is_file()
     assert not (tmp_path / "home").exists()

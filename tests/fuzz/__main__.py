@@ -20,6 +20,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
         os.environ["CAPTIOUS_HOME"] = str(Path(root) / "home")
+        os.environ["CAPTIOUS_PAINTERS"] = "lab.toy.painter:drawn"
         counts = _all(arguments, Path(root))
     print(f"tried {sum(counts.values()):,}")
     from tests.fuzz.running import ACCEPTED, OUTCOMES, REFUSED

@@ -190,7 +190,7 @@ class Run:
         if rng.random() < 0.2:
             return odd_place(rng, folder, "")
         path = Path(self.right(folder, name))
-        file = path / rng.choice(["captious-run.json", "items.parquet"])
+        file = path / rng.choice(["captious-run.json", "items/captions.parquet", "rows/captions.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
         if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
@@ -220,7 +220,7 @@ class ScoredShards:
         if rng.random() < 0.2:
             return odd_place(rng, folder, "")
         path = Path(self.right(folder, name))
-        file = rng.choice([path / "captious-shards.json", path / "items" / "0.parquet"])
+        file = rng.choice([path / "captious-run.json", path / "items" / "0.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
         if os.path.lexists(spoiled.text):

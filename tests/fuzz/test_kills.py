@@ -99,7 +99,7 @@ def store(folder, number):
 
 
 def _scores(run):
-    return [line.split('"scores"')[-1] for line in (run / "items.jsonl").read_text().splitlines()]
+    return (run / "items.csv").read_text()
 
 
 def runs(folder, number):

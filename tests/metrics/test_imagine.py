@@ -129,7 +129,7 @@ def test_its_written_form():
     assert text == "imagine(kind=text&image,painter=module:painter,seeds=3,steps=20)"
     read = parse("imagine(kind=text&image,painter=module:painter,guidance=5,size=none)")
     assert read == Imagine(kind="text&image", painter="module:painter", guidance=5.0)
-    with pytest.raises(InputError, match="expected at least 1"):
+    with pytest.raises(InputError, match="expected from 1 to 10,000"):
         Imagine(seeds=0)
     with pytest.raises(InputError, match="expected one of image, text&image"):
         parse("imagine(kind=picture)")

@@ -139,3 +139,26 @@ def test_an_unknown_name_is_refused_with_the_nearest_first_and_ten_names():
         find_key("x" * 10_000, labels_of("rouge"))
     with pytest.raises(UnknownKey, match=r"^no metric 'cider\(idf=coco\)'; there are cider$"):
         find_key("cider(idf=coco)", labels_of("cider"))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("rouge_n(n=1000000000)", r"rouge_n\(n=1000000000\): expected n from 1 to 1000"),
+        ("div_n(n=1001)", r"div_n\(n=1001\): expected n from 1 to 1000"),
+        ("distinct_n(n=0)", r"distinct_n\(n=0\): expected n from 1 to 1000"),
+        ("bleu(n=1e9)", "expected a whole number"),
+        ("clipscore(w=inf)", "expected a number from -1e\\+15 to 1e\\+15"),
+        ("clipscore(w=nan)", "expected a number from"),
+        ("clipscore(w=1e400)", "expected a number from"),
+        ("rouge_n(n=1" + "0" * 4000 + ")", "expected a number from"),
+        ("imagine(seeds=1000000)", "expected from 1 to 10,000"),
+        ("clipscore(weights=a\udcffb)", "half a character, expected UTF-8"),
+        ("clair(m\ud800)", "half a character, expected UTF-8"),
+        ("x" * 10_000 + "(", "cannot read the metric"),
+    ],
+)
+def test_extreme_parameters_are_refused_in_a_short_line(written, message):
+    with pytest.raises(InputError, match=message) as error:
+        parse(written)
+    assert len(str(error.value)) < 300 and str(error.value).isprintable()

@@ -8,7 +8,7 @@ import random
 import tarfile
 from pathlib import Path
 
-from captious import samples
+from captious._demo import demo
 from captious.captions import CaptionSet
 
 WORDS = ("a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water")
@@ -40,7 +40,7 @@ def write_shards(folder: Path, rows: list[dict], shards: int) -> str:
 
 def write_tars(folder: Path, shards: int) -> tuple[str, CaptionSet]:
     """Write webdataset tars of drawn scenes; gives the pattern, and the captions with their images."""
-    captions = samples.demo().systems["sloppy"].take(range(6 * shards))
+    captions = demo().systems["sloppy"].take(range(6 * shards))
     folder.mkdir(parents=True, exist_ok=True)
     for index, item in enumerate(captions):
         image = Path(str(captions.images[index]))

@@ -11,13 +11,19 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-import pyarrow as pa
 
-from captious.io.shards import expand, read_shard
+from captious.captions import CaptionSet
+from captious.io.shards import Shard, expand, read_shard
+from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
-from captious.scale.folder import Manifest, ShardFolder
-from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
+from captious.metrics.rows import TypeSets
+from captious.options import Resampling
+from captious.runs import Run
+from captious.runs.report import part_summary
+from captious.runs.tables import items_table
+from captious.scale.plan import claim
+from captious.scale.scoring import _finish, hashes_of
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:
@@ -38,48 +44,31 @@ def write_tar(path: Path, members: Mapping[str, bytes], format: int = tarfile.PA
             tar.addfile(info, BytesIO(content))
 
 
-def scored(
-    pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str, str] = MappingProxyType({})
-) -> ShardFolder:
-    """The folder of these shards, by metrics that need no corpus; ``broken`` items have a reason and no value."""
-    shards = expand(pattern)
-    chosen = parse_all(metrics)
-    folder = ShardFolder.open(out, Manifest(tuple(map(str, chosen)), shards))
+def scored(pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """The run of these shards, by metrics that need no corpus; ``broken`` items have a reason and no value."""
+    shards, chosen = expand(pattern), parse_all(metrics)
+    run = claim(out, chosen, shards, {})
     for shard in shards:
         content = read_shard(shard, images=False)
         captions = content.captions
-        measurements = [without(metric.measure(captions), broken) for metric in chosen] if len(captions) else []
-        reasons: dict[str, dict[str, str]] = {}
-        for one in measurements:
-            for key, reason in one.reasons.items():
-                reasons.setdefault(key, {})[str(one.metric)] = reason
-        words = [min((len(text.split()) for text in texts), default=0) for texts in captions.candidates]
-        table = pa.table(
-            {
-                "id": pa.array(captions.ids, pa.string()),
-                "candidates": pa.array([list(texts) for texts in captions.candidates], pa.list_(pa.string())),
-                "words": pa.array(words, pa.int32()),
-                **{str(one.metric): pa.array(one.values, pa.float64(), from_pandas=True) for one in measurements},
-                "unscored": pa.array(
-                    [json.dumps(reasons[key]) if key in reasons else None for key in captions.ids], pa.string()
-                ),
-            }
-        )
-        summary = ShardSummary(
-            shard.name,
-            folder.manifest.digest,
-            shard.size,
-            len(captions),
-            tuple(MetricSummary.of(one, captions) for one in measurements),
-            candidates=len(captions.candidates.values),
-            words=sum(words),
-            ids=ids_fingerprint(captions.ids),
-            faults=content.faults,
-            examples=content.examples,
-            seconds={"read": 0.25, "ROUGE-L": 0.75},
-        )
-        folder.write_shard(summary, table, {})
-    return folder
+        measured = [without(metric.measure(captions), broken) for metric in chosen] if len(captions) else []
+        write_part(run, shard, captions, measured, faults=content.faults, examples=content.examples)
+    return finish(run, chosen)
+
+
+def write_part(run: Run, shard: Shard, captions: CaptionSet, measured: Sequence[Measurement] = (), **facts) -> None:
+    """The part of a shard, as a worker writes it."""
+    measurements = {str(one.metric): one for one in measured}
+    summary = part_summary(
+        shard.name, run, captions, measurements, size=shard.size, seconds={"read": 0.25, "ROUGE-L": 0.75}, **facts
+    )
+    types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
+    run.write_part(summary, items_table(captions, measurements, run.metrics), types)
+
+
+def finish(run: Run, metrics: Sequence[Metric]) -> Run:
+    """The run with a marker that says what its parts hold, and with the warnings of its report."""
+    return _finish(run, metrics, Resampling(), {}).source
 
 
 def without(measurement: Measurement, broken: Mapping[str, str]) -> Measurement:

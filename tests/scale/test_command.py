@@ -23,7 +23,7 @@ def test_shards_are_scored_into_a_folder(run, source: str, tmp_path: Path) -> No
     line = ("score", source, "-m", "rouge,cider", "--engine", "serial", "--samples", "20", "--out", out)
     code, printed, errors = run(*line, "--keep", "cider > 4 and words > 5", "--worst", "2")
     assert code == 0
-    for text in ("60 items in 3 shards", "CIDEr-D", "items pass", "Worst by CIDEr-D"):
+    for text in ("60 items in 3 shards", "CIDEr-D", "items pass", "worst 2 by CIDEr-D"):
         assert text in printed
     assert f"written: {out}/report.html" in errors
     assert (tmp_path / "scores" / "report.html").exists()
@@ -39,7 +39,6 @@ def test_shards_are_scored_into_a_folder(run, source: str, tmp_path: Path) -> No
     [
         ((), "shards are scored into a folder; pass --out, such as --out scores"),
         (("--out", "scores.csv"), "scores.csv: is the name of a file, expected that of a folder"),
-        (("--out", "scores", "--explain", "1"), "--explain 1 is not for shards; score the file that holds the item"),
         (("--out", "scores", "--keep", "cidr > 1"), "cidr"),
         (("--out", "scores", "--metrics", "bleuu"), "unknown metric 'bleuu'"),
     ],
@@ -75,11 +74,20 @@ def test_an_empty_argument_is_named_as_the_help_does(run) -> None:
 
 def test_failed_shards_are_named(run, source: str, tmp_path: Path) -> None:
     (tmp_path / "in" / "part-1.jsonl").write_text("{\n")
-    code, _, errors = run("score", source, "-m", "rouge", "--engine", "serial", "--out", str(tmp_path / "scores"))
-    assert code == 2
-    first, last = errors.strip().splitlines()
+    line = ("score", source, "-m", "rouge", "--engine", "serial", "--samples", "0", "--out", str(tmp_path / "scores"))
+    code, printed, errors = run(*line)
+    assert code == 3 and "40 items in 2 shards" in printed
+    first, *_, last = errors.strip().splitlines()
     assert first.startswith("part-1: ")
-    assert last.endswith("scores: 1 of 3 shards failed (part-1); the same again goes on with them")
+    listed = tmp_path / "scores" / "failed-shards.txt"
+    assert last == (
+        f"captious: 1 of 3 shards failed (part-1), left out and listed in {listed}; the same command again tries them "
+        "again"
+    )
+    assert listed.read_text().startswith(f"{tmp_path / 'in' / 'part-1.jsonl'}\t")
+    (tmp_path / "in" / "part-1.jsonl").unlink()
+    write_shards(tmp_path / "in", records(60), 3)
+    assert run(*line)[0] == 0 and not listed.exists()
 
 
 def test_scores_go_to_an_address(run, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +141,10 @@ def test_keep_counts_and_writes(run, scores: str, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("words >",), "filter, character"),
-        (("cidr > 1",), "no metric or column 'cidr', there are rouge, words, characters, candidates, id, caption"),
+        (
+            ("cidr > 1",),
+            "no metric or column 'cidr'; did you mean 'id'? There are rouge, words, characters, candidates, caption",
+        ),
         (("words > 1", "--out", "kept.csv"), "ends in .parquet, .jsonl, .txt; or --write shards for a folder"),
         (("words > 1", "--write", "shards"), "--write shards needs --out, the folder to write them to"),
     ],
@@ -149,13 +160,13 @@ def test_folders_of_scores_are_compared(run, scores: str, source: str, tmp_path:
     assert code == 0 and "2 systems, 60 items" in printed and "neither" in printed
     assert "the tests compare 3 shards; below 20 they are rough" in errors
     code, _, errors = run("compare", f"a={scores}", f"b={scores}", "--references", "refs.json")
-    assert code == 2 and "--references is for captions; folders of scored shards are compared as they are" in errors
+    assert code == 2 and "--references is for captions; folders of runs are compared as they are" in errors
     code, _, errors = run("compare", f"a={scores}", f"b={tmp_path / 'in' / 'part-0.jsonl'}")
-    assert code == 2 and "part-0.jsonl: no captious-shards.json" in errors
+    assert code == 2 and "a is a run of shards and b is not; expected runs of the same shards" in errors
 
 
-def test_views_of_runs_name_the_report_of_shards(run, scores: str) -> None:
-    for command in ("view", "studio"):
-        words = (command, scores) if command == "view" else ("studio", "export-site", scores, "--out", "site")
-        code, _, errors = run(*words)
-        assert code == 2 and "holds scored shards, not one run; its report.html shows them" in errors
+def test_an_item_of_shards_is_explained(run, scores: str, source: str) -> None:
+    code, printed, _ = run("score", source, "-m", "rouge", "--samples", "0", "--out", scores, "--explain", "i1")
+    assert code == 0 and "of i1" in printed and "sum: " in printed
+    code, _, errors = run("score", source, "-m", "rouge", "--samples", "0", "--out", scores, "--explain", "nobody")
+    assert code == 2 and "no item with id 'nobody'" in errors

@@ -1,15 +1,16 @@
-"""Folders of scored shards against each other, shard by shard."""
+"""Runs of shards against each other, shard by shard."""
 
 import json
+import shutil
 from itertools import product
 
 import numpy as np
 import pytest
 from tests.scale.scored import scored, write_lines
 
+from captious.comparison import compare
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.scale.comparing import compare_shards
 
 
 def shards(good, number=8, items=4):
@@ -33,7 +34,7 @@ def folders(tmp_path):
 
 
 def test_shards_change_sides(folders):
-    comparison = compare_shards(folders, None, Resampling(200), permutations=4000)
+    comparison = compare(folders, None, Resampling(200), permutations=4000)
     (row,) = comparison.differences
     assert (row.metric, row.baseline, row.system, row.items) == ("rouge", "a", "b", 32)
     assert row.difference == pytest.approx(0.75 - 0.375)
@@ -48,12 +49,12 @@ def test_shards_change_sides(folders):
 
 
 def test_the_bootstrap_resamples_shards(folders):
-    (row,) = compare_shards(folders, None, Resampling(200), test="bootstrap").differences
+    (row,) = compare(folders, None, Resampling(200), test="bootstrap").differences
     assert row.p < 0.05
 
 
 def test_it_shows_and_saves_itself(folders, tmp_path):
-    comparison = compare_shards(folders)
+    comparison = compare(folders)
     assert "2 systems, 32 items" in str(comparison) and "ROUGE-L" in str(comparison)
     comparison.save(tmp_path / "out")
     assert "#sort=" not in (tmp_path / "out" / "report.html").read_text()  # there are no items to sort
@@ -65,29 +66,22 @@ def test_it_shows_and_saves_itself(folders, tmp_path):
 
 
 def test_the_order_of_the_shards_does_not_matter(folders, tmp_path):
-    # The same shards, of which one folder lists the last first.
-    renamed = {("s9" if name == "s0" else name): part for name, part in shards([1, 2]).items()}
-    scored(write_lines(tmp_path / "c", renamed), tmp_path / "scores_c")
-    names = {("s9" if name == "s0" else name): part for name, part in shards([3]).items()}
-    first = scored(write_lines(tmp_path / "d", names), tmp_path / "scores_d")
-    from dataclasses import replace
-
-    turned = replace(first.manifest, shards=first.manifest.shards[::-1])
-    before = compare_shards({"c": tmp_path / "scores_c", "d": tmp_path / "scores_d"}).differences
-    summaries, tables = first.finished(), {shard.name: first.table(shard.name) for shard in first.manifest.shards}
-    first.discard()
-    folder = type(first).open(tmp_path / "turned", turned)
-    for name, summary in summaries.items():
-        table = tables[name].replace_schema_metadata()
-        folder.write_shard(replace(summary, manifest=turned.digest), table, {})
-    assert compare_shards({"c": tmp_path / "scores_c", "d": tmp_path / "turned"}).differences == before
+    # The same run, whose marker lists the last shard first.
+    path = tmp_path / "turned" / "captious-run.json"
+    shutil.copytree(folders["b"], path.parent)
+    marker = json.loads(path.read_text())
+    marker["parts"] = dict(reversed(marker["parts"].items()))
+    marker["read"]["shards"].reverse()
+    path.write_text(json.dumps(marker))
+    turned = compare({"a": folders["a"], "b": path.parent}).differences
+    assert turned == compare(folders).differences
 
 
 def test_missing_values_of_one_system_are_said(folders, tmp_path):
     scored(
         write_lines(tmp_path / "c", shards([3])), tmp_path / "scores_c", broken={"0-0": "no image", "1-3": "no image"}
     )
-    comparison = compare_shards({"a": folders["a"], "c": tmp_path / "scores_c"})
+    comparison = compare({"a": folders["a"], "c": tmp_path / "scores_c"})
     assert "rouge: 2 items have a value of only one of a and c" in comparison.warnings
 
 
@@ -102,17 +96,17 @@ def test_what_does_not_compare_is_refused(folders, tmp_path):
     for folder, message in [
         ("other_ids", r"a and x differ in shard s3: only one of them has id '3-2', expected the same"),
         ("fewer_shards", r"a and x: x has no shard s7, expected the same shards"),
-        ("other_metric", r"no metric is in all folders: a holds rouge; x holds bleu\(n=1\), bleu\(n=2\)"),
-        ("plain", r"no metric is in all folders"),
-        ("bleu", r"no captious-shards.json, expected a folder that captious score wrote from shards"),
+        ("other_metric", r"no metric is in all runs: a holds rouge; x holds bleu\(n=1\), bleu\(n=2\)"),
+        ("plain", r"no metric is in all runs"),
+        ("bleu/s0.jsonl", r"a is a run of shards and x is not; expected runs of the same shards"),
     ]:
         with pytest.raises(InputError, match=message):
-            compare_shards({"a": folders["a"], "x": tmp_path / folder})
+            compare({"a": folders["a"], "x": tmp_path / folder})
     with pytest.raises(InputError, match=r"a has no bleu\(n=4\), only rouge"):
-        compare_shards(folders, "rouge,bleu(n=4)")
+        compare(folders, "rouge,bleu(n=4)")
     with pytest.raises(InputError, match="1 system given, expected at least two to compare"):
-        compare_shards({"a": folders["a"]})
+        compare({"a": folders["a"]})
     different = {name: [{**row, "references": ["a cat"]} for row in part] for name, part in shards([1]).items()}
     scored(write_lines(tmp_path / "refs", different), tmp_path / "other_refs")
-    remarks = compare_shards({"a": folders["a"], "x": tmp_path / "other_refs"}).warnings
+    remarks = compare({"a": folders["a"], "x": tmp_path / "other_refs"}).warnings
     assert any("scored against different references" in line for line in remarks)

@@ -1,141 +1,167 @@
-"""The folder of scored shards: what is finished, what goes on, what is refused, what is removed."""
+"""The folder of a run of shards: what is finished, what goes on, what is added, what is refused, what is removed."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from tests.scale.scored import finish, write_part
 
+from captious._files import MARKER
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import Shard
-from captious.metrics.registry import parse
-from captious.scale.folder import Manifest, ShardFolder, count_distinct
-from captious.scale.histogram import Histogram
-from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
+from captious.metrics.registry import parse_all
+from captious.runs.folder import Run, count_distinct, open_run
+from captious.runs.histogram import Histogram
+from captious.runs.marker import Marker
+from captious.runs.summary import PartSummary
+from captious.scale.plan import claim
 
-MANIFEST = Manifest(("rouge",), (Shard("a", "in/a.jsonl", 10), Shard("b", "in/b.jsonl", 20)))
-
-
-def summary_of(folder: ShardFolder, shard: str) -> ShardSummary:
-    captions = CaptionSet.of({"1": "a cat", "2": ""}, {"1": ["the cat", "a dog"], "2": ["x"]})
-    measurement = parse("rouge").measure(captions)
-    (size,) = (one.size for one in folder.manifest.shards if one.name == shard)
-    metrics = (MetricSummary.of(measurement, captions),)
-    return ShardSummary(shard, folder.manifest.digest, size, 2, metrics, ids=ids_fingerprint(captions.ids))
+SHARDS = (Shard("a", "in/a.jsonl", 10), Shard("b", "in/b.jsonl", 20))
+ROUGE = parse_all("rouge")
+CAPTIONS = CaptionSet.of({"1": "a cat", "2": ""}, {"1": ["the cat", "a dog"], "2": ["x"]})
 
 
-def write(folder: ShardFolder, shard: str) -> ShardSummary:
-    summary = summary_of(folder, shard)
-    folder.write_shard(summary, pa.table({"id": ["1", "2"], "rouge": [0.1, 0.2]}), {})
-    return summary
+def begin(folder: Path, metrics=ROUGE, shards=SHARDS, reading=None, **options) -> Run:
+    return claim(folder / "scores", metrics, shards, reading or {}, **options)
+
+
+def write(run: Run, name: str) -> PartSummary:
+    (shard,) = (one for one in run.marker.shards if one.name == name)
+    write_part(run, shard, CAPTIONS, [metric.measure(CAPTIONS) for metric in parse_all(run.metrics)])
+    return run.summary(name)
 
 
 def test_a_summary_is_read_back_to_the_last_digit(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    summary = write(folder, "b")
+    run = begin(tmp_path)
+    summary = write(run, "b")
     summary = replace(summary, seconds={"read": 0.1 + 0.2}, faults={"truncated": 3}, ids=2**64 - 1)
-    assert ShardSummary.from_json(summary.to_json()) == summary
-    assert folder.table("b", ["rouge"])["rouge"].to_pylist() == [0.1, 0.2]
+    assert PartSummary.from_json(summary.to_json()) == summary
+    assert run.table("b", ["rouge"])["rouge"].to_pylist() == ROUGE[0].measure(CAPTIONS).values.tolist()
+
+
+def test_a_marker_is_read_back(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    write(run, "a")
+    write(run, "b")
+    marker = finish(run, ROUGE).marker
+    assert Marker.from_json(marker.to_json(), "x") == marker
+    assert open_run(tmp_path / "scores").marker == marker
+    assert (marker.items, marker.parts, marker.unit) == (4, {"a": 2, "b": 2}, "shard")
 
 
 def test_a_folder_goes_on(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    assert folder.finished() == {}
-    summary = write(folder, "b")
-    again = ShardFolder.open(tmp_path / "scores", MANIFEST)
+    run = begin(tmp_path)
+    assert run.finished() == {}
+    summary = write(run, "b")
+    again = begin(tmp_path)
     assert again.finished() == {"b": summary}
     with pytest.raises(InputError, match="1 of 2 shards is not scored yet, such as a; score the same shards again"):
-        again.summaries()
-    write(folder, "a")
-    assert [one.shard for one in again.summaries()] == ["a", "b"]
+        open_run(tmp_path / "scores").parts()
+    write(run, "a")
+    assert list(again.finished()) == ["a", "b"]
 
 
 def test_moved_shards_are_the_same(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    write(folder, "a")
-    moved = replace(MANIFEST, shards=tuple(replace(one, address=f"/new/{one.name}") for one in MANIFEST.shards))
-    assert list(ShardFolder.open(tmp_path / "scores", moved).finished()) == ["a"]
+    write(begin(tmp_path), "a")
+    moved = tuple(replace(one, address=f"/new/{one.name}") for one in SHARDS)
+    assert list(begin(tmp_path, shards=moved).finished()) == ["a"]
+
+
+def test_more_shards_are_added_and_keep_their_names(tmp_path: Path) -> None:
+    write(begin(tmp_path), "a")
+    # The names of shards depend on what other shards there are: beside other/a.jsonl, in/a.jsonl is called in-a.
+    more = (Shard("in-a", "in/a.jsonl", 10), Shard("b", "in/b.jsonl", 20), Shard("a", "other/a.jsonl", 30))
+    run = begin(tmp_path, shards=more)
+    names = [shard.name for shard in run.marker.shards]
+    assert names[:2] == ["a", "b"] and names[2].startswith("a-")
+    assert list(run.finished()) == ["a"]
+
+
+def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
+    write(begin(tmp_path), "a")
+    with pytest.raises(
+        InputError, match=r"it holds rouge, now it is rouge, rouge_n\(n=2\); pass add=\.\.\. for metrics"
+    ):
+        begin(tmp_path, parse_all("rouge,rouge_n(n=2)"))
+    assert begin(tmp_path, parse_all("rouge_n(n=2)"), add=True).metrics == ("rouge", "rouge_n(n=2)")
+    with pytest.raises(InputError, match=f"no {MARKER}, expected a run to add metrics to"):
+        claim(tmp_path / "other", ROUGE, SHARDS, {}, add=True)
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("change", "message"),
     [
-        (replace(MANIFEST, metrics=("cider",)), "it holds rouge, now it is cider"),
-        (replace(MANIFEST, shards=MANIFEST.shards[:1]), "of its 2 shards 1 is no longer there, such as b"),
-        (replace(MANIFEST, shards=(*MANIFEST.shards, Shard("c", "", 1))), "of its 2 shards 1 is new, such as c"),
-        (replace(MANIFEST, shards=MANIFEST.shards[::-1]), "its shards have another order"),
-        (replace(MANIFEST, reading={"several": True}), r"it was read with no several=\.\.\., now it is several=True"),
-        (replace(MANIFEST, version="9"), "it is of captious .*, this is 9"),
+        ({"metrics": parse_all("cider")}, "it holds rouge, now it is cider"),
+        ({"shards": SHARDS[:1]}, "of its 2 shards 1 is no longer there, such as b"),
+        ({"reading": {"several": True}}, r"it was read with no several=\.\.\., now it is several=True"),
     ],
 )
-def test_other_scores_are_refused(tmp_path: Path, other: Manifest, message: str) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    write(folder, "a")
-    assert other.digest != MANIFEST.digest
+def test_other_scores_are_refused(tmp_path: Path, change: dict, message: str) -> None:
+    run = begin(tmp_path)
+    write(run, "a")
     with pytest.raises(InputError, match=f"holds other scores: {message}; pass overwrite=True"):
-        ShardFolder.open(tmp_path / "scores", other)
-    assert list(folder.finished()) == ["a"]
+        begin(tmp_path, **change)
+    assert list(run.finished()) == ["a"]
+
+
+def test_scores_of_another_version_are_refused(tmp_path: Path) -> None:
+    write(begin(tmp_path), "a")
+    path = tmp_path / "scores" / MARKER
+    path.write_text(json.dumps({**json.loads(path.read_text()), "captious": "9"}))
+    with pytest.raises(InputError, match=r"it is of captious 9, this is 0\."):
+        begin(tmp_path)
 
 
 def test_a_shard_that_changed_is_scored_as_it_is_now_and_refused_if_it_was_scored(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    write(folder, "a")
-    mended = replace(MANIFEST, shards=(MANIFEST.shards[0], Shard("b", "", 2000)))
-    assert list(ShardFolder.open(tmp_path / "scores", mended).finished()) == ["a"]
-    write(ShardFolder.read(tmp_path / "scores"), "b")
-    assert len(ShardFolder.read(tmp_path / "scores").summaries()) == 2
+    write(begin(tmp_path), "a")
+    mended = (SHARDS[0], Shard("b", "in/b.jsonl", 2000))
+    run = begin(tmp_path, shards=mended)
+    assert list(run.finished()) == ["a"]
+    write(run, "b")
     message = r"of its 2 shards 1 changed since they were scored, such as b \(2,000 bytes, now 20\)"
     with pytest.raises(InputError, match=message):
-        ShardFolder.open(tmp_path / "scores", MANIFEST)
+        begin(tmp_path)
 
 
 def test_overwrite_removes_what_captious_wrote_alone(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    write(folder, "a")
+    run = begin(tmp_path)
+    write(run, "a")
     mine = tmp_path / "scores" / "items" / "notes.txt"
     mine.write_text("mine")
-    again = ShardFolder.open(tmp_path / "scores", replace(MANIFEST, metrics=("cider",)), overwrite=True)
-    assert again.finished() == {}
-    assert not (tmp_path / "scores" / folder.items_name("a")).exists()
+    assert begin(tmp_path, parse_all("cider"), overwrite=True).finished() == {}
+    assert not (tmp_path / "scores" / run.items_name("a")).exists()
     assert mine.read_text() == "mine"
 
 
-def test_scores_of_another_manifest_are_not_finished(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    late = replace(folder, manifest=replace(MANIFEST, metrics=("rouge", "cider")))
+def test_parts_that_were_read_otherwise_are_not_finished(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    late = replace(run, marker=replace(run.marker, reading={"several": True}))
     write(late, "a")  # a worker of a run whose folder was overwritten meanwhile
-    assert folder.finished() == {}
+    assert run.finished() == {}
 
 
 def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
+    (tmp_path / "scores").mkdir()
+    (tmp_path / "scores" / "a.jpg").write_bytes(b"x")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"not written by captious from shards \(no captious-shards.json\)"):
-            ShardFolder.open(tmp_path / "photos", MANIFEST, overwrite)
+        with pytest.raises(InputError, match=f"not written by captious \\(no {MARKER}\\)"):
+            begin(tmp_path, overwrite=overwrite)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file, expected the name of a folder"):
-        ShardFolder.open(tmp_path / "file", MANIFEST)
-
-
-def test_reading_what_is_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no captious-shards.json, expected a folder that captious score wrote"):
-        ShardFolder.read(tmp_path)
-    (tmp_path / "captious-shards.json").write_text("[]")
-    with pytest.raises(InputError, match=r"captious-shards.json: cannot be read"):
-        ShardFolder.read(tmp_path)
+        claim(tmp_path / "file", ROUGE, SHARDS, {})
 
 
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
-    folder = ShardFolder.open(tmp_path / "scores", MANIFEST)
-    write(folder, "a")
-    (tmp_path / "scores" / folder.items_name("a")).write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"a.parquet: is damaged, expected the scores of a shard; remove it"):
-        folder.finished()
+    run = begin(tmp_path)
+    write(run, "a")
+    (tmp_path / "scores" / run.items_name("a")).write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"a.parquet: is damaged, expected the scores of captious; remove it"):
+        run.finished()
 
 
 def test_distinct_hashes_over_shards() -> None:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.scale.scored import scored, write_lines, write_tar
 
+from captious import evaluate, read
 from captious.errors import InputError
 from captious.options import Engine, Reading, Resampling
 from captious.scale.keep import keep
@@ -69,6 +70,7 @@ def test_a_share_is_that_of_all_scored_items(folder):
     [
         ("characters <= 7", ["1", "5"]),
         ('"mat" in caption', ["4", "5"]),
+        ('caption has "MAT" and rouge is missing', ["5"]),
         ("candidates == 1 and id != '1'", list("23456")),
     ],
 )
@@ -89,6 +91,145 @@ def test_ids_are_written_in_three_forms(folder, tmp_path):
     assert (tmp_path / "kept.txt").read_text() == "2\n4\n"
 
 
+CURATED = [
+    {
+        "id": "1",
+        "caption": "a dog runs",
+        "references": ["a dog runs"],
+        "image": "x.jpg",
+        "width": 640,
+        "language": "en",
+    },
+    {"id": "2", "caption": "a dog", "references": ["a dog runs"], "image": "x.jpg", "width": 200, "language": None},
+    {"id": "3", "caption": "a dog runs", "references": ["two cats"], "image": "y.jpg", "width": 900, "language": "de"},
+    {"id": "4", "caption": "two cats sit", "references": ["two cats"], "image": "z.jpg", "width": 640, "words": 77},
+]
+
+
+def kept_ids(run, text, tmp_path, **options):
+    keep(run, text, tmp_path / "ids.txt", overwrite=True, **options)
+    return (tmp_path / "ids.txt").read_text().split()
+
+
+def test_a_run_of_a_file_and_one_of_shards_keep_the_same_ids(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    shards = {"a": CURATED[:1], "b": [], "c": CURATED[1:]}
+    by_shard = scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores").address
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CURATED))
+    evaluate(read(tmp_path / "all.jsonl"), "rouge", Resampling(0)).save(tmp_path / "run")
+    pattern = write_lines(tmp_path / "shards", shards)
+    score_shards(pattern, "rouge", out="memory://keep-runs/run", resampling=Resampling(0), engine=SERIAL)
+    for text, expected in [
+        ("width >= 640 and language is present", ["1", "3"]),
+        ('language == "de" or rouge < 1', ["2", "3", "4"]),
+        ("words == 2", ["2"]),  # and not 77, which is a column of the input
+        ("input.words > 4", ["4"]),
+        ("top(width, 0.25)", ["3"]),
+        ('caption has "DOG" and not image matches "^x"', ["3"]),
+    ]:
+        for run in (by_shard, tmp_path / "run", "memory://keep-runs/run"):
+            assert kept_ids(run, text, tmp_path) == expected, (run, text)
+
+
+def test_the_words_of_several_candidates_are_their_mean(tmp_path):
+    rows = [
+        {"id": "1", "candidates": ["a b", "a b c d"], "references": ["a"]},
+        {"id": "2", "candidates": ["a"] * 2, "references": ["a"]},
+    ]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    captions = read(tmp_path / "all.jsonl", reading=Reading(several=True))
+    evaluate(captions, "vocab_size", Resampling(0)).save(tmp_path / "run")
+    assert kept_ids(tmp_path / "run", "words == 3 and characters == 5 and candidates == 2", tmp_path) == ["1"]
+
+
+def test_runs_are_joined_by_id(tmp_path):
+    recap = scored(write_lines(tmp_path / "one", {"a": CURATED}), tmp_path / "recap").address
+    others = [{**row, "caption": "two cats"} for row in CURATED[1:]]
+    alt = scored(write_lines(tmp_path / "two", {"b": others}), tmp_path / "alt").address
+    runs = {"recap": recap, "alt": alt}
+    # ROUGE-L of alt is 0 for 2, 1 for 3 and 4; it has no 1. recap is best for 1, 2; 4 has all of two words in three.
+    selection = keep(runs, "recap.rouge > alt.rouge", tmp_path / "kept.jsonl")
+    (row,) = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert (row["id"], row["rouge@alt"]) == ("2", 0.0) and row["rouge@recap"] > 0.5
+    assert selection.reasons == {"alt has no item of this id": 1}
+    assert kept_ids(runs, "rouge@alt > rouge and words > 1", tmp_path) == ["3", "4"]
+    keep(runs, "words > 0", tmp_path / "best.parquet", best="rouge")
+    best = pq.read_table(tmp_path / "best.parquet").to_pylist()
+    assert [(one["id"], one["run"], one["caption"]) for one in best] == [
+        ("1", "recap", "a dog runs"),
+        ("2", "recap", "a dog"),
+        ("3", "alt", "two cats"),
+        ("4", "alt", "two cats"),
+    ]
+    twice = scored(write_lines(tmp_path / "three", {"a": CURATED, "b": CURATED}), tmp_path / "twice").address
+    with pytest.raises(InputError, match=r"twice: id '\d' occurs more than once, so that items cannot be joined"):
+        keep({"recap": recap, "twice": twice}, "words > 1")
+
+
+def test_the_best_caption_of_an_image_no_repeated_ones_and_a_sample(tmp_path):
+    run = scored(write_lines(tmp_path / "one", {"a": CURATED[:2], "b": CURATED[2:]}), tmp_path / "run").address
+    assert kept_ids(run, "words > 0", tmp_path, best="rouge") == ["1", "3", "4"]
+    assert kept_ids(run, "words > 0", tmp_path, best="width") == ["1", "3", "4"]
+    assert kept_ids(run, "words > 0", tmp_path, unique="caption") == ["1", "2", "4"]
+    assert kept_ids(run, "words > 0", tmp_path, unique="width") == ["1", "2", "3"]
+    assert kept_ids(run, "words > 0", tmp_path, unique="language") == [
+        "1",
+        "2",
+        "3",
+        "4",
+    ]  # what is missing is not equal
+    selection = keep(run, "words > 0", best="rouge", unique="caption", sample=1, seed=3)
+    assert [(one.step, one.dropped, one.left) for one in selection.steps] == [
+        ("best by rouge", 1, 3),
+        ("repeated caption", 1, 2),
+        ("sample of 1", 1, 1),
+    ]
+    assert "4 of 4 items pass (100.0 %); 1 are kept" in str(selection)
+    keep(run, "words > 0", tmp_path / "out", write="shards", engine=SERIAL, unique="caption")
+    assert [json.loads(line)["id"] for line in (tmp_path / "out" / "b.jsonl").read_text().splitlines()] == ["4"]
+    with pytest.raises(InputError, match=r"unique=captoin: no metric or column 'captoin'; did you mean 'caption'"):
+        keep(run, "words > 0", unique="captoin")
+    with pytest.raises(InputError, match=r"best=caption: holds no numbers, expected a metric"):
+        keep(run, "words > 0", best="caption")
+
+
+def test_a_sample_depends_on_ids_and_seed_alone(tmp_path):
+    rows = [{"id": str(n), "caption": f"a dog {n}", "references": ["a dog"]} for n in range(60)]
+    one = scored(write_lines(tmp_path / "one", {"a": rows}), tmp_path / "r1").address
+    two = scored(write_lines(tmp_path / "two", {"a": rows[30:], "b": rows[:30]}), tmp_path / "r2").address
+    first = kept_ids(one, "words > 0", tmp_path, sample=20, seed=1)
+    assert sorted(first) == sorted(kept_ids(two, "words > 0", tmp_path, sample=20, seed=1)) and len(first) == 20
+    assert first == sorted(first, key=int) and first != kept_ids(one, "words > 0", tmp_path, sample=20, seed=2)
+    assert {*kept_ids(one, "words > 0", tmp_path, sample=5, seed=1)} < {*first}
+    assert len(kept_ids(one, "words > 0", tmp_path, sample=500)) == 60
+
+
+def test_images_are_repeated_where_their_content_is(tmp_path):
+    for name, content in {"a.png": b"same", "b.png": b"same", "c.png": b"other"}.items():
+        (tmp_path / name).write_bytes(content)
+    rows = [
+        {"id": name, "caption": "a dog", "references": ["a dog"], "image": str(tmp_path / name)}
+        for name in ("a.png", "b.png", "c.png")
+    ]
+    run = scored(write_lines(tmp_path / "shards", {"a": rows}), tmp_path / "run").address
+    assert kept_ids(run, "words > 0", tmp_path, unique="image") == ["a.png", "c.png"]
+    (tmp_path / "b.png").unlink()
+    with pytest.raises(InputError, match=r"b.png: the image cannot be read \(No such file or directory\)"):
+        keep(run, "words > 0", unique="image")
+
+
+def test_a_run_in_a_folder_with_signs_of_patterns(tmp_path):
+    run = scored(write_lines(tmp_path / "shards", {"a": CURATED}), tmp_path / "run[1] it's").address
+    assert kept_ids(run, "words > 2", tmp_path) == ["1", "3", "4"]
+
+
+def test_a_run_of_a_file_has_no_shards_to_write(tmp_path):
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CURATED))
+    evaluate(read(tmp_path / "all.jsonl"), "rouge", Resampling(0)).save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"was scored from a file, not from shards; pass write='ids' instead"):
+        keep(tmp_path / "run", "words > 1", tmp_path / "out", write="shards", engine=SERIAL)
+
+
 def test_ids_go_to_an_object_store(folder):
     fsspec = pytest.importorskip("fsspec")
     keep(folder.address, "words > 2", "memory://selection/kept.txt")
@@ -105,12 +246,12 @@ def test_what_is_refused(folder, tmp_path):
             keep(folder.address, "words > 2", out)
     with pytest.raises(InputError, match=r"needs out=..., the folder to write them to"):
         keep(folder.address, "words > 2", write="shards", engine=SERIAL)
-    with pytest.raises(InputError, match=r"no captious-shards.json, expected a folder that captious score wrote"):
+    with pytest.raises(InputError, match=r"no captious-run.json, expected a folder that captious score wrote"):
         keep(tmp_path, "words > 2")
     with pytest.raises(InputError, match=r"no metric or column 'cider'"):
         keep(folder.address, "cider > 2", tmp_path / "new.txt")
     folder.storage.remove("items/b.parquet")
-    with pytest.raises(InputError, match=r"1 of 3 shards is not scored yet, such as b"):
+    with pytest.raises(InputError, match=r"items/b\.parquet: is missing, expected a folder that captious score wrote"):
         keep(folder.address, "words > 2", tmp_path / "new.txt")
     assert not (tmp_path / "new.txt").exists()
 

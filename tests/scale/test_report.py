@@ -8,7 +8,7 @@ from tests.scale.scored import scored, write_lines, write_tar
 
 import captious
 from captious.options import Resampling
-from captious.scale.report import ShardReport
+from captious.runs.report import read_run, report_of
 
 WORDS = ["a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water"]
 
@@ -29,14 +29,19 @@ def rows(shards, items=6, seed=0):
     }
 
 
+def reported(run):
+    """The report with intervals, as it was written."""
+    return report_of(run, Resampling())
+
+
 def test_values_are_those_of_the_whole_set(tmp_path):
     shards = rows(5)
-    report = ShardReport.of(scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores", "bleu,rouge"))
+    report = reported(scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores", "bleu,rouge"))
     whole = captious.evaluate([row for part in shards.values() for row in part], "bleu,rouge", Resampling(0))
     assert list(report.measurements) == list(whole.measurements)
     for key, measurement in whole.measurements.items():
         assert report[key].corpus == pytest.approx(measurement.corpus, rel=1e-12)
-    assert len(report) == 30 and report["BLEU-4"].signature.items == 30
+    assert report.size == 30 and report["BLEU-4"].signature.items == 30
     table = report.to_arrow("items")
     assert table["id"].to_pylist() == list(whole.captions.ids)
     np.testing.assert_array_equal(table["rouge"].to_numpy(), whole["rouge"].values)
@@ -52,7 +57,7 @@ def test_shards_are_resampled_not_items(tmp_path):
         ]
         for shard in range(30)
     }
-    report = ShardReport.of(scored(write_lines(tmp_path / "shards", parts), tmp_path / "scores"))
+    report = reported(scored(write_lines(tmp_path / "shards", parts), tmp_path / "scores"))
     interval = report.intervals["rouge"]
     assert interval.value == 0.5
     # √(0.25 / 30) = 0.0913; items alone would give √(0.25 / 1500) = 0.0129.
@@ -62,9 +67,9 @@ def test_shards_are_resampled_not_items(tmp_path):
 
 
 def test_few_shards_are_warned_of_and_one_has_no_interval(tmp_path):
-    four = ShardReport.of(scored(write_lines(tmp_path / "four", rows(4)), tmp_path / "a"))
+    four = reported(scored(write_lines(tmp_path / "four", rows(4)), tmp_path / "a"))
     assert any("resample 4 shards; below 20 they are rough" in line for line in four.warnings)
-    one = ShardReport.of(scored(write_lines(tmp_path / "one", rows(1)), tmp_path / "b"))
+    one = reported(scored(write_lines(tmp_path / "one", rows(1)), tmp_path / "b"))
     assert one.intervals == {} and one.warnings == ()
     assert "ci:" not in one.signature("rouge")
 
@@ -75,8 +80,8 @@ def test_reasons_faults_and_repeated_ids_are_shown(tmp_path):
     shards["s02"].append({"id": "bad", "caption": None, "references": ["a dog"]})
     shards["s03"] = []
     broken = {"0-1": "image is broken", "0-2": "image is broken", "1-1": "no image"}
-    report = ShardReport.of(scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores", broken=broken))
-    assert {reason: (one.count, one.ids) for reason, one in report["rouge"].reasons.items()} == {
+    report = reported(scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores", broken=broken))
+    assert {reason: (one.count, one.ids) for reason, one in report["rouge"].reason_counts.items()} == {
         "image is broken": (2, ("0-1", "0-2")),
         "no image": (1, ("1-1",)),
     }
@@ -104,16 +109,16 @@ def test_the_worst_are_those_of_all_shards(tmp_path):
         ]
         for shard in range(3)
     }
-    report = ShardReport.of(scored(write_lines(tmp_path / "shards", parts), tmp_path / "scores"))
+    report = reported(scored(write_lines(tmp_path / "shards", parts), tmp_path / "scores"))
     assert [item.id for item in report["rouge"].worst][:4] == ["2-2", "1-2", "0-2", "2-1"]
 
 
 def test_it_is_written_into_the_folder(tmp_path):
     folder = scored(write_lines(tmp_path / "shards", rows(3, 40)), tmp_path / "scores", "bleu,rouge")
-    ShardReport.of(folder).write()
+    reported(folder).write()
     written = {path.name for path in (tmp_path / "scores").iterdir() if path.is_file()}
     assert written == {
-        "captious-shards.json",
+        "captious-run.json",
         "report.html",
         "report.json",
         "report.tex",
@@ -127,12 +132,12 @@ def test_it_is_written_into_the_folder(tmp_path):
     assert sum(data["metrics"][0]["histogram"]["counts"]) == 120
     page = (tmp_path / "scores" / "report.html").read_text()
     assert "Worst by ROUGE-L" in page and page.count('class="chart"') == 5
-    again = ShardReport.read(tmp_path / "scores")
+    again = read_run(tmp_path / "scores")
     assert again["rouge"].corpus == data["metrics"][-1]["value"]
 
 
 def test_tars_without_references(tmp_path):
     write_tar(tmp_path / "shards" / "0.tar", {"1.txt": b"a dog", "2.txt": b"a cat"})
-    report = ShardReport.of(scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "div_n(n=1)"))
+    report = reported(scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "div_n(n=1)"))
     assert report["div_n"].corpus == 1.0
     assert "first reference" not in str(report.document().tables["worst_div_n(n=1)"].columns)

@@ -26,8 +26,9 @@ from captious.io.storage import Storage
 from captious.metrics.registry import parse_all
 from captious.models.store import cache_root, inventory
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
-from captious.scale.folder import ShardFolder
-from captious.scale.scoring import ShardsFailed, plan_shards, score_shards, share_of_worker
+from captious.runs import Run, open_run, read_run
+from captious.scale.plan import plan_shards, share_of_worker
+from captious.scale.scoring import ShardsFailed, score_shards
 
 METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
 MINI = "clipscore(weights=captious-mini)"
@@ -50,7 +51,7 @@ def values(folder: Path, metric: str) -> dict[str, float | None]:
 
 def summed(folder: Path) -> list[tuple]:
     """Everything that the report is made of, save the time."""
-    return [one.metrics for one in ShardFolder.read(folder).summaries()]
+    return [one.metrics for one in open_run(folder).summaries()]
 
 
 def whole(rows: list[dict]) -> CaptionSet:
@@ -78,7 +79,7 @@ def test_values_are_those_of_the_whole_set(scored: tuple[Path, list[dict]]) -> N
 
 def test_sums_and_distinct_things_give_the_corpus_values(scored: tuple[Path, list[dict]]) -> None:
     folder, rows = scored
-    scores = ShardFolder.read(folder / "scores")
+    scores = open_run(folder / "scores")
     summaries = scores.summaries()
     for measurement in captious.evaluate(whole(rows), METRICS, Resampling(0)):
         metric = str(measurement.metric)
@@ -132,7 +133,7 @@ def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_p
     for path in sorted((folder / "scores" / "items").iterdir()):
         with storage.open(f"items/{path.name}") as file:
             assert pq.read_table(file) == pq.read_table(path)
-    again, expected = captious.ShardReport.read(f"{root}/scores"), captious.ShardReport.read(folder / "scores")
+    again, expected = read_run(f"{root}/scores"), read_run(folder / "scores")
     assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
     with pytest.raises(InputError, match=r"scores: holds other scores: it holds bleu.*, now it is rouge"):
@@ -153,7 +154,7 @@ def test_tars_with_images(tmp_path: Path) -> None:
     for engine in (SERIAL, PROCESSES):
         out = tmp_path / str(engine.engine)
         score_shards(source, MINI, out=out, resampling=FEW, runtime=runtime, engine=engine)
-        assert sum(one.images for one in ShardFolder.read(out).summaries()) == len(captions)
+        assert sum(one.images for one in open_run(out).summaries()) == len(captions)
     assert columns(tmp_path / "processes") == columns(tmp_path / "serial")
     # An encoder's single-precision sums depend on how many images are in a batch.
     expected = dict(captious.evaluate(captions, MINI, Resampling(0), runtime)[MINI].items)
@@ -163,9 +164,11 @@ def test_tars_with_images(tmp_path: Path) -> None:
 def test_files_of_the_folder(scored: tuple[Path, list[dict]]) -> None:
     folder, _ = scored
     names = files(folder / "scores")
-    digest = ShardFolder.read(folder / "scores").manifest.digest
+    digest = open_run(folder / "scores").marker.digest
     assert [name for name in names if name.startswith("items/")] == [f"items/part-{n}.parquet" for n in range(5)]
-    assert [name for name in names if name.startswith("states/")] == [f"states/{digest}/5.state"]
+    states = [name for name in names if name.startswith("states/cider-")]
+    assert [Path(name).suffix for name in states] == [".json", ".merged"]
+    assert all(Path(name).name.startswith(f"{digest}-") for name in states)
     assert not [name for name in names if name.endswith(".part")]
 
 
@@ -177,53 +180,68 @@ def test_columns_of_a_shard(tmp_path: Path) -> None:
     score_shards([tmp_path / "in"], "mbleu", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
     (table,) = columns(tmp_path / "scores").values()
     assert table["candidates"] == list(texts.values())
-    assert table["words"] == [2, 2]  # of the shortest candidate
+    assert list(table) == ["id", "candidates", "references", "words", "characters", "mbleu(n=4)", "unscored"]
+    assert (table["words"], table["characters"]) == ([3.5, 2.0], [13.0, 5.0])  # (5 + 2) / 2, (19 + 7) / 2
     assert [value is None for value in table["mbleu(n=4)"]] == [False, True]
     assert table["unscored"][0] is None
     assert json.loads(table["unscored"][1])["mbleu(n=4)"] == "one candidate, needs several"
 
 
-def test_a_shard_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_shard_that_fails_is_left_out_and_tried_again(tmp_path: Path) -> None:
     rows = records(40)
     source = write_shards(tmp_path / "in", rows, 4)
     broken = tmp_path / "in" / "part-2.jsonl"
     content = broken.read_text()
-    broken.write_text("")
     broken.write_text(content + content.splitlines()[0] + "\n")  # an id twice
-    with pytest.raises(ShardsFailed, match=r"1 of 4 shards failed \(part-2\); the same again goes on") as error:
-        score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
-    assert "i2" in error.value.failures["part-2"]
-    assert len(ShardFolder.read(tmp_path / "scores").finished()) == 3
+    report = score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert list(report.failed) == ["part-2"] and "i2" in report.failed["part-2"]
+    assert any(line.startswith("1 of 4 shard is left out, such as part-2: ") for line in report.warnings)
+    assert (tmp_path / "scores" / "failed-shards.txt").read_text() == f"{broken}\t{report.failed['part-2']}\n"
+    others = whole([row for number, row in enumerate(rows) if number % 4 != 2])
+    expected = captious.evaluate(others, "rouge", Resampling(0))["rouge"]
+    assert report.size == 30 and report["rouge"].corpus == pytest.approx(expected.corpus, rel=1e-14)
+    again = read_run(tmp_path / "scores")
+    assert again.failed == report.failed and "part-2" in str(again)
+    assert captious.keep(tmp_path / "scores", "words > 0").items == 30
+    assert captious.compare({"a": tmp_path / "scores", "b": again}).differences[0].difference == 0
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "scores" / "items").iterdir()}
     broken.write_text(content)
-    score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    report = score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
     assert {path: path.stat().st_mtime_ns for path in times} == times  # not scored again
+    assert not report.failed and not (tmp_path / "scores" / "failed-shards.txt").exists()
     assert sorted(values(tmp_path / "scores", "rouge")) == sorted(row["id"] for row in rows)
 
 
-def test_a_shard_that_fails_in_the_first_pass(tmp_path: Path) -> None:
+def test_a_shard_that_fails_in_the_first_pass_counts_once_it_is_mended(tmp_path: Path) -> None:
     rows = records(40)
     source = write_shards(tmp_path / "in", rows, 4)
     (tmp_path / "in" / "part-1.jsonl").write_text("{\n")
-    with pytest.raises(ShardsFailed, match="1 of 4 shards failed"):
-        score_shards(source, "cider", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
-    assert ShardFolder.read(tmp_path / "scores").finished() == {}
-    write_shards(tmp_path / "in", rows, 4)
-    score_shards(source, "cider", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
-    expected = captious.evaluate(whole(rows), "cider", Resampling(0))["cider"].items
-    assert {key: value for key, value in values(tmp_path / "scores", "cider").items() if value is not None} == {
-        key: value for key, value in expected.items() if not np.isnan(value)
-    }
+    report = score_shards(source, "cider,rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert list(report.failed) == ["part-1"]
+    others = whole([row for number, row in enumerate(rows) if number % 4 != 1])
+    for kept in (others, whole(rows)):
+        expected = captious.evaluate(kept, "cider", Resampling(0))["cider"]
+        ours = {key: np.nan if one is None else one for key, one in values(tmp_path / "scores", "cider").items()}
+        assert ours == pytest.approx(dict(expected.items), nan_ok=True, abs=0)
+        assert report["cider"].signature == expected.signature  # with the idf of these shards
+        write_shards(tmp_path / "in", rows, 4)
+        report = score_shards(source, "cider,rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+
+
+def test_where_no_shard_can_be_scored_it_is_an_error(tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"part-{number}.jsonl").write_text("{\n")
+    with pytest.raises(ShardsFailed, match=r"7 of 7 shards failed \(part-0, .*, …\); the same again") as error:
+        score_shards(f"{tmp_path}/*.jsonl", "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert len(error.value.failures) == 7 and str(error.value).endswith("and 2 more")
+    assert not (tmp_path / "scores").exists()
 
 
 def test_a_shard_that_kills_its_worker_is_named(tmp_path: Path) -> None:
     source = write_shards(tmp_path / "in", records(6), 3)
-    with pytest.raises(ShardsFailed) as error:
-        score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
-    summary, line = str(error.value).splitlines()
-    assert summary == f"{tmp_path / 'scores'}: 1 of 3 shards failed (part-1); the same again goes on with them"
-    assert line == "part-1: the process that worked on it died 3 times (signal 9; out of memory?)"
-    assert sorted(ShardFolder.read(tmp_path / "scores").finished()) == ["part-0", "part-2"]
+    report = score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
+    assert report.failed == {"part-1": "the process that worked on it died 3 times (signal 9; out of memory?)"}
+    assert sorted(open_run(tmp_path / "scores").finished()) == ["part-0", "part-2"]
 
 
 def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -> None:
@@ -266,8 +284,9 @@ def test_another_model_is_not_mixed_in(tmp_path: Path) -> None:
     score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
     (tmp_path / "scores" / "items" / "part-1.parquet").unlink()
     subprocess.run([*make, str(tmp_path / "in" / "part-1.jsonl")], check=True)
-    with pytest.raises(ShardsFailed, match=r"cider\(.*was computed with idf:.*, now it is idf:.*overwrite=True"):
+    with pytest.raises(InputError, match=r"cider\(.*was computed with idf:.*, now it is idf:.*overwrite=True"):
         score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert not (tmp_path / "scores" / "items" / "part-1.parquet").exists()
 
 
 def test_references_of_a_file(tmp_path: Path) -> None:
@@ -290,7 +309,7 @@ def test_references_of_a_file(tmp_path: Path) -> None:
 def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> None:
     rows = [{"id": str(number), "caption": "a dog runs"} for number in range(4)]
     score_shards([write_shards(tmp_path / "in", rows, 2)], "all", out=tmp_path / "scores", engine=SERIAL)
-    metrics = ShardFolder.read(tmp_path / "scores").manifest.metrics
+    metrics = open_run(tmp_path / "scores").metrics
     assert "vocab_size" in metrics
     assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
 
@@ -347,12 +366,12 @@ DRIVER = """
 import sys
 from captious.options import Engine, Resampling
 from captious.scale import scoring
-from captious.scale.folder import ShardFolder
-from captious.scale.states import CorpusStates
+from captious.runs.folder import Run
+from captious.runs.states import CorpusStates
 import os, signal
 
 moment, count, source, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-room = ShardFolder if hasattr(ShardFolder, moment) else CorpusStates
+room = Run if hasattr(Run, moment) else CorpusStates
 original = getattr(room, moment)
 calls = 0
 
@@ -369,7 +388,8 @@ scoring.score_shards(source, "bleu,cider,vocab_size", out=out, resampling=Resamp
 
 
 @pytest.mark.parametrize(
-    ("moment", "count"), [("save", 2), ("merge", 1), ("write_shard", 1), ("write_shard", 3), ("tidy", 1)]
+    ("moment", "count"),
+    [("save", 2), ("merge", 1), ("write_part", 1), ("write_part", 3), ("tidy", 1), ("write_marker", 2)],
 )
 def test_a_killed_run_is_followed_by_the_same_again(tmp_path: Path, moment: str, count: int) -> None:
     rows = records(40)
@@ -400,3 +420,74 @@ def test_a_driver_killed_in_the_midst_of_its_workers_writing(tmp_path: Path) -> 
     ids = [key for one in columns(out).values() for key in one["id"]]
     assert sorted(ids) == sorted(row["id"] for row in rows)
     assert not [name for name in files(out) if name.endswith((".part", ".old"))]
+
+
+def test_metrics_and_shards_are_added_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = records(60)
+    source, out = write_shards(tmp_path / "in", rows, 4), tmp_path / "scores"
+    (tmp_path / "in" / "part-3.jsonl").rename(tmp_path / "late.jsonl")
+    some = str(tmp_path / "in" / "*.jsonl")
+    score_shards(some, "rouge,vocab_size", out=out, resampling=FEW, engine=SERIAL)
+    monkeypatch.setattr("captious.metrics.rouge.Rouge.score_candidates", lambda *one: pytest.fail("computed again"))
+    score_shards(some, out=out, resampling=FEW, engine=SERIAL, add="cider,distinct_n(n=2)")
+    monkeypatch.undo()
+    (tmp_path / "late.jsonl").rename(tmp_path / "in" / "part-3.jsonl")
+    metrics = "rouge,vocab_size,cider,distinct_n(n=2)"
+    report = score_shards(source, metrics, out=out, resampling=FEW, engine=PROCESSES)
+    score_shards(source, metrics, out=tmp_path / "once", resampling=FEW, engine=SERIAL)
+    assert columns(out) == columns(tmp_path / "once") and summed(out) == summed(tmp_path / "once")
+    once = read_run(tmp_path / "once")
+    for key in report.measurements:
+        assert report[key].corpus == once[key].corpus and report.intervals.get(key) == once.intervals.get(key)
+
+
+def test_a_folder_stays_whole_while_a_metric_is_added(tmp_path: Path) -> None:
+    source, out = write_shards(tmp_path / "in", records(30), 3), tmp_path / "scores"
+    score_shards(source, "rouge", out=out, resampling=FEW, engine=SERIAL)
+    before = (out / "captious-run.json").read_bytes()
+    program = DRIVER.replace('"bleu,cider,vocab_size", out=out', '"rouge", out=out, add="bleu(n=1)"')
+    killed = subprocess.run([sys.executable, "-c", program, "write_part", "2", source, str(out)])
+    assert killed.returncode == -signal.SIGKILL
+    assert (out / "captious-run.json").read_bytes() == before and read_run(out).size == 30
+    report = score_shards(source, out=out, resampling=FEW, engine=SERIAL, add="bleu(n=1)")
+    assert list(report.measurements) == ["rouge", "bleu(n=1)"] and not report.failed
+
+
+def test_further_columns_and_references_of_shards(tmp_path: Path) -> None:
+    rows = [
+        {"uid": row["id"], "caption": row["caption"], "references": row["references"], "width": number, "lang": "en"}
+        for number, row in enumerate(records(20))
+    ]
+    source = write_shards(tmp_path / "in", rows, 2)
+    for stored in (True, False):
+        out = tmp_path / f"scores-{stored}"
+        report = score_shards(source, "cider", out=out, resampling=FEW, engine=SERIAL, store_references=stored)
+        (first, _) = report.items()
+        names = ["id", "candidates", *(["references"] if stored else []), "uid", "width", "lang", "cider", "unscored"]
+        assert first.column_names == [*names, "shard"]
+        assert first["width"].to_pylist() == [row["width"] for row in rows[::2]] and str(first["width"].type) == "int64"
+        assert sorted(report.captions.ids) == sorted(row["uid"] for row in rows)
+        if stored:
+            why = report.explain("i3")["cider"]
+            assert sum(part.adds for part in why.parts) == pytest.approx(report["cider"].items["i3"], abs=1e-12)
+        else:
+            with pytest.raises(InputError, match="holds no references, which explaining cider needs"):
+                report.explain("i3")
+
+
+def test_ctrl_c_says_what_is_done_and_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = write_shards(tmp_path / "in", records(30), 3), tmp_path / "scores"
+    lines: list[str] = []
+    written: list[int] = []
+    write = Run.write_part
+
+    def interrupted(self: Run, *parts: Any) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(1)
+        write(self, *parts)
+
+    monkeypatch.setattr(Run, "write_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        score_shards(source, "rouge", out=out, engine=SERIAL, runtime=Runtime(log=lines.append))
+    assert lines == [f"{out}: stopped, 1 of 3 shards are scored; the same command again goes on"]

@@ -186,6 +186,16 @@ def test_rows_of_raters_become_one_item(tmp_path):
     np.testing.assert_array_equal(again.values, [[4, 5], [1, np.nan]])
 
 
+@pytest.mark.parametrize("cell", [[4, 5], {"ann": 4, "bob": 5}, []])
+def test_a_row_that_names_its_rater_has_one_rating(tmp_path, cell):
+    rows = [{"id": i, "rater": rater, "rating": i + rater} for i in (1, 2) for rater in (1, 2)]
+    rows[2]["rating"] = cell
+    with pytest.raises(InputError, match=r"row 3: rating is .*, expected a number: the row names its rater, '1'"):
+        open_ratings(lines(tmp_path / "long.jsonl", rows), columns=Layout("", rater="rater"))
+    rows[2]["rating"] = [4]
+    assert open_ratings(lines(tmp_path / "one.jsonl", rows)).values.tolist() == [[2, 3], [4, 4]]
+
+
 def test_a_recipe_from_toml(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(

@@ -231,3 +231,49 @@ def test_an_ngram_that_the_corpus_lacks_has_frequency_0_though_its_words_are_the
         "bird": 0,
     }
     assert corpus.frequencies(table, 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"ref_len": 0, "document_frequency": {("a",): 1}}, "an idf table of 0 items"),
+        ({"ref_len": -5, "document_frequency": {("a",): 1}}, "an idf table of -5 items"),
+        ({"ref_len": 1e40, "document_frequency": {("a",): 1}}, "expected from 1 to 1,000,000,000,000"),
+        ({"ref_len": 2, "document_frequency": {("a",): 3}}, "'a' is in 3 of 2 items, expected from 1 to all"),
+        ({"ref_len": 2, "document_frequency": {("a", "b"): -1}}, "'a b' is in -1 of 2 items"),
+        ({"ref_len": 2, "document_frequency": {("a",): float("nan")}}, "'a' is in nan of 2 items"),
+        ({"ref_len": 2, "document_frequency": {("a",): "1"}}, "'a' is in 1 of 2 items"),
+        ({"ref_len": 2, "document_frequency": {("a",): 10**30}}, "of 2 items"),
+        ({"ref_len": 2, "document_frequency": {"a": 1}}, "with 'a', expected n-grams as tuples of words"),
+        ({"ref_len": 2, "document_frequency": {(): 1}}, "expected n-grams as tuples of words"),
+        ({"ref_len": 2, "document_frequency": {(1, 2): 1}}, "expected n-grams as tuples of words"),
+        ({"ref_len": 2, "document_frequency": [("a", 1)]}, "not a pickled idf table"),
+        ({"ref_len": float("nan"), "document_frequency": {}}, "not a pickled idf table"),
+        ({"ref_len": "many", "document_frequency": {}}, "not a pickled idf table"),
+        ({"ref_len": float("inf"), "document_frequency": {}}, "not a pickled idf table"),
+        ([], "not a pickled idf table"),
+        (5, "not a pickled idf table"),
+        (None, "not a pickled idf table"),
+    ],
+)
+def test_an_impossible_pickled_table_is_refused_in_a_line(tmp_path, content, message):
+    path = tmp_path / "table.p"
+    path.write_bytes(pickle.dumps(content))
+    with pytest.raises(InputError, match=message) as error:
+        from_pickle(path, "own")
+    assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value)
+
+
+def test_a_damaged_pickle_is_refused_in_a_line(tmp_path):
+    path = tmp_path / "table.p"
+    whole = pickle.dumps({"ref_len": 3, "document_frequency": {("a", "dog"): 2, ("a",): 3}})
+    refused = 0
+    for index in range(len(whole)):
+        for content in (whole[:index], whole[:index] + bytes([whole[index] ^ 0x15]) + whole[index + 1 :]):
+            path.write_bytes(content)
+            try:
+                from_pickle(path, "own")
+            except InputError as error:
+                refused += 1
+                assert str(error).startswith(f"{path}: ")
+    assert refused > len(whole)  # all that are cut, and most that are changed

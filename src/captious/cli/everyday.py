@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -13,11 +14,23 @@ import typer
 from captious.cli.params import Only, command, params_of, with_flags
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
-from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Reading, Runtime, choices_of, without_none
+from captious.options import (
+    PERMUTATIONS,
+    SEED,
+    Argument,
+    Engine,
+    Option,
+    Output,
+    Reading,
+    Runtime,
+    choices_of,
+    without_none,
+)
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
     from captious.render import Result
+    from captious.runs import Report
 
 Keep = Annotated[
     str | None,
@@ -28,6 +41,8 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
+PARTLY = 3
+"""Exit code of a command that did its work but for some shards, which it names."""
 NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
 
 
@@ -45,6 +60,8 @@ def score(
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
+    add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
+    no_references: Annotated[bool, Option("Store no references in the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -54,34 +71,76 @@ def score(
     --explain 1002 says why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. The same command again resumes.
+    With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
     Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
+    Example: captious score preds.json --references refs.json -o run1 --add spice
+    Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
+    from captious.runs import is_run
 
-    parse_all(metrics)  # a misspelt name is said before anything is read
+    parse_all(add or metrics)  # a misspelt name is said before anything is read
+    if not add and is_run(predictions):
+        _show_run(predictions, session, worst, explain)
+        return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
             raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
-        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
         return
-    with session.working() as step:
-        captions = session.read(predictions)
-        if explain is not None:
-            captions.position(explain)  # an unknown id is said before anything is computed
-        report = evaluate(captions, metrics, session.resampling, progress=step)
+    if add:
+        report = _added(predictions, session, add, explain)
+        session = replace(session, output=replace(session.output, overwrite=True))
+    else:
+        with session.working() as step:
+            captions = session.read(predictions)
+            if explain is not None:
+                captions.position(explain)  # an unknown id is said before anything is computed
+            report = evaluate(captions, metrics, session.resampling, progress=step)
+            report = replace(report, store_references=not no_references)
+            if explain is not None:
+                report = replace(report, explanations=report.explain(explain))
+    session.deliver(report)
+    _print_worst(report, worst, session.output)
+
+
+def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+    """The report of the run in --out with more metrics, computed on the same captions."""
+    from captious.evaluation import add_metrics
+    from captious.runs import is_run, read_run
+
+    out = session.output.out
+    if out is None or not is_run(out):
+        raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
+    with replace(session, output=replace(session.output, out=None)).working() as step:
+        run = read_run(out, images=session.reading.images)
+        captions = run.captions if is_run(predictions) else session.read(predictions)
+        report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
+        return report if explain is None else replace(report, explanations=report.explain(explain))
+
+
+def _show_run(folder: str, session: Session, worst: int, explain: str | None) -> None:
+    """Print the report of a run again."""
+    from captious.runs import read_run
+
+    with session.working():
+        report = read_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    output = session.output
+    _print_worst(report, worst, session.output)
+
+
+def _print_worst(report: Report, worst: int, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst)
         (listed.in_percent() if output.percent else listed).print()
@@ -95,22 +154,21 @@ def _score_shards(
     worst: int,
     explain: str | None,
     keep: str | None,
+    add: Sequence[str],
+    no_references: bool,
 ) -> None:
     """Score shards into a folder."""
     from captious.io.storage import Storage
-    from captious.metrics.registry import parse_all
     from captious.render.document import is_file
-    from captious.scale.expression import parse_filter
     from captious.scale.keep import keep as keep_items
-    from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
+    from captious.scale.plan import plan_shards
+    from captious.scale.scoring import failed_line, score_shards
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
-    if explain is not None:
-        raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
     if session.runtime.judging.dry_run:
         with printing.working() as step:
-            plan = plan_shards(source, metrics, session.reading, step)
+            plan = plan_shards(source, add or metrics, session.reading, step)
         printing.deliver(plan)
         return
     if output.out is None:
@@ -118,38 +176,68 @@ def _score_shards(
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+        _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
-    try:
-        with printing.working() as step:
-            report = score_shards(
-                source,
-                metrics,
-                out=output.out,
-                reading=session.reading,
-                resampling=session.resampling,
-                engine=engine,
-                progress=step,
-                overwrite=output.overwrite,
-            )
-            if output.percent:
-                report.write(percent=True)
-            shown.append(report)
-            if keep is not None:
-                written.append(folder.address_of("kept.parquet"))
-                selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
-                shown.append(selection)
-                if output.json:
-                    shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
-    except ShardsFailed as error:
-        raise InputError(error.summary) from None  # the shards were named as they failed
+    with printing.working() as step:
+        report = score_shards(
+            source,
+            metrics,
+            out=output.out,
+            reading=session.reading,
+            resampling=session.resampling,
+            engine=engine,
+            progress=step,
+            add=add or None,
+            store_references=not no_references,
+            overwrite=output.overwrite,
+        )
+        if explain is not None:
+            report = replace(report, explanations=report.explain(explain))
+        if output.percent or explain is not None:
+            report.write(percent=output.percent)
+        shown.append(report)
+        if keep is not None:
+            written.append(folder.address_of("kept.parquet"))
+            selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
+            shown.append(selection)
+            if output.json:
+                shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     if worst:
         shown.append(report.worst(worst))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
+    if report.failed:
+        from captious.runs.folder import FAILED
+
+        failed = failed_line(report.failed, len(report.failed) + len(report.parts))
+        listed = f"left out and listed in {folder.address_of(FAILED)}"
+        typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+        raise typer.Exit(PARTLY)
+
+
+def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
+    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
+    from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
+    from captious.io.shards import expand, read_shard
+    from captious.metrics.registry import parse_all
+    from captious.runs.tables import items_table
+
+    labels = {str(metric): metric.label for metric in parse_all(metrics)}
+    texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
+    types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
+    try:
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+    except UnknownName:
+        from captious.filters import column_types, connect
+
+        captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
+        with connect() as connection:
+            connection.register("items", items_table(captions, {}, list(labels)))
+            types = column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
 
 
 def _what_is_sharded(source: str) -> str:
@@ -164,32 +252,56 @@ def _what_is_sharded(source: str) -> str:
 
 
 def keep(
-    scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
+    runs: Annotated[
+        tuple[str, ...],
+        Argument("Folder that captious score wrote; several are joined by id, NAME=FOLDER each.", metavar="RUNS"),
+    ],
     filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
     session: Annotated[Session, Only("out", "overwrite", "json")],
     engine: Annotated[Engine, Only("engine", "jobs", "address")],
     write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
+    best: Annotated[
+        str | None, Option("Of several captions of an image, or of several runs, the best.", metavar="METRIC")
+    ] = None,
+    unique: Annotated[
+        str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
+    ] = None,
+    sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
+    seed: Annotated[int, Option("Random seed of the sample.")] = SEED,
 ) -> None:
-    """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.
+    """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
     --out kept.parquet writes ids; also .jsonl and .txt.
     --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
 
     A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
-    "dog" in caption; id in ("7", "12"); top(clipscore, 0.3) for the 30 % with the highest values, bottom(...),
-    quantile(...). A metric is named as in the report, in back quotes if its name has spaces. An item without a value
-    that the filter needs does not pass.
+    caption has "dog", caption matches "dogs?"; id in ("7", "12"); cider is missing; columns of the input;
+    top(clipscore, 0.3) for the 30 % with the highest values, bottom(...), quantile(...). An item without a value that
+    the filter needs does not pass. Of several runs, recap.cider or cider@recap is the value in one.
 
-    Example: captious keep scores/ 'clipscore > 0.28 and words > 4' --out kept.parquet
-    Example: captious keep scores/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep run/ 'clipscore > 0.28 and words > 4' --out kept.parquet
+    Example: captious keep run/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep recap=runA/ alt=runB/ 'recap.cider > alt.cider' --out kept.parquet
+    Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
+    from captious.io.formats import named_files
     from captious.scale.keep import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
     with printing.working() as step:
         selection = keep(
-            scores, filter, output.out, write=write, engine=engine, overwrite=output.overwrite, progress=step
+            named_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
+            filter,
+            output.out,
+            write=write,
+            best=best,
+            unique=unique,
+            sample=sample,
+            seed=seed,
+            engine=engine,
+            overwrite=output.overwrite,
+            progress=step,
         )
     printing.deliver(selection)
     if output.out is not None:
@@ -206,35 +318,32 @@ def compare(
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
-    Folders that captious score wrote from shards are compared on the metrics they hold, shard by shard.
+    Folders that captious score wrote are compared as they are, on the metrics that all of them hold; of shards,
+    shard by shard.
 
     Example: captious compare a.json b.json c.json --references refs.json
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
-    Example: captious compare XE=scores0/ RL=scores1/
+    Example: captious compare XE=run0/ RL=run1/
     """
     from captious.comparison import compare
     from captious.metrics.registry import parse_all
-    from captious.scale.comparing import compare_shards, is_scored
+    from captious.runs import is_run
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = systems.files()
     tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
-    if any(map(is_scored, paths.values())):
-        if session.reading != Reading():
-            name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
-            raise InputError(f"{name}=... is for captions; folders of scored shards are compared as they are")
-        wanted = None if metrics == USUAL else metrics
-        with session.working() as step:
-            result: Result = compare_shards(paths, wanted, session.resampling, step, **tests)
-        session.deliver(result)
-        return
+    runs = {name: path for name, path in paths.items() if is_run(path)}
+    if len(runs) == len(paths) and session.reading != Reading(missing=session.reading.missing):
+        name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
+        raise InputError(f"{name}=... is for captions; folders of runs are compared as they are")
+    wanted = None if runs and metrics == USUAL else metrics
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
         return
     with session.working() as step:
         result = compare(
-            {name: session.read(path) for name, path in paths.items()},
-            metrics,
+            {name: path if name in runs else session.read(path) for name, path in paths.items()},
+            wanted,
             session.resampling,
             progress=step,
             missing=session.reading.missing,

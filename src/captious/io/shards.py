@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._files import MARKER, SHARDS_MARKER, digest
+from captious._files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
@@ -79,7 +79,7 @@ def is_sharded(source: Any) -> bool:
     if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
-    return files.keys().isdisjoint((MARKER, SHARDS_MARKER)) and any(map(format_of, files))
+    return MARKER not in files and any(map(format_of, files))
 
 
 def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:

@@ -24,26 +24,33 @@ Progress = Callable[[str], None]
 
 
 def measure_all(
-    captions: CaptionSet, metrics: Sequence[Metric], progress: Progress | None = None
+    captions: CaptionSet,
+    metrics: Sequence[Metric],
+    progress: Progress | None = None,
+    chunk: int | None = None,
 ) -> dict[str, Measurement]:
     """Measurements by the written form of their metric; a metric that can score no item at all is refused.
 
-    ``progress`` is called with the name of each step as it begins.
+    ``progress`` is called with the name of each step as it begins. ``chunk`` is another number of items than `CHUNK`.
     """
     for metric in metrics:
         metric.refuse_unfit(captions)
-    measurements = measure_shard(captions, metrics, {}, progress)
+    measurements = measure_shard(captions, metrics, {}, progress, chunk)
     for metric, one in measurements.items():
         metric.refuse_empty(one, captions.name)
     return {str(metric): one for metric, one in measurements.items()}
 
 
 def measure_shard(
-    captions: CaptionSet, metrics: Sequence[Metric], states: Mapping[Metric, Any], progress: Progress | None = None
+    captions: CaptionSet,
+    metrics: Sequence[Metric],
+    states: Mapping[Metric, Any],
+    progress: Progress | None = None,
+    chunk: int | None = None,
 ) -> dict[Metric, Measurement]:
     """Measurements of a set that may be a part of a larger one, of which ``states`` holds what is known already."""
     step = progress or (lambda name: None)
-    measurements = _by_chunk(captions, [metric for metric in metrics if metric.by_chunk], states, step)
+    measurements = _by_chunk(captions, [metric for metric in metrics if metric.by_chunk], states, step, chunk or CHUNK)
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)
@@ -54,7 +61,7 @@ def measure_shard(
 def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metric, Any]:
     """What metrics that need the whole corpus must know of a part of it."""
     trees = {metric: _States() for metric in metrics if metric.by_chunk}
-    for chunk, _ in _chunks(captions):
+    for chunk, _ in _chunks(captions, CHUNK):
         for metric, tree in trees.items():
             tree.add(_prepared(metric, chunk, captions))
     return {metric: trees[metric].merged() if metric.by_chunk else metric.prepared(captions) for metric in metrics}
@@ -69,13 +76,13 @@ def _prepared(metric: Metric, chunk: CaptionSet, captions: CaptionSet) -> Any:
 
 
 def _by_chunk(
-    captions: CaptionSet, metrics: Sequence[Metric], known: Mapping[Metric, Any], step: Progress
+    captions: CaptionSet, metrics: Sequence[Metric], known: Mapping[Metric, Any], step: Progress, size: int
 ) -> dict[Metric, Measurement]:
     states = {metric: state for metric, state in known.items() if metric in metrics}
     partial_states: dict[Metric, _States] = {}
     parts: dict[Metric, list[Scored]] = {metric: [] for metric in metrics}
     tables: list[dict[str, TextTable]] = []
-    for chunk, place in _chunks(captions):
+    for chunk, place in _chunks(captions, size):
         for metric in metrics:
             step(f"{metric.label}{place}")
             if metric.needs_corpus and metric not in states:
@@ -88,27 +95,27 @@ def _by_chunk(
         names = {metric.tokenizer for metric in partial_states if isinstance(metric, TokenMetric)}
         tables.append({name: replace(TextTable.of(chunk, name)) for name in names} if chunk is not captions else {})
     states |= {metric: tree.merged() for metric, tree in partial_states.items()}
-    for (chunk, place), by_tokenizer in zip(_chunks(captions) if partial_states else (), tables, strict=False):
+    for (chunk, place), by_tokenizer in zip(_chunks(captions, size) if partial_states else (), tables, strict=False):
         for name in list(by_tokenizer):
             chunk.once(("tokens", name), partial(by_tokenizer.pop, name))
         for metric in partial_states:
             if place:
                 step(f"{metric.label}{place}")
             parts[metric].append(metric.score(chunk, states[metric]))
-    sizes = [len(chunk) for chunk, _ in _chunks(captions)]
+    sizes = [len(chunk) for chunk, _ in _chunks(captions, size)]
     measurements = {}
     for metric in metrics:
         measurements[metric] = metric.measurement(captions, states[metric], Scored.joined(parts.pop(metric), sizes))
     return measurements
 
 
-def _chunks(captions: CaptionSet) -> Iterator[tuple[CaptionSet, str]]:
+def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
     """Contiguous parts of a set, each with its place among them in words; a small set is one part."""
-    if len(captions) <= CHUNK:
+    if len(captions) <= size:
         yield captions, ""
         return
-    for first in range(0, len(captions), CHUNK):
-        end = min(first + CHUNK, len(captions))
+    for first in range(0, len(captions), size):
+        end = min(first + size, len(captions))
         yield captions.part(first, end), f", items {first + 1:,} to {end:,} of {len(captions):,}"
 
 

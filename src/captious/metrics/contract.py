@@ -326,12 +326,12 @@ class NgramMetric(TokenMetric):
 
     main: ClassVar[str] = "n"
     always_shown: ClassVar[tuple[str, ...]] = ("n",)
-    highest_n: ClassVar[int | None] = None
+    highest_n: ClassVar[int] = 1000
+    """The largest n; few captions have so many words."""
 
     def __post_init__(self) -> None:
-        if self.n < 1 or (self.highest_n and self.n > self.highest_n):
-            legal = f"from 1 to {self.highest_n}" if self.highest_n else "of at least 1"
-            raise InputError(f"{self.name}(n={self.n}): expected n {legal}")
+        if not 1 <= self.n <= self.highest_n:
+            raise InputError(f"{self.name}(n={self.n}): expected n from 1 to {self.highest_n}")
 
 
 def refuse_undeclared(metric: Metric) -> None:

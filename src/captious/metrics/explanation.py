@@ -296,6 +296,8 @@ class Explanations(Result):
     explanations: Sequence[Explanation]
     unexplained: Sequence[str] = ()
     """Labels of metrics that do not explain their values."""
+    remarks: Sequence[str] = ()
+    """Why other metrics are not explained, such as a judge whose replies are not stored here."""
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.explanations)
@@ -328,6 +330,7 @@ class Explanations(Result):
         if self.unexplained:
             verb = "does" if len(self.unexplained) == 1 else "do"
             notes.append(f"{', '.join(self.unexplained)} {verb} not explain single values")
+        notes += self.remarks
         return Document(
             f"{self.id}: why these scores",
             sections=sections,

@@ -25,6 +25,8 @@ RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.
 """[l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
 slip: cosines of texts with pictures are those between .1 and .4."""
 CHUNK = 4096
+MOST_SEEDS = 10_000
+"""Pictures of one text."""
 CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
@@ -53,7 +55,7 @@ class Imagine(MeanMetric):
     references.
 
     ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or
-    ``module:attribute`` of Python code that makes a painter.
+    ``module:attribute`` of Python code that makes a painter, once `captious.models.allow_painter` allows it.
     An item has no value where its caption has no picture under some seed; a reference picture that is missing is left
     out, and counted. Texts that painter or encoder cut are counted too.
 
@@ -86,8 +88,8 @@ class Imagine(MeanMetric):
     undefined_reason: ClassVar[str] = "no picture to compare with"
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise InputError(f"imagine(seeds={self.seeds}): expected at least 1")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise InputError(f"imagine(seeds={self.seeds}): expected from 1 to {MOST_SEEDS:,}")
 
     @property
     def needs(self) -> tuple[Need, ...]:

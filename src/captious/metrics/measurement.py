@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Floats, Ints
+from captious._values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
+from captious.metrics.registry import version_of
 from captious.metrics.rows import Rows, TypeSets, join_rows
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 class Signature:
     """Everything that can move a number. Prints on one line; two numbers compare only if their signatures do.
 
-    ``settings`` must agree when shards are merged; the counts add up.
+    ``settings`` must agree when shards are merged; the counts add up. The settings of a metric that another package
+    brings end with the name and version of that package.
     """
 
     metric: str
@@ -51,7 +54,11 @@ class Signature:
         references = captions.references.counts
         return cls(
             metric=str(metric),
-            settings={**metric.settings(state), **({"list": captions.selection} if captions.selection else {})},
+            settings={
+                **metric.settings(state),
+                **({"list": captions.selection} if captions.selection else {}),
+                **version_of(type(metric)),
+            },
             items=len(captions),
             references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
             fingerprint=captions.fingerprint,
@@ -111,7 +118,7 @@ class ItemValues(dict[str, float]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measurement:
+class Measurement(PlainState):
     """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
 
     metric: Metric

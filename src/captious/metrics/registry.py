@@ -6,13 +6,13 @@ import importlib
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from dataclasses import MISSING, fields
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from typing import TYPE_CHECKING
 
 from captious import _specs
-from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -28,6 +28,8 @@ METRICS = {
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
+    "amber": "captious.metrics.hallucination.amber:Amber",
+    "aloha": "captious.metrics.hallucination.aloha:Aloha",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -59,7 +61,11 @@ METRICS = {
     "rlaifv": "captious.metrics.judges.rlaifv:RlaifV",
     "dcscore": "captious.metrics.judges.dcscore:DCScore",
 }
-"""Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
+"""Where each metric lives; imported when first used."""
+GROUP = "captious.metrics"
+"""The group of entry points under which packages add metrics."""
+FUNCTIONS: dict[str, type[Metric]] = {}
+"""Metrics of this process that `captious.metric_from` made of functions."""
 
 LABELS = {
     "cider-d": "cider",
@@ -110,7 +116,7 @@ def names() -> list[str]:
 @lru_cache(maxsize=4)
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
-    return {point.name: point for point in entry_points(group="captious.metrics")}
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -119,12 +125,49 @@ def metric_class(name: str) -> type[Metric]:
         module, _, attribute = METRICS[name].partition(":")
         metric: type[Metric] = getattr(importlib.import_module(module), attribute)
         return metric
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
     if point := _installed(tuple(sys.path)).get(name):
-        plugin: type[Metric] = point.load()
-        return plugin
+        return _loaded(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
     raise InputError(f"unknown metric {name[:LONGEST]!r}{choices_for(name, names())}")
+
+
+def _loaded(point: EntryPoint) -> type[Metric]:
+    """The class of a metric that another package brings, once it is known to be one."""
+    from captious.metrics.contract import Metric
+
+    package = f" of the package {point.dist.name} {point.dist.version}" if point.dist else ""
+    where = f"metric {point.name!r}{package}"
+    try:
+        kind = point.load()
+    except Exception as error:
+        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Metric)):
+        raise InputError(f"{where}: {point.value} is no metric, expected a subclass of captious.Metric")
+    if getattr(kind, "name", None) != point.name:
+        raise InputError(f"{where}: {point.value} has another name, expected name = {point.name!r}, as its entry point")
+    bare = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
+    if bare:
+        raise InputError(f"{where}: its parameter {bare[0]!r} has no default value, expected one")
+    return kind
+
+
+@cache
+def version_of(kind: type[Metric]) -> Mapping[str, str]:
+    """Name and version of the package that brings a metric; nothing for metrics of captious and of a script.
+
+    >>> version_of(metric_class("bleu"))
+    {}
+    """
+    package = kind.__module__.partition(".")[0]
+    if package == "captious":
+        return {}
+    point = _installed(tuple(sys.path)).get(kind.name)
+    if point and point.dist and point.module == kind.__module__:
+        return {point.dist.name: point.dist.version}
+    return {one: version(one) for one in packages_distributions().get(package, ())[:1]}
 
 
 def parse(text: str) -> Metric:

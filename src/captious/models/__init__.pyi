@@ -9,6 +9,7 @@ from captious.models.features import text_features as text_features
 from captious.models.language import load_contextual as load_contextual
 from captious.models.loading import load as load
 from captious.models.loading import load_trainable as load_trainable
+from captious.models.painters import allow_painter as allow_painter
 from captious.models.painters import load_painter as load_painter
 from captious.models.sentences import load_sentences as load_sentences
 from captious.models.sentences import sentence_vectors as sentence_vectors

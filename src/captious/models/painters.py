@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
+from importlib.metadata import entry_points
 from math import isfinite
 from typing import NamedTuple, Protocol
 
@@ -115,7 +117,8 @@ def load_painter(name: str, options: PainterOptions | None = None) -> Painter:
     """The painter of a name, on the device of the runtime in force, loaded once per process.
 
     A ``diffusers`` pipeline by folder or hub id, ``guided:`` before a decoder's folder or hub id, or
-    ``module:attribute`` of Python code: a function that makes a painter of `PainterOptions`.
+    ``module:attribute`` of Python code that `allow_painter` allowed: a function that makes a painter of
+    `PainterOptions`.
     """
     runtime, options = current(), options or PainterOptions()
     path = None if _ATTRIBUTE.fullmatch(name) else local(name.removeprefix(GUIDED))
@@ -137,7 +140,36 @@ def _load(name: str, options: PainterOptions) -> Painter:
     return open_pipeline(name, options)
 
 
+ALLOWED = "CAPTIOUS_PAINTERS"
+"""Variable with the painters in Python code that may be imported, as ``module:attribute``, with commas between them."""
+
+
+def allow_painter(name: str) -> None:
+    """Let ``module:attribute`` be imported and called where a metric names it as its painter.
+
+    The name of a metric may come from a file, a page or another person, so it never runs code by itself. Processes that
+    this one starts inherit the permission. An installed package allows its painters by an entry point of the group
+    ``captious.painters``.
+    """
+    if not _ATTRIBUTE.fullmatch(name):
+        raise InputError(f"painter {name!r}: expected module:attribute of Python code")
+    os.environ[ALLOWED] = ",".join(dict.fromkeys([*_allowed(), name]))
+
+
+def _allowed() -> list[str]:
+    return [name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()]
+
+
+def _is_allowed(name: str) -> bool:
+    return name in _allowed() or any(point.value == name for point in entry_points(group="captious.painters"))
+
+
 def _from_module(name: str, options: PainterOptions) -> Painter:
+    if not _is_allowed(name):
+        raise InputError(
+            f"painter {name!r}: is Python code, which a metric's name does not run by itself; call "
+            f"captious.models.allow_painter({name!r}), or set {ALLOWED}={name}"
+        )
     module, _, attribute = name.partition(":")
     try:
         factory: Callable[[PainterOptions], Painter] = getattr(import_module(module), attribute)

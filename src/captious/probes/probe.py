@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from captious._version import __version__
 from captious.captions import CaptionSet
-from captious.evaluation import disambiguate_labels
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.options import Resampling
 from captious.render import Chart, Column, Document, Result, Series
 from captious.render.document import Section
+from captious.runs.report import disambiguate_labels
 from captious.stats.bootstrap import Estimate
 
 Labeled = tuple[str, Estimate]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -382,6 +382,9 @@ class Result(ABC):
     A dataclass that inherits from it is declared with ``repr=False`` and defines a ``__repr__`` of one line.
     """
 
+    json_file: ClassVar[str] = MARKER
+    """The file of a saved folder that has the data of the document."""
+
     @abstractmethod
     def document(self) -> Document:
         """Everything the result shows."""
@@ -432,27 +435,30 @@ class Result(ABC):
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.
         """
-        from captious.render import html, latex, tables, terminal
-
-        document = self.in_percent() if percent else self.document()
         refuse_output(path, overwrite)
         if is_file(path):
             with whole_file(path) as draft:
                 suffix = Path(path).suffix.lower()
-                _write_one(self.document() if suffix == ".json" else document, draft, suffix)
+                shown = self.in_percent() if percent and suffix != ".json" else self.document()
+                _write_one(shown, draft, suffix)
             return
         with whole_folder(path, overwrite) as folder:
             self.write_files(folder)
-            for key, table in document.tables.items():
-                tables.write_csv(table, folder / f"{key}.csv")
-            texts = {
-                f"{document.name}.html": html.page(document),
-                f"{document.name}.tex": latex.document(document),
-                f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
-                MARKER: tables.to_json(self.document()),
-            }
-            for name, text in texts.items():
-                (folder / name).write_text(text, encoding="utf-8", errors="replace")
+            for name, text in self.files(percent).items():
+                (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
+        from captious.render import html, latex, tables, terminal
+
+        document = self.in_percent() if percent else self.document()
+        return {
+            **{f"{key}.csv": tables.csv_text(table) for key, table in document.tables.items()},
+            f"{document.name}.html": html.page(document),
+            f"{document.name}.tex": latex.document(document),
+            f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
+            self.json_file: tables.to_json(self.document()),
+        }
 
     def to_latex(self) -> str:
         """The tables for a paper."""
@@ -483,6 +489,13 @@ class Result(ABC):
         from captious.render.tables import columns
 
         return columns(self.document().table(table))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The data of the document as plain values, as JSON holds them."""
+        import json
+
+        values: dict[str, Any] = json.loads(self.to_json())
+        return values
 
     def to_json(self) -> str:
         """The data of the document as JSON text."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._hashing import Hashes
-from captious.scale.folder import ShardFolder
+from captious.runs.folder import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,37 +24,37 @@ FACTOR = 0x9E3779B97F4A7C15
 """Odd, so that it has an inverse modulo 2**64."""
 
 
-def repeated_ids(folder: ShardFolder) -> tuple[int, list[str]]:
+def repeated_ids(run: Run) -> tuple[int, list[str]]:
     """How many ids occur in more than one item, and lines that name the first of them with their shards.
 
     The number comes from hashes of 64 bits, and is right but for one chance in thousands at 100 million items; the
     examples are compared letter by letter.
     """
-    repeated = _repeated_hashes(folder)
+    repeated = _repeated_hashes(run)
     first = np.sort(repeated[:EXAMPLES])
     shards: dict[str, list[str]] = {}
-    for name, ids in _ids(folder) if len(first) else ():
+    for name, ids in _ids(run) if len(first) else ():
         for index in np.flatnonzero(np.isin(column_hashes(ids), first)).tolist():
             shards.setdefault(ids[index].as_py(), []).append(name)
     lines = [f"{key!r} in {' and '.join(names[:2])}" for key, names in shards.items() if len(names) > 1]
     return (len(repeated) if lines else 0), lines
 
 
-def _ids(folder: ShardFolder) -> Iterator[tuple[str, pa.Array]]:
+def _ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
     """The ids of all shards, a slice at a time, with the name of their shard."""
-    for shard in folder.manifest.shards:
-        ids = folder.table(shard.name, ["id"])["id"].combine_chunks()
+    for name in run.names:
+        ids = run.table(name, ["id"])["id"].combine_chunks()
         for start in range(0, len(ids), SLICE):
-            yield shard.name, ids.slice(start, SLICE)
+            yield name, ids.slice(start, SLICE)
 
 
-def _repeated_hashes(folder: ShardFolder) -> Hashes:
+def _repeated_hashes(run: Run) -> Hashes:
     """Hashes that occur twice. They are parted by their first bits into files, and each file is sorted alone."""
-    items = sum(summary.items for summary in folder.summaries())
+    items = run.marker.items
     bits = max(0, (items // TOGETHER).bit_length())
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
-        for _, ids in _ids(folder):
+        for _, ids in _ids(run):
             hashes = np.sort(column_hashes(ids))
             bounds = np.array([part << (64 - bits) for part in range(1, 1 << bits)], dtype=np.uint64)
             for file, part in zip(files, np.split(hashes, np.searchsorted(hashes, bounds)), strict=True):

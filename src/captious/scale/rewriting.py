@@ -14,19 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from captious._files import refuse_unwritable
+from captious._files import digest, refuse_unwritable
 from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
+from captious.filters import Filter, attach, connect
 from captious.io.formats import Row, json_row, parquet_rows
 from captious.io.join import row_id
 from captious.io.shards import Faults, Shard, open_shard, unpacked
 from captious.io.storage import Storage, is_remote
 from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples
 from captious.options import Engine, Reading, current
-from captious.scale.expression import Filter
-from captious.scale.folder import ShardFolder
-from captious.scale.keep import Outcome, shard_table
+from captious.runs.folder import Run
 
 MARKER = "captious-selection.json"
 """In a folder of rewritten shards: what they were selected by, and from which scores."""
@@ -35,29 +34,38 @@ RECORD = 10_240
 
 
 def rewrite_shards(
-    scores: ShardFolder,
+    scores: Run,
     filter: Filter,
     thresholds: Mapping[str, float],
     out: str,
     engine: Engine,
     overwrite: bool,
     step: Callable[[str], None],
+    named: str,
+    types: Mapping[str, str],
+    ids: Mapping[str, frozenset[str]] | None = None,
 ) -> None:
-    """Write every shard with the items that pass; those that are written already are skipped."""
-    shards = scores.manifest.shards
-    reading = _reading(scores.manifest.reading)
-    refuse_formats(shards, reading)
+    """Write every shard with the items that pass; those that are written already are skipped.
+
+    ``named`` says how the items were selected. ``ids`` are those that pass, by shard, where the filter alone does not
+    say it; ``types`` are the columns of all parts.
+    """
+    shards, reading = shards_to_write(scores)
     target = Storage.at(out)
     files = {shard: file_name(shard, reading) for shard in shards}
-    _claim(target, files.values(), {"filter": filter.text, "scores": scores.manifest.digest}, overwrite)
+    _claim(target, files.values(), {"filter": named, "scores": digest(scores.marker.to_json().encode())}, overwrite)
     there = set(target.names())
     left = [shard for shard in shards if files[shard] not in there]
     step(f"writing {len(left):,} shards")
     rewriting = Rewriting(
-        replace(scores, address=_absolute(scores.address)), filter, thresholds, _absolute(out), reading
+        replace(scores, address=_absolute(scores.address)), filter, thresholds, _absolute(out), reading, types
     )
     failures: dict[str, str] = {}
-    tasks = [replace(shard, address=_absolute(shard.address)) for shard in left]
+    empty = frozenset[str]()
+    tasks = [
+        (replace(shard, address=_absolute(shard.address)), None if ids is None else ids.get(shard.name, empty))
+        for shard in left
+    ]
     for number, end in enumerate(run_tasks(rewriting, tasks, engine), start=1):
         if end.error:
             failures[left[end.index].name] = end.error
@@ -67,6 +75,16 @@ def rewrite_shards(
         raise InputError(
             f"{out}: {len(failures):,} of {len(shards):,} shards failed, such as {name}: {why}; the same again goes on"
         )
+
+
+def shards_to_write(scores: Run) -> tuple[list[Shard], Reading]:
+    """The shards of a run and how they were read; a run of a file, or of shards that cannot be written, is refused."""
+    shards = [shard for shard in scores.marker.shards if shard.name in scores.marker.parts]
+    if not shards:
+        raise InputError(f"{scores.address}: was scored from a file, not from shards; pass write='ids' instead")
+    reading = _reading(scores.marker.reading)
+    refuse_formats(shards, reading)
+    return shards, reading
 
 
 def _absolute(address: str) -> str:
@@ -123,30 +141,33 @@ def file_name(shard: Shard, reading: Reading) -> str:
 class Rewriting:
     """The setup that workers get."""
 
-    scores: ShardFolder
+    scores: Run
     filter: Filter
     thresholds: Mapping[str, float]
     out: str
     reading: Reading
+    types: Mapping[str, str]
 
-    def __call__(self) -> Callable[[Shard], int]:
-        """The function of a shard."""
+    def __call__(self) -> Callable[[tuple[Shard, frozenset[str] | None]], int]:
+        """The function of a shard and of the ids that pass, where they are known."""
         return self.rewrite
 
-    def rewrite(self, shard: Shard) -> int:
+    def rewrite(self, task: tuple[Shard, frozenset[str] | None]) -> int:
         """Write a shard; gives how many of its items pass."""
-        ids = self._passing(shard.name)
+        shard, known = task
+        ids = self._passing(shard.name) if known is None else known
         with open_shard(shard) as file:
             write = WRITERS[shard.format or self.reading.format or ""]
             content = write(file, shard, self.reading, ids) if shard.size else b""
         Storage.at(self.out).write(file_name(shard, self.reading), content)
         return len(ids)
 
-    def _passing(self, shard: str) -> set[str]:
-        if not len(self.scores.table(shard, ["id"])):
-            return set()  # the file of an empty shard has no columns of metrics
-        table = shard_table(self.scores, shard, self.filter.columns)
-        return set(table.filter(Outcome.of(self.filter, table, self.thresholds).mask)["id"].to_pylist())
+    def _passing(self, shard: str) -> frozenset[str]:
+        connection = connect(threads=1)
+        attach(connection, "run0", [self.scores.storage.address_of(self.scores.items_name(shard))], self.types)
+        condition = self.filter.condition(self.thresholds)
+        rows = connection.execute(f'SELECT id FROM "run0" WHERE {condition.sql}', condition.parameters).fetchall()
+        return frozenset(row[0] for row in rows)
 
 
 def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:

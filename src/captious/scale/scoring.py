@@ -7,69 +7,72 @@ shards again: their token tables are larger than the shards themselves, and are 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from captious._files import digest
-from captious._hashing import Hashes, text_hashes
-from captious._specs import split
-from captious._typing import Ints
+from captious._hashing import Hashes
 from captious.captions import CaptionSet
-from captious.engines.processes import process_count, visible_gpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
-from captious.io.storage import Storage, split_address
 from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Metric
-from captious.metrics.judges.dry_run import DryRun, dry_run
-from captious.metrics.judges.judged import CallPlan
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import ALL, DEFAULT, parse_all
+from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.metrics.rows import TypeSets
 from captious.models.decoding import DECODERS
-from captious.models.devices import resolve_device
 from captious.models.store import close_stores
-from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
-from captious.scale.folder import Manifest, ShardFolder
-from captious.scale.report import ShardReport
-from captious.scale.states import CorpusStates
-from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.runs.folder import FAILED, Run
+from captious.runs.report import Report, part_summary, report_of
+from captious.runs.shards_page import shard_warnings
+from captious.runs.states import CorpusStates
+from captious.runs.summary import PartSummary
+from captious.runs.tables import items_table, type_hashes, with_columns
+from captious.scale.ids import repeated_ids
+from captious.scale.plan import (
+    claim,
+    first_captions,
+    need_images,
+    reading_facts,
+    refuse_unready,
+    share_of_worker,
+    with_gpus,
+)
 
 LISTED = 5
 """Failed shards that are named."""
 
 
 class ShardsFailed(InputError):
-    """Some shards could not be scored; the others are, and stay so."""
+    """Not one shard could be scored."""
 
     def __init__(self, folder: str, failures: Mapping[str, str], shards: int) -> None:
         self.failures = dict(failures)
         """The line that says why, by the name of the shard."""
-        names = [*list(failures)[:LISTED], *(["…"] if len(failures) > LISTED else [])]
-        failed = f"{len(failures):,} of {shards:,} shards failed ({', '.join(names)})"
-        self.summary = f"{folder}: {failed}; the same again goes on with them"
-        if shards == 1:
-            (self.summary,) = failures.values()
-            super().__init__(self.summary)
-            return
-        lines = [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
-        rest = [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
-        super().__init__("\n".join([self.summary, *lines, *rest]))
+        lines = [f"{folder}: {failed_line(failures, shards)}; the same again tries them again"]
+        lines += [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
+        lines += [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
+        super().__init__("\n".join(lines) if shards > 1 else next(iter(failures.values())))
+
+
+def failed_line(failures: Collection[str], shards: int) -> str:
+    """How many shards failed, and which.
+
+    >>> failed_line(["part-2"], 4)
+    '1 of 4 shards failed (part-2)'
+    """
+    names = [*list(failures)[:LISTED], *(["…"] if len(failures) > LISTED else [])]
+    return f"{len(failures):,} of {shards:,} shards failed ({', '.join(names)})"
 
 
 def score_shards(
@@ -82,13 +85,16 @@ def score_shards(
     runtime: Runtime | None = None,
     engine: Engine = Engine(),
     progress: Callable[[str], None] | None = None,
+    add: Specs | None = None,
+    store_references: bool = True,
     overwrite: bool = False,
-) -> ShardReport:
-    """Score shards with every metric asked for, and write a folder of scores.
+) -> Report:
+    """Score shards with every metric asked for, and write the folder of a run.
 
-    A run that was stopped, or in which shards failed, is followed by the same call again: finished shards are not
-    scored again. The report is written once all shards are finished. Files that the shards do not hold (references,
-    images, models) and the folder must have the same path on every machine.
+    A run that was stopped is followed by the same call again: finished shards are not scored again. The same call with
+    more shards adds them. A shard that cannot be scored is left out: the report's ``failed`` says why, and the same
+    call again tries it again. Files that the shards do not hold (references, images, models) and the folder must have
+    the same path on every machine.
 
     Parameters
     ----------
@@ -109,168 +115,183 @@ def score_shards(
         Who works on the shards. It moves no number.
     progress
         Called with what is at work whenever that changes.
+    add
+        Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
+    store_references
+        Whether the folder holds the references of the items too.
     overwrite
         Replace other scores that the folder holds.
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     shards = expand(source, reading.format)
-    chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
+    specs = metrics if add is None else add
+    chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
     engine = with_gpus(engine, chosen, runtime.device)
     judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
     runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
     refuse_unready(engine)
-    manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
-    folder = ShardFolder.open(out, manifest, overwrite)
-    try:
-        with using(runtime):
-            Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
-    finally:
-        DECODERS.close()  # of the serial executor; those of other workers end with them
-    folder.tidy()
-    report = ShardReport.of(folder, resampling)
+    facts = reading_facts(reading, store_references)
+    run = claim(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
+    known = {str(metric): metric for metric in chosen}
+    every = [known.get(key) or parse(key) for key in run.metrics]
+    stored = run.marker.reading.get("store_references") is not False
+    work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), stored)
+    with using(runtime):
+        try:
+            failed = work.score()
+        except KeyboardInterrupt:
+            done = sum(not work.missing(one, {}) for one in run.finished().values())
+            current().log(
+                f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; the same command again goes on"
+            )
+            raise
+        finally:
+            DECODERS.close()  # of the serial executor; those of other workers end with them
+    return _finish(run, every, resampling, failed)
+
+
+def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed: Mapping[str, str]) -> Report:
+    """The report of all shards that are scored, written with the marker into the folder."""
+    run.tidy()
+    finished = {name: one for name, one in run.finished().items() if name not in failed}
+    marker = replace(
+        run.marker,
+        items=sum(one.items for one in finished.values()),
+        skipped=sum(one.skipped for one in finished.values()),
+        parts={name: one.items for name, one in finished.items()},
+        failed=dict(failed),
+        complete=True,
+    )
+    run = replace(run, marker=marker)
+    report = report_of(run, resampling, {str(metric): metric for metric in metrics})
+    warnings = shard_warnings(report.parts, failed, repeated_ids(run), bool(report.intervals))
+    report = replace(report, warnings=tuple(warnings))
+    report = replace(report, source=replace(run, marker=report.marker(marker.parts)))
+    if failed:
+        addresses = {shard.name: shard.address for shard in marker.shards}
+        lines = [f"{addresses[name]}\t{' '.join(line.split())}\n" for name, line in failed.items()]
+        run.storage.write(FAILED, "".join(lines).encode("utf-8", "replace"))
+    else:
+        run.storage.remove(FAILED)
     report.write()
     return report
 
 
-def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
-    """The engine with a GPU for each process where models run on GPUs: one process per core would load a model each.
-
-    On a cluster ``gpus`` says it.
-    """
-    models = any("model" in metric.needs for metric in metrics)
-    if engine.engine in ("serial", "ray") or engine.gpus or not models or not visible_gpus():
-        return engine
-    if resolve_device(device).type != "cuda":
-        return engine
-    return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
-
-
-def refuse_unready(engine: Engine) -> None:
-    """Say that Ray is not installed before other scores are replaced."""
-    if engine.engine == "ray":
-        from captious.engines.ray import import_ray
-
-        import_ray()
-
-
-def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
-    """What each worker may ask chat models, so that all together keep to the limits."""
-    if engine.engine == "serial" or not any("judge" in metric.needs for metric in metrics):
-        return judging
-    if engine.engine == "ray" and not engine.jobs:
-        raise InputError("metrics that ask a chat model share its limits over the workers; pass jobs=..., their number")
-    workers = min(engine.jobs, shards) if engine.engine == "ray" else process_count(engine, shards)
-    return replace(
-        judging,
-        concurrency=max(1, judging.concurrency // workers),
-        most_tokens=judging.most_tokens and max(1, judging.most_tokens // workers),
-        most_cost=judging.most_cost and judging.most_cost / workers,
-    )
-
-
-def plan_shards(
-    source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
-) -> DryRun:
-    """What chat models would be asked about all shards, before anything is sent."""
-    shards = expand(source, reading.format)
-    chosen = parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading))
-    plans: dict[tuple[str, str], CallPlan] = {}
-    for number, shard in enumerate(shards, 1):
-        if progress:
-            progress(f"shard {number:,} of {len(shards):,}")
-        captions = read_shard(shard, reading, images=need_images(chosen)).captions
-        for (_, metric), calls in dry_run({shard.name: captions}, chosen).plans.items():
-            key = (f"{len(shards):,} shards", metric)
-            plans[key] = plans.get(key, CallPlan()) + calls
-    return DryRun(plans, current().judging.prices)
-
-
-def _first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """The captions that say which metrics ``all`` stands for; None where it is not asked for."""
-    specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
-    wanted = any(isinstance(spec, str) and ALL in map(str.lower, split(spec)) for spec in specs)
-    return [read_shard(shards[0], reading, images=False).captions] if wanted else None
-
-
-def reading_facts(reading: Reading) -> dict[str, Any]:
-    """Options of reading that are not at their default, for the manifest; references by the content of their file."""
-    facts: dict[str, Any] = {}
-    for option in fields(reading):
-        value = getattr(reading, option.name)
-        if option.name in ("references", "images") and not isinstance(value, (str, os.PathLike, NoneType)):
-            raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
-        if value != option.default:
-            facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
-    if reading.references is not None:
-        folder, name = split_address(os.fspath(reading.references))
-        facts["references"] += f"#{digest(Storage.at(folder).read(name))}"
-    return facts
-
-
 @dataclass(frozen=True)
-class Run:
+class ShardScoring:
     """The work of one call: what is left of both passes."""
 
-    folder: ShardFolder
+    run: Run
     metrics: tuple[Metric, ...]
     reading: Reading
     engine: Engine
     step: Callable[[str], None]
+    store_references: bool = True
 
-    def score(self) -> None:
-        """Score all shards that are not finished. Where not one could be worked on, no folder is left behind."""
+    def score(self) -> dict[str, str]:
+        """Score all shards that are not finished; gives those that failed with the reason.
+
+        Where not one could be worked on, no folder is left behind.
+        """
         try:
-            self._score_rest(self.folder.finished())
-            if not any(summary.items for summary in self.folder.finished().values()):
-                self.folder.discard()
+            failed = self._score_rest(self.run.finished())
+            finished = self.run.finished()
+            if failed and not any(summary.items for summary in finished.values()):
+                raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
+            if not any(summary.items for summary in finished.values()):
+                self.run.discard()
                 raise InputError("shards: none of them holds an item, expected at least one that does")
+            return failed
         except InputError:
-            if not self.folder.finished() and not any(CorpusStates(self.folder, one).begun() for one in self._corpus):
-                self.folder.discard()
+            corpus = [metric for metric in self.metrics if metric.needs_corpus]
+            if not self.run.finished() and not any(CorpusStates(self.run, one).begun() for one in corpus):
+                self.run.discard()
             raise
 
-    @property
-    def _corpus(self) -> list[Metric]:
-        """Metrics that take two passes."""
-        return [metric for metric in self.metrics if metric.needs_corpus]
+    def missing(self, summary: PartSummary | None, corpora: Mapping[str, str]) -> list[Metric]:
+        """Metrics that a part has no values of, or those of another corpus; all where there is no part."""
+        if summary is None:
+            return list(self.metrics)
+        there = {one.metric: one.corpus for one in summary.metrics}
+        missing = []
+        for metric in self.metrics if summary.items else ():
+            key = str(metric)
+            if key not in there or corpora.get(key, there[key]) != there[key]:
+                missing.append(metric)
+        return missing
 
-    def _score_rest(self, finished: Mapping[str, ShardSummary]) -> None:
-        left = [shard for shard in self.folder.manifest.shards if shard.name not in finished]
-        if not left:
-            return
+    def _score_rest(self, finished: Mapping[str, PartSummary]) -> dict[str, str]:
+        run, shards = self.run, self.run.marker.shards
         valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
-        if unmerged := [metric for metric in self._corpus if not CorpusStates(self.folder, metric).merged()]:
-            self._prepare(unmerged, valued)
-        settings = {one.metric: one.signature.settings for summary in finished.values() for one in summary.metrics}
-        scoring = Scoring(self.folder, self.metrics, self.reading, str(Path.cwd()), settings)
-        self._work("scored", scoring, left, valued)
+        failed, corpora = dict[str, str](), dict[str, str]()
+        if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
+            failed = self._prepare(two_passes, valued)
+            readable = [shard for shard in shards if shard.name not in failed]
+            for metric in two_passes if readable else ():
+                self.step(f"{metric.label}: merging the states of {len(readable):,} shards")
+                corpora[str(metric)] = CorpusStates(run, metric).merge(readable)
+        left = {
+            shard: missing
+            for shard in shards
+            if shard.name not in failed and (missing := self.missing(finished.get(shard.name), corpora))
+        }
+        left |= {shard: [] for shard in shards if shard.name not in failed and self._is_empty(finished, shard)}
+        if not left:
+            return failed
+        again = {
+            str(metric)
+            for shard, missing in left.items()
+            for metric in missing
+            if shard.name in finished and str(metric) in {one.metric for one in finished[shard.name].metrics}
+        }
+        if again and run.marker.complete:  # values will change, so that the numbers on disk are not theirs any more
+            replace(run, marker=replace(run.marker, complete=False)).write_marker()
+        wanted = [metric for metric in self.metrics if any(metric in missing for missing in left.values())]
+        settings = {
+            one.metric: one.signature.settings
+            for summary in finished.values()
+            for one in summary.metrics
+            if corpora.get(one.metric, one.corpus) == one.corpus
+        }
+        scoring = Scoring(run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references)
+        return {**failed, **self._work("scored", scoring, list(left), valued)}
 
-    def _prepare(self, metrics: Sequence[Metric], valued: set[str]) -> None:
-        """Pass 1 for these metrics, and the merging of their states."""
-        shards = self.folder.manifest.shards
-        states = [CorpusStates(self.folder, metric) for metric in metrics]
-        prepared = set.intersection(*(one.prepared() for one in states))
+    def _is_empty(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
+        """Whether the file of a shard without an item lacks the column of a metric that was added."""
+        summary = finished.get(shard.name)
+        if summary is None or summary.items:
+            return False
+        with self.run.parquet(self.run.items_name(shard.name)) as file:
+            return not set(self.run.metrics) <= set(file.schema_arrow.names)
+
+    def _prepare(self, metrics: Sequence[Metric], valued: set[str]) -> dict[str, str]:
+        """Pass 1 for these metrics: the states of shards that have none; gives the shards that failed."""
+        shards = self.run.marker.shards
+        prepared = set.intersection(*(CorpusStates(self.run, metric).prepared(shards) for metric in metrics))
         left = [shard for shard in shards if shard.name not in prepared]
-        preparation = Preparation(self.folder, tuple(metrics), self.reading, str(Path.cwd()))
-        self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
-        for one in states:
-            self.step(f"{one.metric.label}: merging the states of {len(shards):,} shards")
-            one.merge()
+        if not left:
+            return {}
+        preparation = Preparation(self.run, tuple(metrics), self.reading, str(Path.cwd()))
+        return self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
 
-    def _work(self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]) -> None:
-        """Work on shards; those that fail do not stop the others, and are named in the end."""
-        pace = Pace(what, len(self.folder.manifest.shards), len(shards), self.step)
+    def _work(
+        self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]
+    ) -> dict[str, str]:
+        """Work on shards; those that fail do not stop the others, and come back with the reason."""
+        pace = Pace(what, len(self.run.marker.shards), len(shards), self.step)
         failures: dict[str, str] = {}
         with closing(run_tasks(setup, shards, self.engine)) as ends:
             for end in ends:
                 name = shards[end.index].name
                 if end.result is None:
                     failures[name] = end.error
+                elif end.result.conflict:
+                    raise InputError(end.result.conflict)
                 elif end.index == 0:
                     self._refuse_unfit(end.result, valued)
                 pace.advance(end.result, end.error and f"{name}: {end.error}")
-        if failures:
-            raise ShardsFailed(self.folder.address, failures, len(self.folder.manifest.shards))
+        order = {shard.name: place for place, shard in enumerate(self.run.marker.shards)}
+        return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
 
     def _refuse_unfit(self, outcome: Outcome, valued: Collection[str]) -> None:
         """Stop where the first shard has nothing for a metric: the other shards will lack it too.
@@ -280,7 +301,7 @@ class Run:
         for metric, line in outcome.unfit.items():
             if metric not in valued:
                 if not valued:
-                    self.folder.discard()
+                    self.run.discard()
                 raise InputError(line)
 
 
@@ -319,13 +340,15 @@ class Outcome:
     items: int
     unfit: Mapping[str, str] = field(default_factory=dict)
     """Metrics that can score no item of the shard because of what it lacks, each with the line that says so."""
+    conflict: str = ""
+    """Why the scores do not belong to those of the other shards; they are not written."""
 
 
 @dataclass(frozen=True)
 class Preparation:
     """Pass 1, which workers get as the setup of their tasks: the state of a shard for each metric that needs one."""
 
-    folder: ShardFolder
+    run: Run
     metrics: tuple[Metric, ...]
     reading: Reading
     work_folder: str
@@ -338,12 +361,13 @@ class Preparation:
 
     def prepare(self, shard: Shard) -> Outcome:
         """Save the states of a shard; that of a shard which has nothing for a metric is empty."""
-        metrics = [metric for metric in self.metrics if shard.name not in CorpusStates(self.folder, metric).prepared()]
+        shards = self.run.marker.shards
+        metrics = [one for one in self.metrics if shard.name not in CorpusStates(self.run, one).prepared(shards)]
         captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
         unfit = unfit_metrics(metrics, captions)
         states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:
-            CorpusStates(self.folder, metric).save(shard, states.get(metric))
+            CorpusStates(self.run, metric).save(shard, states.get(metric))
         return Outcome(len(captions), unfit)
 
 
@@ -351,13 +375,17 @@ class Preparation:
 class Scoring:
     """Pass 2, or the only one: the setup that workers get."""
 
-    folder: ShardFolder
+    run: Run
     metrics: tuple[Metric, ...]
+    """Those that some shard lacks."""
     reading: Reading
     work_folder: str
     """That relative paths mean."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of the metrics in shards that were finished before; those of others must agree."""
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    """By metric, what stands for the shards that its corpus statistics come from."""
+    store_references: bool = True
 
     def __call__(self) -> Callable[[Shard], Outcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
@@ -365,7 +393,9 @@ class Scoring:
         DECODERS.keep()
         nothing = CaptionSet.of({})
         states = {
-            metric: CorpusStates(self.folder, metric).open() if metric.needs_corpus else metric.prepare(nothing)
+            metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])
+            if metric.needs_corpus
+            else metric.prepare(nothing)
             for metric in self.metrics
         }
         return Scorer(self, states).score
@@ -379,47 +409,90 @@ class Scorer:
     states: Mapping[Metric, Any]
 
     def score(self, shard: Shard) -> Outcome:
-        """Read a shard, measure it, write its file."""
+        """Read a shard, measure what it lacks, write its part."""
         scoring, clock = self.scoring, Clock()
         if not current().cache:
             # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
             close_stores()
         clock.begin("read")
-        content = read_shard(shard, scoring.reading, images=need_images(scoring.metrics))
+        before = self._before(shard)
+        there = {one.metric: one.corpus for one in before.metrics} if before else {}
+        wanted = [
+            metric
+            for metric in scoring.metrics
+            if str(metric) not in there or scoring.corpora.get(str(metric), "") != there[str(metric)]
+        ]
+        content = read_shard(shard, scoring.reading, images=need_images(wanted))
         captions = content.captions
-        unfit = unfit_metrics(scoring.metrics, captions)
-        measurements: list[Measurement] = []
+        unfit = unfit_metrics(wanted, captions)
+        measured: dict[Metric, Measurement] = {}
         if len(captions):
-            measurements += measure_shard(captions, scoring.metrics, self.states, clock.begin).values()
-        self._refuse_other_settings(measurements)
+            measured = measure_shard(captions, wanted, self.states, clock.begin)
+        measurements = {str(metric): one for metric, one in measured.items()}
+        if conflict := self._conflict(measurements):
+            return Outcome(len(captions), conflict=conflict)
         clock.begin("write")
-        summary = ShardSummary(
-            shard=shard.name,
-            manifest=scoring.folder.manifest.digest,
+        types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
+        summary = part_summary(
+            shard.name,
+            scoring.run,
+            captions,
+            measurements,
             size=shard.size,
-            items=len(captions),
-            metrics=tuple(MetricSummary.of(one, captions) for one in measurements),
-            candidates=len(captions.candidates.values),
-            words=int(_words(captions).sum()),
-            images=sum(image is not None for image in captions.images),
-            ids=ids_fingerprint(captions.ids),
+            skipped=captions.skipped,
             faults=content.faults,
             examples=content.examples,
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
+            corpora=scoring.corpora,
         )
-        table, types = items_table(captions, measurements, scoring.folder.manifest.metrics), _types(measurements)
-        scoring.folder.write_shard(replace(summary, seconds=clock.seconds()), table, types)
+        items = items_table(captions, measurements, scoring.run.metrics, scoring.store_references)
+        if before is not None:
+            with scoring.run.parquet(scoring.run.items_name(shard.name)) as file:
+                items = with_columns(file.read(), items, list(map(str, wanted)))
+            summary = _combined(before, summary, scoring.run.metrics)
+        scoring.run.write_part(_timed(summary, before, clock), items, types)
         return Outcome(len(captions), unfit)
 
-    def _refuse_other_settings(self, measurements: Sequence[Measurement]) -> None:
-        for one in measurements:
-            now, then = one.signature.settings, self.scoring.settings.get(str(one.metric), one.signature.settings)
-            if now != then:
+    def _before(self, shard: Shard) -> PartSummary | None:
+        """The summary of the part that is there already, of the shard as it is now."""
+        run = self.scoring.run
+        if not run.storage.exists(run.items_name(shard.name)):
+            return None
+        summary = run.summary(shard.name)
+        return summary if run.is_current(shard, summary) else None
+
+    def _conflict(self, measurements: Mapping[str, Measurement]) -> str:
+        """The line that says that a metric has other settings than in shards that were finished before."""
+        for key, one in measurements.items():
+            now, then = one.signature.settings, self.scoring.settings.get(key, one.signature.settings)
+            if dict(now) != dict(then):
                 name = next(name for name in {**now, **then} if now.get(name) != then.get(name))
-                raise InputError(
-                    f"{self.scoring.folder.address}: {one.metric} was computed with {name}:{then.get(name)},"
+                return (
+                    f"{self.scoring.run.address}: {key} was computed with {name}:{then.get(name)},"
                     f" now it is {name}:{now.get(name)}; pass overwrite=True to score all shards again"
                 )
+        return ""
+
+
+def _combined(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> PartSummary:
+    """The summary of a part to which metrics were added."""
+    if (before.items, before.ids) != (now.items, now.ids):
+        raise InputError(f"{before.name}: holds other ids than when it was scored; pass overwrite=True")
+    both = {one.metric: one for one in (*before.metrics, *now.metrics)}
+    return replace(now, metrics=tuple(both[key] for key in metrics if key in both))
+
+
+def _timed(summary: PartSummary, before: PartSummary | None, clock: Clock) -> PartSummary:
+    seconds = clock.seconds()
+    earlier = dict(before.seconds) if before else {}
+    return replace(
+        summary, seconds={**earlier, **{step: earlier.get(step, 0.0) + one for step, one in seconds.items()}}
+    )
+
+
+def hashes_of(rows: TypeSets) -> Hashes:
+    """Hashes of the distinct things that all items of a shard hold, sorted."""
+    return np.unique(type_hashes(frozenset().union(*rows.types)))
 
 
 def change_folder(path: str) -> None:
@@ -448,11 +521,6 @@ class Clock:
         return self._seconds
 
 
-def need_images(metrics: Sequence[Metric]) -> bool:
-    """Whether any of the metrics looks at images."""
-    return any("image" in metric.needs for metric in metrics)
-
-
 def unfit_metrics(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, str]:
     """Metrics that can score no item because of what it lacks, each with the line that says so."""
     unfit = {}
@@ -462,46 +530,3 @@ def unfit_metrics(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, 
         except InputError as error:
             unfit[str(metric)] = str(error)
     return unfit
-
-
-def items_table(captions: CaptionSet, measurements: Sequence[Measurement], metrics: Sequence[str]) -> pa.Table:
-    """The columns of a shard's file. A missing value is null, and ``unscored`` says why, as JSON by metric."""
-    import pyarrow as pa
-
-    reasons: dict[str, dict[str, str]] = {}
-    for one in measurements:
-        for key, reason in one.reasons.items():
-            reasons.setdefault(key, {})[str(one.metric)] = reason
-    values = {str(one.metric): one.values for one in measurements}
-    unscored = [json.dumps(reasons[key], ensure_ascii=False) if key in reasons else None for key in captions.ids]
-    return pa.table(
-        {
-            "id": pa.array(captions.ids, pa.string()),
-            "candidates": pa.array([list(texts) for texts in captions.candidates], pa.list_(pa.string())),
-            "words": pa.array(_fewest(captions), pa.int32()),
-            **{metric: pa.array(values.get(metric, ()), pa.float64(), from_pandas=True) for metric in metrics},
-            "unscored": pa.array(unscored, pa.string()),
-        }
-    )
-
-
-def _words(captions: CaptionSet) -> Ints:
-    """Words of each candidate."""
-    texts = captions.candidates.values
-    return np.fromiter((len(text.split()) for text in texts), dtype=np.int64, count=len(texts))
-
-
-def _fewest(captions: CaptionSet) -> Ints:
-    """Words of each item's shortest candidate, so that ``words > 4`` holds for all of them; 0 without candidates."""
-    fewest = np.full(len(captions), np.iinfo(np.int64).max)
-    np.minimum.at(fewest, captions.candidates.owners, _words(captions))
-    return np.where(captions.candidates.counts > 0, fewest, 0)
-
-
-def _types(measurements: Sequence[Measurement]) -> dict[str, Hashes]:
-    """Hashes of the distinct things that metrics count, sorted."""
-    return {
-        str(one.metric): np.unique(text_hashes(frozenset().union(*one.rows.types)))
-        for one in measurements
-        if isinstance(one.rows, TypeSets)
-    }

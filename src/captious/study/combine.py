@@ -11,10 +11,10 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError
-from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
+from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, scaled_label

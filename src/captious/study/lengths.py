@@ -12,10 +12,10 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError
-from captious.evaluation import join_signatures
 from captious.models.encoder import Encoder, token_counts
 from captious.render import Cell, Chart, Column, Document, Result, Table
 from captious.render.document import Value
+from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
 from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
 from captious.study.design import RatingRows

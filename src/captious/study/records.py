@@ -171,6 +171,11 @@ def _texts(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
+    if rater is not None and (isinstance(value, dict) or (isinstance(value, list) and len(value) != 1)):
+        raise InputError(
+            f"{where}: {column} is {_shown(value)}, expected a number: the row names its rater, {rater!r}, and has "
+            "one rating"
+        )
     if isinstance(value, dict):
         return {_valid(str(name), where, "rater"): number(rating, where, column) for name, rating in value.items()}
     if isinstance(value, list) and len(value) != 1:

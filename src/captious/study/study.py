@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from captious.captions import ImageData
-from captious.evaluation import join_signatures
 from captious.render import (
     Cell,
     Chart,
@@ -31,6 +30,7 @@ from captious.render import (
 )
 from captious.render.document import Value
 from captious.render.tables import write_jsonl
+from captious.runs.report import join_signatures
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study.design import Pairs, RatingRows

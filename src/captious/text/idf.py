@@ -28,6 +28,8 @@ from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
 ORDERS = 4
+MOST_ITEMS = 10**12
+"""Items of a corpus that somebody could have counted."""
 
 
 KIND = CountsKind("captious-idf", 3, "idf corpus", "captious make idf")
@@ -161,11 +163,30 @@ def from_pickle(
         content = _Restricted(io.BytesIO(read_regular(path)), encoding="latin1").load()
         # Older files hold the table alone and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
+        if items is None and "ref_len" not in content:
+            raise KeyError("ref_len")
         number = items if items is not None else round(float(content["ref_len"]))
+        _refuse_impossible(counts, number)
         return _from_counts(counts, number, name, tokenizer)
-    except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except Exception as error:  # a damaged pickle raises whatever its opcodes run into
         wanted = "with ref_len and document_frequency, or a bare table and items=..."
         raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
+
+
+def _refuse_impossible(counts: Mapping[tuple[str, ...], float], items: int) -> None:
+    """Refuse a table that no corpus has: each n-gram occurs in at least one item and at most in all of them."""
+    if not 1 <= items <= MOST_ITEMS:
+        raise InputError(f"an idf table of {items:,} items, expected from 1 to {MOST_ITEMS:,}")
+    for gram, count in counts.items():
+        if not isinstance(gram, tuple) or not gram or not all(isinstance(word, str) for word in gram):
+            raise InputError(f"an idf table with {str(gram)[:40]!r}, expected n-grams as tuples of words")
+        if isinstance(count, bool) or not isinstance(count, (int, float)) or not 1 <= count <= items:
+            words = " ".join(gram)[:40]
+            raise InputError(
+                f"an idf table in which {words!r} is in {count} of {items:,} items, expected from 1 to all"
+            )
 
 
 def _from_counts(

@@ -305,6 +305,7 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
         load_painter(str(tmp_path / "empty"))
     with pytest.raises(InputError, match=r"'lab\.toy\.painter:drawn' has no option steps"):
         load_painter("lab.toy.painter:drawn", PainterOptions(steps=3))
+    monkeypatch.setenv("CAPTIOUS_PAINTERS", "nowhere:painter, lab.toy.painter:nobody")
     with pytest.raises(InputError, match="No module named 'nowhere'; is its folder on PYTHONPATH"):
         load_painter("nowhere:painter")
     with pytest.raises(InputError, match="has no attribute 'nobody'"):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from tests.studio.explore.conftest import REFERENCES, SYSTEMS, write_run
 
@@ -27,8 +28,8 @@ def test_runs_are_joined_by_id_and_a_system_that_lacks_an_item_has_no_value_ther
 
 
 def test_values_are_those_of_the_run(table, runs):
-    rows = [json.loads(line) for line in (runs[1] / "items.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert table.values[1][0].tolist() == [row["scores"]["rouge"] for row in rows]
+    rows = pq.read_table(runs[1] / "items" / "captions.parquet").to_pylist()
+    assert table.values[1][0].tolist() == [row["rouge"] for row in rows]
     assert [score.label for score in table.scores] == ["ROUGE-L", "BLEU-1", "Human rating", "Human fluency"]
 
 
@@ -121,13 +122,12 @@ def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda run: (run / "items.parquet").unlink(), "holds no items.parquet"),
-        (lambda run: (run / "items.parquet").write_bytes(b"PAR1"), "is no Parquet file"),
+        (lambda run: (run / "items" / "captions.parquet").unlink(), "captions.parquet: is missing"),
+        (lambda run: (run / "items" / "captions.parquet").write_bytes(b"PAR1"), "captions.parquet: is damaged"),
         (lambda run: (run / "captious-run.json").unlink(), "no captious-run.json"),
         (lambda run: (run / "captious-run.json").write_text("{"), "is no JSON"),
         (lambda run: (run / "captious-run.json").write_text("[]"), "expected the facts of a run"),
-        (lambda run: (run / "captious-run.json").write_text('{"metrics": [1]}'), "describes a metric"),
-        (lambda run: (run / "captious-run.json").write_text('{"metrics": []}'), "holds no score"),
+        (lambda run: (run / "captious-run.json").write_text('{"format": 1, "metrics": [1]}'), "read is missing"),
     ],
 )
 def test_a_folder_that_is_no_run_is_refused_in_one_line(runs, spoil, message):

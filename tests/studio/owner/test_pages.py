@@ -15,7 +15,7 @@ from tests.studio.studies import KINDS, OWNER, Study
 
 from captious.studio.access import token_hash
 from captious.studio.collect.plan import Checks, Source
-from captious.studio.owner.pages import agreement, pages
+from captious.studio.owner import agreement, pages
 from captious.studio.owner.simulate import simulate_raters
 
 PLAIN = tuple(f"{'very ' * number}small dog on the grass number {number}" for number in range(8))

@@ -39,17 +39,17 @@ def build_app(table: Joined, token: str, rules: Rules | None = None, images: Pat
     """The ASGI app for a table; only the holder of the token gets in. ``images``: the only folder images come from."""
     require("starlette", "studio")
     rules = rules or Rules()
-    server = _Server(table, token, Pictures(table.images, images))
+    server = _Server(table, token, Pictures(table.images, images), images)
     return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
 
 
 class _Server:
     """The routes and what they share."""
 
-    def __init__(self, table: Joined, token: str, pictures: Pictures) -> None:
+    def __init__(self, table: Joined, token: str, pictures: Pictures, images: Path | None = None) -> None:
         self.table, self.token, self.pictures = table, form_token(token), pictures
         self.explorer = Explorer(table)
-        self.records = Records(self.explorer, self._addresses)
+        self.records = Records(self.explorer, self._addresses, images)
         self.views = SavedViews(views_file(table.runs[0].root))
 
     def _addresses(self, item: int) -> tuple[str | None, str | None]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.render.sections import section_data
-from captious.runs import captions_of, explain_as_scored
-from captious.studio.explore.runs import reasons_of
+from captious.runs.report import Report, report_of
+from captious.runs.tables import reasons_of
 from captious.studio.explore.views import Explorer, View
 
 if TYPE_CHECKING:
@@ -28,12 +28,17 @@ LISTED = 200
 class Records:
     """The items of an explorer as JSON."""
 
-    def __init__(self, explorer: Explorer, image_of: Callable[[int], tuple[str | None, str | None]]) -> None:
-        """``image_of`` gives the addresses of an item's thumbnail and of its image."""
-        self.explorer, self.table, self._image_of = explorer, explorer.table, image_of
+    def __init__(
+        self,
+        explorer: Explorer,
+        image_of: Callable[[int], tuple[str | None, str | None]],
+        images: Path | None = None,
+    ) -> None:
+        """``image_of`` gives the addresses of an item's thumbnail and of its image; ``images`` is their folder."""
+        self.explorer, self.table, self._image_of, self.images = explorer, explorer.table, image_of, images
         self._lock = Lock()
         self._locks: dict[tuple[int, int], Lock] = {}
-        self._sets: dict[int, CaptionSet] = {}
+        self._reports: dict[int, Report] = {}
 
     def brief(self, item: int) -> dict[str, Any]:
         """An item for a card."""
@@ -118,12 +123,12 @@ class Records:
         if signature is None:
             raise InputError(f"{run.name} has no {self.table.scores[score].label}")
         with self._lock:
-            if system not in self._sets:
-                self._sets[system] = captions_of(run.items(), run.signatures, self.table.systems[system])
-            id, captions = self.table.ids[item], self._sets[system]
+            if system not in self._reports:
+                self._reports[system] = report_of(run.run, images=self.images)
+            report = self._reports[system]
             lock = self._locks.setdefault((system, score), Lock())
         with lock:  # the corpus statistics of a metric are collected once, whoever asks first
-            explanation = explain_as_scored(metric, captions, id, signature, str(run.folder))
+            explanation = report.explain(self.table.ids[item], str(metric))[str(metric)]
         return section_data(list(explanation.document().walk()), LISTED)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from captious._files import whole_folder
-from captious.comparison import system_folders
 from captious.errors import InputError
+from captious.runs.folder import system_folders
 from captious.studio.collect.new import new_plan
 from captious.studio.explore.table import Joined
 

@@ -17,7 +17,7 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.io.images import find_images
-from captious.runs import TEXTS
+from captious.runs.tables import TEXTS
 from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
 from captious.studio.explore.runs import Run, Score, open_runs
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import frexp, ldexp
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,14 @@ class Histogram:
         while int(indices.max()) - low >= BINS:
             indices, low, exponent = indices >> 1, low >> 1, exponent + 1
         return cls(exponent, low, tuple(np.bincount(indices - low).tolist()))
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Histogram:
+        """The histogram again from its JSON value; a ValueError where its numbers are impossible."""
+        exponent, first, counts = int(record["exponent"]), int(record["first"]), tuple(map(int, record["counts"]))
+        if not -1000 <= exponent <= 1000 or abs(first) >= 2**62 or len(counts) > BINS or min(counts, default=0) < 0:
+            raise ValueError("no histogram has such bins")
+        return cls(exponent, first, counts)
 
     @property
     def width(self) -> float:

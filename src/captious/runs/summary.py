@@ -1,7 +1,7 @@
-"""What is known of a shard once it is scored, besides the values of its items: enough for the report of all shards.
+"""What is known of a part of a run besides the values of its items: enough for a report of all parts.
 
-A summary stands as JSON in the schema metadata of the shard's Parquet file. Numbers are written so that they are read
-back to the last digit.
+A part is a shard, or a file. Its summary is JSON in the schema metadata of its Parquet file. Numbers are written so
+that they are read back to the last digit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets
-from captious.scale.histogram import Histogram
+from captious.runs.histogram import Histogram
 
 WORST = 50
 """Items that a summary lists for each metric."""
@@ -28,13 +28,13 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """How many items of a shard have no value for one reason, and the first of them."""
+    """How many items have no value for one reason, and the first of them."""
 
     count: int
     ids: tuple[str, ...]
 
     def merge(self, other: Reason) -> Reason:
-        """Of two shards."""
+        """The reason in two parts together."""
         return Reason(self.count + other.count, (*self.ids, *other.ids)[:EXAMPLES])
 
 
@@ -51,7 +51,7 @@ class WorstItem:
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """One metric on one shard."""
+    """One metric on one part."""
 
     signature: Signature
     """Its settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
@@ -66,6 +66,8 @@ class MetricSummary:
     """Of the items' values."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    corpus: str = ""
+    """Stands for the shards whose corpus statistics the values depend on; empty where they depend on none."""
 
     @property
     def metric(self) -> str:
@@ -74,7 +76,7 @@ class MetricSummary:
 
     @property
     def items(self) -> int:
-        """Of the shard."""
+        """Of the part."""
         return self.signature.items
 
     @property
@@ -83,7 +85,7 @@ class MetricSummary:
         return self.signature.items - self.signature.unscored
 
     @classmethod
-    def of(cls, measurement: Measurement, captions: CaptionSet) -> MetricSummary:
+    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "") -> MetricSummary:
         """The summary of a measurement of these captions."""
         return cls(
             signature=measurement.signature,
@@ -94,38 +96,42 @@ class MetricSummary:
             histogram=Histogram.of(measurement.values),
             warnings=measurement.warnings,
             notes=measurement.notes,
+            corpus=corpus,
         )
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> MetricSummary:
         """The summary again from its JSON value."""
-        signature = record["signature"]
-        histogram = record["histogram"]
         return cls(
-            signature=Signature(**{**signature, "references": tuple(signature["references"])}),
-            sums=tuple(record["sums"]),
-            unites=record["unites"],
-            reasons={text: Reason(one["count"], tuple(one["ids"])) for text, one in record["reasons"].items()},
-            worst=tuple(WorstItem(**one) for one in record["worst"]),
-            histogram=Histogram(**{**histogram, "counts": tuple(histogram["counts"])}),
-            warnings=tuple(record["warnings"]),
-            notes=tuple(record["notes"]),
+            signature=_signature(record["signature"]),
+            sums=tuple(map(float, record["sums"])),
+            unites=bool(record["unites"]),
+            reasons={
+                str(text): Reason(int(one["count"]), tuple(map(str, one["ids"])))
+                for text, one in record["reasons"].items()
+            },
+            worst=tuple(_worst_item(one) for one in record["worst"]),
+            histogram=Histogram.of_record(record["histogram"]),
+            warnings=tuple(map(str, record["warnings"])),
+            notes=tuple(map(str, record["notes"])),
+            corpus=str(record["corpus"]),
         )
 
 
 @dataclass(frozen=True)
-class ShardSummary:
-    """A scored shard: what was read, what each metric gave, and how long that took."""
+class PartSummary:
+    """A scored part: what was read, what each metric gave, and how long that took."""
 
-    shard: str
-    """Its name in the manifest."""
-    manifest: str
-    """Digest of the manifest that it was scored under."""
+    name: str
+    marker: str
+    """Digest of the marker that it was scored under."""
     size: int
-    """Of the shard in bytes when it was scored."""
+    """Of the shard in bytes when it was scored; 0 where no shard was."""
     items: int
     metrics: tuple[MetricSummary, ...]
-    """In the order of the manifest; none where the shard has no item."""
+    """In the order of the marker; none where the part has no item."""
+    skipped: int = 0
+    """Ids that were left out at reading because one side lacked them."""
     candidates: int = 0
     """Captions; an item may have several."""
     words: int = 0
@@ -152,11 +158,36 @@ class ShardSummary:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> ShardSummary:
-        """The summary again; a ValueError, KeyError or TypeError where it is none."""
+    def from_json(cls, text: str | bytes) -> PartSummary:
+        """The summary again; a ValueError, KeyError, TypeError or AttributeError where it is none."""
         record = json.loads(text)
-        metrics = tuple(MetricSummary.of_record(one) for one in record["metrics"])
-        return cls(**{**record, "metrics": metrics, "warnings": tuple(record["warnings"])})
+        numbers = ("size", "items", "skipped", "candidates", "words", "images", "ids")
+        return cls(
+            name=str(record["name"]),
+            marker=str(record["marker"]),
+            metrics=tuple(MetricSummary.of_record(one) for one in record["metrics"]),
+            faults={str(reason): int(number) for reason, number in record["faults"].items()},
+            examples={str(reason): str(line) for reason, line in record["examples"].items()},
+            warnings=tuple(map(str, record["warnings"])),
+            seconds={str(step): float(number) for step, number in record["seconds"].items()},
+            **{name: int(record[name]) for name in numbers},
+        )
+
+
+def _signature(record: Mapping[str, Any]) -> Signature:
+    low, high = map(int, record["references"])
+    return Signature(
+        metric=str(record["metric"]),
+        settings={str(name): str(value) for name, value in record["settings"].items()},
+        references=(low, high),
+        counts={str(name): int(number) for name, number in record["counts"].items()},
+        **{name: int(record[name]) for name in ("items", "fingerprint", "skipped", "unscored")},
+    )
+
+
+def _worst_item(record: Mapping[str, Any]) -> WorstItem:
+    texts = {name: str(record[name]) for name in ("id", "candidate", "reference")}
+    return WorstItem(value=float(record["value"]), **texts)
 
 
 def ids_fingerprint(ids: Iterable[str]) -> int:

@@ -1,0 +1,5 @@
+from captious.runs.folder import Run as Run
+from captious.runs.folder import is_run as is_run
+from captious.runs.folder import open_run as open_run
+from captious.runs.report import Report as Report
+from captious.runs.report import read_run as read_run

@@ -1,0 +1,127 @@
+"""Why an item of a run has its values, from what its folder holds.
+
+A run may come from somebody else. So no chat model is asked: what a judge said comes from the store of replies. No
+module that the run names is imported, and no image outside its folder is opened unless the caller names their folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captious.captions import COMPARED, CaptionSet
+from captious.errors import InputError, UnknownKey, nearest
+from captious.io.images import find_images
+from captious.io.storage import is_remote
+from captious.metrics.contract import Metric
+from captious.metrics.explanation import Explanation
+from captious.options import current, using
+from captious.runs.folder import Run
+from captious.runs.states import CorpusStates
+from captious.runs.tables import IMAGE
+
+if TYPE_CHECKING:
+    from captious.runs.report import Report
+
+SAME = 1e-6
+"""Values closer than this are those of the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredItem:
+    """One item of a run, with the name of its part and its values."""
+
+    report: Report
+    run: Run
+    part: int
+    """The number of its part among those of the report."""
+    item: CaptionSet
+    values: dict[str, float | None]
+    image: str | None
+    """The path of its image as it was scored, which may lie anywhere."""
+
+    @classmethod
+    def find(cls, report: Report, run: Run, id: Any) -> StoredItem:
+        """The item of an id. Of parts that do not hold it, only the ids are read."""
+        import pyarrow.compute as pc
+
+        first, known = 0, list[str]()
+        for part, name in enumerate(run.names):
+            ids = run.table(name, ["id"])["id"]
+            row = pc.index(ids, str(id)).as_py()
+            if row >= 0:
+                table = run.table(name).slice(row, 1)
+                values = {key: table[key][0].as_py() for key in run.metrics}
+                stored = table[IMAGE][0].as_py() if IMAGE in table.column_names else None
+                image = stored if isinstance(stored, str) and stored else None
+                return cls(report, run, part, report.captions_at([first + row]), values, image)
+            first += len(ids)
+            known += ids.to_pylist() if len(known) <= COMPARED else []
+        hint = nearest(str(id), known) if len(known) <= COMPARED else ""
+        such = f"; ids are such as {known[0]!r}" if known else ""
+        raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or such}")
+
+    def explain(self, metric: Metric) -> Explanation:
+        """Why the item has its value under a metric of the run."""
+        key, where = str(metric), self.run.address
+        summary = self.report.parts[self.part][key]
+        if self.image and "image" in metric.needs and self.item.images[0] is None:
+            raise InputError(
+                f"{where}: the image of {self.item.ids[0]} lies outside of the run ({self.image}); pass images=..., "
+                "the folder that holds it"
+            )
+        if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
+            raise InputError(f"{where}: holds no references, which explaining {key} needs; score the captions again")
+        runtime = current()
+        with using(replace(runtime, judging=replace(runtime.judging, replay=True, dry_run=False))):
+            state = self._state(metric, summary.corpus)
+            explanation = metric.explain(self.item, self.item.ids[0], state)
+            settings = dict(metric.settings(state))
+        # Of a list of items that was chosen at reading, the run holds those that were chosen.
+        then = {name: value for name, value in summary.signature.settings.items() if name != "list"}
+        if settings != then:
+            name = next(one for one in {**settings, **then} if settings.get(one) != then.get(one))
+            before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (then, settings))
+            raise InputError(f"{where}: {key} was computed with {before}, now it is {now}")
+        value, notes = self.values[key], list(explanation.breakdown.notes)
+        if value is not None and not abs(value - explanation.value) < SAME:
+            notes.append(f"the run has the value {value:.6f}, computed again it is {explanation.value:.6f}")
+        return replace(explanation, breakdown=replace(explanation.breakdown, notes=notes))
+
+    def _state(self, metric: Metric, corpus: str) -> Any:
+        """What the metric knew of the corpus: merged from shards, or prepared again from all captions of the run."""
+        if not metric.needs_corpus:
+            return metric.prepare(self.item)
+        if corpus:
+            return CorpusStates(self.run, metric).open(corpus)
+        captions = self.report.captions
+        return captions.once(("state", metric), lambda: metric.prepare(captions))
+
+
+def with_own_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str] | None) -> CaptionSet:
+    """The captions of a run with the images that may be opened: those in its folder, or in the one that is named."""
+    if IMAGE not in captions.columns or not len(captions):
+        return captions
+    names = [name if isinstance(name, str) and name else None for name in captions.columns[IMAGE]]
+    if images is not None:
+        # A path of another computer names the image by its last part.
+        below = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
+        own: Sequence[str | None] = find_images(Path(images), captions.ids, below)
+    else:
+        own = [_inside(run.address, name) for name in names]
+    return replace(captions, columns={**captions.columns, IMAGE: tuple(own)})
+
+
+def _inside(address: str, name: str | None) -> str | None:
+    """The path of an image that lies in the folder of the run; None for any other."""
+    if name is None or is_remote(address) or is_remote(name):
+        return None
+    folder = Path(address).resolve()
+    try:
+        path = (folder / name).resolve()
+        return str(path) if path.is_relative_to(folder) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None

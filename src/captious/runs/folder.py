@@ -1,0 +1,434 @@
+"""The folder that ``captious score`` writes from a file, from values in memory and from shards alike.
+
+::
+
+    run/
+      captious-run.json           the marker: metrics with their numbers, what was read, which parts there are
+      items/PART.parquet          an item a row; the summary of the part as metadata
+      rows/PART.parquet           statistics of every item, where items are resampled
+      types/METRIC/PART.npy       hashes of the distinct things that a metric counts in a shard, sorted
+      states/METRIC/…             what metrics know of the whole corpus
+      report.html, …              the report
+
+A file is one part, or several where it is large; a shard is one part. Every file is written whole. A shard is finished
+once its part is there, scored under the marker. So a run that was stopped at any moment is followed by the same one
+again, which does what is left.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._files import MARKER, digest, remove_drafts
+from captious._hashing import Hashes
+from captious.errors import InputError
+from captious.io.shards import Shard
+from captious.io.storage import Storage, is_remote
+from captious.runs.marker import Marker, MetricFacts
+from captious.runs.summary import PartSummary
+from captious.runs.tables import captions_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from captious.captions import CaptionSet
+
+KEY = b"captious"
+"""Of the summary in the schema metadata of a part's Parquet file."""
+REPORT = ("report.html", "report.json", "report.tex", "report.txt")
+TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
+"""Files of the report."""
+FAILED = "failed-shards.txt"
+FOLDERS = ("items", "rows", "types", "states")
+READERS = 8
+"""Summaries that are read at a time."""
+RANGES = 16
+"""Ranges of hashes that are united one after the other, to bound memory."""
+WROTE = "expected a folder that captious score wrote"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scored folder, on a disk or on an object store. It is picklable: workers write into it."""
+
+    address: str
+    marker: Marker
+
+    def __repr__(self) -> str:
+        return f"<Run {self.address}: {self.marker.items:,} items, {', '.join(self.metrics)}>"
+
+    @property
+    def storage(self) -> Storage:
+        """Where the files are."""
+        return Storage.at(self.address)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The written forms of the metrics, which are the names of their columns."""
+        return tuple(one.metric for one in self.marker.metrics)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What tables call each metric, by its written form."""
+        return {one.metric: one.label for one in self.marker.metrics}
+
+    @property
+    def facts(self) -> dict[str, MetricFacts]:
+        """What the marker says of each metric, by its written form."""
+        return {one.metric: one for one in self.marker.metrics}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the parts. A run with shards that are not scored yet is refused."""
+        marker = self.marker
+        if not marker.complete:
+            names = [shard.name for shard in marker.shards]
+            left = [name for name in names if name not in self.finished()]
+            such = f", such as {left[0]}" if left else ""
+            are = "is" if len(left) == 1 else "are"
+            raise InputError(
+                f"{self.address}: {len(left)} of {shards_of(len(names))} {are} not scored yet{such}; "
+                "score the same shards again to go on"
+            )
+        return list(marker.parts)
+
+    def parts(self) -> list[str]:
+        """The addresses of the Parquet files with the items, in their order."""
+        return [self.storage.address_of(self.items_name(name)) for name in self.names]
+
+    def items_name(self, part: str) -> str:
+        """The Parquet file of a part's items, in the folder."""
+        return f"items/{part}.parquet"
+
+    def rows_name(self, part: str) -> str:
+        """The Parquet file of the statistics of a part's items."""
+        return f"rows/{part}.parquet"
+
+    def types_name(self, part: str, metric: str) -> str:
+        """The hashes of the distinct things that a metric counts in a part."""
+        return f"types/{metric_folder(metric)}/{part}.npy"
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the folder. A link that leads out of it is refused: the folder may come from somebody else."""
+        if not is_remote(self.address):
+            path, folder = Path(self.address) / name, Path(self.address).resolve()
+            if path.is_symlink() and not path.resolve().is_relative_to(folder):
+                raise InputError(f"{path}: is a link that leads out of the run, expected a file")
+        return self.storage.open(name)
+
+    @contextmanager
+    def parquet(self, name: str) -> Iterator[Any]:
+        """An open Parquet file of the folder; whatever a damaged one makes the reader raise becomes one line."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        where = self.storage.address_of(name)
+        if not self.storage.exists(name):
+            raise InputError(f"{where}: is missing, {WROTE}")
+        try:
+            with self.open(name) as file:
+                yield pq.ParquetFile(file)
+        except InputError:
+            raise
+        except (OSError, ValueError, pa.ArrowException):
+            raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
+
+    def table(self, part: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The items of a part, all columns or those named."""
+        import pyarrow as pa
+
+        name = self.items_name(part)
+        with self.parquet(name) as file:
+            there = file.schema_arrow
+            for column in columns if columns is not None else ("id", "candidates", *self.metrics):
+                self._refuse_column(name, there, column)
+            table = file.read(columns)
+        where, expected = self.storage.address_of(name), self.marker.parts.get(part)
+        if expected is not None and len(table) != expected:
+            raise InputError(f"{where}: has {len(table)} items, the marker says {expected}")
+        if "id" in table.column_names and table["id"].null_count:
+            raise InputError(f"{where}: an item has no id, {WROTE}")
+        strings = [one for one in ("id", "unscored") if one in table.column_names]
+        for column in strings:  # a text of another width is a text
+            if table.schema.field(column).type != pa.string():
+                table = table.set_column(table.column_names.index(column), column, table[column].cast(pa.string()))
+        return table
+
+    def _refuse_column(self, name: str, schema: pa.Schema, column: str) -> None:
+        """Say that a file lacks a column, or has it with values of another kind."""
+        import pyarrow as pa
+
+        where, types = self.storage.address_of(name), pa.types
+        if schema.get_field_index(column) < 0:  # also where several have the name
+            raise InputError(f"{where}: no column {column!r}, expected a file that captious score wrote")
+        kind = schema.field(column).type
+        text = types.is_string(kind) or types.is_large_string(kind)
+        expected = ""
+        if column in ("id", "unscored"):
+            expected = "" if text or (column == "unscored" and types.is_null(kind)) else "texts"
+        elif column in ("candidates", "references"):
+            lists = (types.is_list(kind) or types.is_large_list(kind)) and not types.is_nested(kind.value_type)
+            expected = "" if lists and str(kind.value_type).endswith("string") else "lists of texts"
+        elif column in self.metrics:
+            expected = "" if types.is_floating(kind) or types.is_integer(kind) else "numbers"
+        if expected:
+            raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")
+
+    def rows(self, part: str, columns: Sequence[str]) -> pa.Table:
+        """The statistics of a part's items."""
+        import pyarrow as pa
+
+        with self.parquet(self.rows_name(part)) as file:
+            there = set(file.schema_arrow.names)
+            table = file.read([column for column in columns if column in there])
+        expected = self.marker.parts.get(part)
+        if expected is not None and len(table) != expected:
+            where = self.storage.address_of(self.rows_name(part))
+            raise InputError(f"{where}: has {len(table)} rows, the marker says {expected} items")
+        assert isinstance(table, pa.Table)
+        return table
+
+    def captions(self, parts: Sequence[str] | None = None) -> CaptionSet:
+        """The captions of all parts, or of these, as they were scored."""
+        tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
+        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
+        return replace(captions, selection=str(self.marker.reading.get("list", "")))
+
+    def take(self, indices: Sequence[int]) -> CaptionSet:
+        """The captions at these positions among all items, in this order; only parts that hold one are read."""
+        import pyarrow as pa
+
+        names = self.names
+        ends = np.cumsum([self.marker.parts[name] for name in names])
+        parts = np.searchsorted(ends, indices, side="right")
+        tables: list[pa.Table] = []
+        places = np.zeros(len(indices), dtype=np.int64)
+        for part in np.unique(parts).tolist():
+            chosen = np.flatnonzero(parts == part)
+            first = int(ends[part - 1]) if part else 0
+            rows = np.asarray(indices, dtype=np.int64)[chosen] - first
+            places[chosen] = sum(map(len, tables)) + np.arange(len(chosen))
+            tables.append(self.table(names[part]).replace_schema_metadata().take(pa.array(rows)))
+        if not tables:
+            return self.captions(names[:1]).take([])
+        return captions_of(joined(tables), self.metrics, self.marker.name).take(places.tolist())
+
+    def summary(self, part: str) -> PartSummary:
+        """The summary of a part."""
+        name = self.items_name(part)
+        with self.parquet(name) as file:
+            try:
+                return PartSummary.from_json(file.schema_arrow.metadata[KEY])
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+                where = self.storage.address_of(name)
+                raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
+
+    def summaries(self) -> list[PartSummary]:
+        """Of all parts, in their order."""
+        with ThreadPoolExecutor(READERS) as pool:
+            summaries = list(pool.map(self.summary, self.names))
+        for one in summaries:
+            described = {metric.metric for metric in one.metrics}
+            if one.items and (missing := [key for key in self.metrics if key not in described]):
+                where = self.storage.address_of(self.items_name(one.name))
+                raise InputError(f"{where}: says nothing of {missing[0]}, expected the scores of captious; remove it")
+        return summaries
+
+    def finished(self) -> dict[str, PartSummary]:
+        """Summaries by name of the shards that have a part, scored as they are now, in the order of the marker."""
+        there = set(self.storage.names("items"))
+        shards = [shard for shard in self.marker.shards if f"{shard.name}.parquet" in there]
+        with ThreadPoolExecutor(READERS) as pool:
+            summaries = pool.map(lambda shard: self.summary(shard.name), shards)
+            pairs = list(zip(shards, summaries, strict=True))
+        return {shard.name: one for shard, one in pairs if self.is_current(shard, one)}
+
+    def is_current(self, shard: Shard, summary: PartSummary) -> bool:
+        """Whether a part is of this shard as it is now, read as the marker says."""
+        return (summary.marker, summary.size) == (self.marker.digest, shard.size)
+
+    def write_marker(self) -> None:
+        """Write the marker."""
+        self.storage.write(MARKER, self.marker.to_json().encode("utf-8", "replace"))
+
+    def write_part(
+        self, summary: PartSummary, items: pa.Table, types: Mapping[str, Hashes], rows: pa.Table | None = None
+    ) -> None:
+        """Write a part; the items come last, for with them the part is finished."""
+        for metric, hashes in types.items():
+            content = io.BytesIO()
+            np.save(content, hashes)
+            self.storage.write(self.types_name(summary.name, metric), content.getvalue())
+        if rows is not None:
+            self.storage.write(self.rows_name(summary.name), parquet_bytes(rows))
+        content_of_items = parquet_bytes(items.replace_schema_metadata({KEY: summary.to_json()}))
+        self.storage.write(self.items_name(summary.name), content_of_items)
+
+    def distinct(self, metric: str) -> int:
+        """How many distinct things a metric counts over all parts."""
+        names = [self.types_name(part, metric) for part, items in self.marker.parts.items() if items]
+
+        def hashes(name: str) -> Hashes:
+            try:
+                with self.open(name) as file:
+                    array: Hashes = np.load(io.BytesIO(file.read()), allow_pickle=False).astype(np.uint64)
+                return array
+            except (OSError, ValueError, EOFError, TypeError):
+                where = self.storage.address_of(name)
+                raise InputError(f"{where}: is damaged, expected the scores of captious") from None
+
+        return count_distinct(map(hashes, names))
+
+    def files(self) -> list[str]:
+        """The files of its parts and of what merges, which another folder needs to be the same run."""
+        names = [name for part in self.names for name in (self.items_name(part), self.rows_name(part))]
+        for metric in map(metric_folder, self.metrics):
+            for folder in (f"types/{metric}", f"states/{metric}"):
+                names += [f"{folder}/{name}" for name in self.storage.names(folder)]
+        return [name for name in names if self.storage.exists(name)]
+
+    def tidy(self) -> None:
+        """Once all shards are finished, remove what killed workers left, and folders that are empty."""
+        if not is_remote(self.address):
+            for name in FOLDERS:
+                for folder, _, _ in os.walk(Path(self.address) / name, topdown=False):
+                    remove_drafts(Path(folder))
+                    with suppress(OSError):
+                        Path(folder).rmdir()
+
+    def discard(self) -> None:
+        """Remove what captious wrote, and nothing else; the marker goes last."""
+        parts = dict.fromkeys([*(shard.name for shard in self.marker.shards), *self.marker.parts])
+        names = [name for part in parts for name in (self.items_name(part), self.rows_name(part))]
+        for metric in map(metric_folder, self.metrics):
+            for folder in (f"types/{metric}", f"states/{metric}"):
+                names += [f"{folder}/{name}" for name in self.storage.names(folder)]
+        for name in [*names, *REPORT, *TABLES, FAILED, MARKER]:
+            self.storage.remove(name)
+        self.tidy()
+        if not is_remote(self.address):
+            with suppress(OSError):
+                Path(self.address).rmdir()
+
+
+def open_run(address: str | os.PathLike[str]) -> Run:
+    """The run of a folder or of an address such as ``s3://bucket/run``. Only its marker is read."""
+    storage = Storage.at(address)
+    if not storage.exists(MARKER):
+        there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
+        raise InputError(f"{storage.address}: {there or f'no {MARKER}'}, {WROTE}")
+    return Run(storage.address, Marker.from_json(storage.read(MARKER), storage.address_of(MARKER)))
+
+
+def runs_in(address: str | os.PathLike[str]) -> dict[str, Run]:
+    """The runs of a folder by the name of their system: one without a name, or those of a comparison."""
+    storage = Storage.at(address)
+    if storage.exists(MARKER):
+        names = comparison_folders(storage.read(MARKER))
+        if names:
+            return {name: open_run(storage.address_of(inner)) for name, inner in names.items()}
+    return {"": open_run(address)}
+
+
+def comparison_folders(marker: bytes) -> dict[str, str]:
+    """The folder of each system, where a marker is that of a comparison."""
+    try:
+        record = json.loads(marker)
+        systems = record["systems"] if "metrics" not in record else ()
+        return system_folders(map(str, systems))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def system_folders(names: Iterable[str]) -> dict[str, str]:
+    """The folder of each system in a saved comparison: its name, with its number where another has the same.
+
+    >>> system_folders(["a/b", "a b", "c"])
+    {'a/b': 'a-b', 'a b': 'a-b-2', 'c': 'c'}
+    """
+    folders: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
+        folders[name] = f"{plain}-{number}" if plain in folders.values() else plain
+    return folders
+
+
+def is_run(path: Any) -> bool:
+    """Whether a path or an address is a folder with the marker of captious."""
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        return False
+    return Storage.at(path).exists(MARKER)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """The items of several parts. A column of the input that has another type in another part is of texts then."""
+    import pyarrow as pa
+
+    if len(tables) == 1:
+        return tables[0]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException:
+        kinds: dict[str, set[str]] = {}
+        for table in tables:
+            for one in table.schema:
+                kinds.setdefault(one.name, set()).add(str(one.type))
+        mixed = {name for name, types in kinds.items() if len(types - {"null"}) > 1}
+        return pa.concat_tables([_as_texts(table, mixed) for table in tables], promote_options="permissive")
+
+
+def _as_texts(table: pa.Table, columns: Collection[str]) -> pa.Table:
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        if name in columns:
+            texts = [None if one is None else str(one) for one in table[name].to_pylist()]
+            table = table.set_column(place, name, pa.array(texts, pa.string()))
+    return table
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as the content of a Parquet file."""
+    import pyarrow.parquet as pq
+
+    content = io.BytesIO()
+    pq.write_table(table, content, compression="zstd")
+    return content.getvalue()
+
+
+def metric_folder(metric: str) -> str:
+    """The name of a folder for a metric: its written form as far as files may be called so, and a digest.
+
+    >>> metric_folder("bleu(n=4)")
+    'bleu-n-4-6d4d4d3d'
+    """
+    plain = re.sub(r"\W+", "-", metric).strip("-")[:40]
+    return f"{plain}-{digest(metric.encode())[:8]}"
+
+
+def shards_of(number: int) -> str:
+    """A number of shards in words."""
+    return f"{number:,} shard{'' if number == 1 else 's'}"
+
+
+def count_distinct(arrays: Iterable[Hashes]) -> int:
+    """How many different hashes are in sorted arrays, one range of hashes after the other.
+
+    >>> count_distinct([np.array([1, 5], dtype=np.uint64), np.array([5, 2**63], dtype=np.uint64)])
+    3
+    """
+    arrays = list(arrays)
+    bounds = np.array([part * 2**64 // RANGES for part in range(1, RANGES)], dtype=np.uint64)
+    splits = [np.split(array, np.searchsorted(array, bounds)) for array in arrays]
+    return sum(len(np.unique(np.concatenate(part))) for part in zip(*splits, strict=True))

@@ -1,0 +1,167 @@
+"""Reports of several systems brought to the same units in the same order, so that paired tests can compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from captious.errors import InputError
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import TypeSets
+from captious.options import Missing, Resampling
+from captious.runs.folder import Run
+from captious.runs.report import Report, resampled_intervals
+from captious.runs.stored import StoredMeasurement
+
+
+def shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
+    """The metrics that all reports have, or those wanted; one that a report lacks or has by other settings is refused.
+
+    Metrics of one written form are still different if they were computed with another idf corpus or model.
+    """
+    (first, base), *others = reports.items()
+    for name, report in reports.items() if wanted is not None else ():
+        if lacking := [key for key in wanted or () if key not in report.measurements]:
+            raise InputError(f"{name} has no {lacking[0]}, only {', '.join(report.measurements)}")
+    names = base.measurements if wanted is None else wanted
+    shared = [key for key in names if all(key in report.measurements for report in reports.values())]
+    if not shared:
+        held = "; ".join(f"{name} holds {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
+        raise InputError(f"no metric is in all runs: {held}")
+    for key in shared:
+        ours = base.measurements[key].signature.settings
+        for name, report in others:
+            theirs = report.measurements[key].signature.settings
+            if ours != theirs:
+                setting = next(one for one in {**ours, **theirs} if ours.get(one) != theirs.get(one))
+                raise InputError(
+                    f"{key}: {first} has {setting}:{ours.get(setting)}, {name} has {setting}:{theirs.get(setting)}; "
+                    "expected the same settings"
+                )
+    return shared
+
+
+def shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "error") -> list[str]:
+    """The ids that all systems have, in the order of the first; with ``error`` all must have the same."""
+    (first, baseline), *others = systems.items()
+    sets: dict[str, Collection[str]] = {name: set(ids) for name, ids in systems.items()}
+    for name, ids in others if missing == "error" else ():
+        missing_here = [key for key in baseline if key not in sets[name]]
+        lacking = missing_here + [key for key in ids if key not in sets[first]]
+        if lacking:
+            raise InputError(
+                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
+                "pass missing='skip' to compare on those they share"
+            )
+    order = [key for key in baseline if all(key in sets[name] for name, _ in others)]
+    if not order:
+        raise InputError(f"{', '.join(systems)} have no item id in common")
+    return order
+
+
+def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampling: Resampling) -> Report:
+    """A report with these metrics on these items; no value is computed again."""
+    measurements = {key: report.measurements[key] for key in metrics}
+    ours = next(iter(measurements.values())).ids
+    if list(ours) != list(ids):
+        positions = {key: index for index, key in enumerate(ours)}
+        indices = [positions[key] for key in ids]
+        captions = report.captions_at(indices)
+        left_out = len(ours) - len(ids)
+        captions = replace(captions, skipped=report.skipped + left_out)
+        references = captions.references.counts
+        facts = {
+            "items": len(ids),
+            "references": (int(references.min()), int(references.max())),
+            "fingerprint": captions.fingerprint,
+            "skipped": captions.skipped,
+        }
+        measurements = {key: _taken(one, indices, facts) for key, one in measurements.items()}
+        report = replace(report, source=captions, parts=())
+    intervals = resampled_intervals(measurements, resampling)
+    return replace(report, measurements=measurements, intervals=intervals, resampling=resampling)
+
+
+def _taken(measurement: Measurement, indices: Sequence[int], facts: Mapping[str, object]) -> Measurement:
+    rows, ids = measurement.rows, tuple(measurement.ids[index] for index in indices)
+    reasons = {id: measurement.reasons[id] for id in ids if id in measurement.reasons}
+    if isinstance(rows, TypeSets):
+        taken = TypeSets(tuple(rows.types[index] for index in indices), rows.tokens[list(indices)])
+    signature = replace(measurement.signature, unscored=len(reasons), **facts)  # type: ignore[arg-type]
+    return replace(
+        measurement,
+        ids=ids,
+        rows=taken if isinstance(rows, TypeSets) else rows[list(indices)],
+        reasons=reasons,
+        signature=signature,
+    )
+
+
+def on_shards(report: Report, metrics: Sequence[str], shards: Sequence[str], resampling: Resampling) -> Report:
+    """A report with these metrics on these shards, in this order, so that the rows of systems belong together."""
+    assert isinstance(report.source, Run)
+    by_name = {part.name: part for part in report.parts}
+    parts = tuple(by_name[name] for name in shards)
+    sizes = {part.name: part.items for part in parts}
+    run = replace(report.source, marker=replace(report.source.marker, parts=sizes, items=sum(sizes.values())))
+    measurements: dict[str, Measurement] = {}
+    for key in metrics:
+        metric = report.measurements[key].metric
+        measurements[key] = StoredMeasurement(run, metric, [part[key] for part in parts if part.items])
+    return replace(
+        report,
+        source=run,
+        parts=parts,
+        measurements=measurements,
+        intervals=resampled_intervals(measurements, resampling),
+        resampling=resampling,
+    )
+
+
+def shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> list[str]:
+    """The shards that all systems have, in the order of the first; their ids must be the same.
+
+    A shard that failed in one system is left out. One that a system never had is refused, or left out with ``skip``.
+    """
+    (first, base), *others = reports.items()
+    ours, shared = {part.name: part for part in base.parts}, [part.name for part in base.parts]
+    for name, report in others:
+        theirs = {part.name: part for part in report.parts}
+        for shard in [*ours, *theirs]:
+            if shard not in ours or shard not in theirs:
+                lacking, failed = (name, report.failed) if shard in ours else (first, base.failed)
+                if shard not in failed and missing == "error":
+                    raise InputError(f"{first} and {name}: {lacking} has no shard {shard}, expected the same shards")
+        shared = [shard for shard in shared if shard in theirs]
+        for shard in shared:
+            if (ours[shard].items, ours[shard].ids) != (theirs[shard].items, theirs[shard].ids):
+                keys = [_ids(one, shard) for one in (base, report)]
+                key = min(keys[0] ^ keys[1], default="")
+                raise InputError(
+                    f"{first} and {name} differ in shard {shard}: only one of them has id {key!r}, expected the same"
+                )
+    if not any(ours[shard].items for shard in shared):
+        raise InputError(f"{', '.join(reports)} have no shard with items in common")
+    return shared
+
+
+def _ids(report: Report, shard: str) -> set[str]:
+    assert isinstance(report.source, Run)
+    return set(report.source.table(shard, ["id"])["id"].to_pylist())
+
+
+def scored_once(baseline: Report, system: Report, metric: str) -> int:
+    """Items of shards that one of two systems has no value for."""
+    alone = 0
+    for ours, theirs in zip(baseline.parts, system.parts, strict=True):
+        if ours.items and (ours[metric].signature.unscored or theirs[metric].signature.unscored):
+            sides = [
+                report.source.table(ours.name, ["id", metric]).sort_by("id")
+                for report in (baseline, system)
+                if isinstance(report.source, Run)
+            ]
+            missing = [np.isnan(side[metric].to_numpy()) for side in sides]
+            alone += int((missing[0] != missing[1]).sum())
+    return alone

@@ -1,0 +1,175 @@
+"""Measurements of a run: read back whole where items are resampled, and from sums over shards where shards are."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.errors import InputError
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.registry import parse
+from captious.metrics.rows import Rows, join_rows
+from captious.runs.folder import Run
+from captious.runs.histogram import Histogram
+from captious.runs.summary import WORST, MetricSummary, PartSummary, Reason, WorstItem
+from captious.runs.tables import reasons_of, rows_of
+from captious.stats.resampling import Statistic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAN = float("nan")
+
+
+class StoredMeasurement(Measurement):
+    """One metric of a run whose units are shards. Ids, values and reasons of items are read when first asked for."""
+
+    run: Run
+    reason_counts: Mapping[str, Reason]
+    """Why items have no value, with their number and the first ids; the most frequent first."""
+    worst: tuple[WorstItem, ...]
+    histogram: Histogram
+    unites: bool
+    """Whether it counts distinct things, which unite over shards and cannot be resampled."""
+
+    def __init__(self, run: Run, metric: Metric, parts: Sequence[MetricSummary]) -> None:
+        """From the summaries of a metric on every part that holds items, in their order."""
+        signature = reduce(Signature.merge, (part.signature for part in parts))
+        unites = parts[0].unites
+        rows = np.array([part.sums for part in parts], dtype=np.float64)
+        total = rows.sum(axis=0)
+        if unites:
+            total[0] = run.distinct(signature.metric)
+        reasons: dict[str, Reason] = {}
+        for part in parts:
+            for text, reason in part.reasons.items():
+                reasons[text] = reasons[text].merge(reason) if text in reasons else reason
+        sign = 1 if metric.higher_is_better else -1
+        items = (item for part in parts for item in part.worst)
+        scored = signature.unscored < signature.items
+        members: dict[str, Any] = {
+            "run": run,
+            "metric": metric,
+            "signature": signature,
+            "rows": rows,
+            "corpus": float(metric.aggregate(total[None, :])[0]) if scored else NAN,
+            "unites": unites,
+            "reason_counts": dict(sorted(reasons.items(), key=lambda entry: -entry[1].count)),
+            "worst": tuple(heapq.nsmallest(WORST, items, lambda item: sign * item.value)),
+            "histogram": reduce(Histogram.merge, (part.histogram for part in parts)),
+            "warnings": (),
+            "notes": tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        }
+        for name, value in members.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all items."""
+        return tuple(key for table in self._tables("id") for key in table["id"].to_pylist())
+
+    @cached_property
+    def values(self) -> Floats:
+        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
+        key = str(self.metric)
+        columns = [np.asarray(table[key].to_numpy(), dtype=np.float64) for table in self._tables(key)]
+        return np.concatenate([np.zeros(0), *columns])
+
+    @cached_property
+    def reasons(self) -> Mapping[str, str]:
+        """Why an item has no value, by id."""
+        key, reasons = str(self.metric), dict[str, str]()
+        for table in self._tables("id", "unscored") if self.signature.unscored else ():
+            reasons |= item_reasons(table, [key])[key]
+        return reasons
+
+    def _tables(self, *columns: str) -> Sequence[pa.Table]:
+        return [self.run.table(part, columns) for part, items in self.run.marker.parts.items() if items]
+
+    @property
+    def additive(self) -> bool:
+        """Whether shards can be resampled."""
+        return not self.unites
+
+    @property
+    def statistic(self) -> Statistic:
+        """The corpus value as resampling wants it: one row per shard."""
+        rows = np.asarray(self.rows)
+        return Statistic(rows, self.metric.aggregate, rows.sum(axis=0), self.corpus)
+
+    def merge(self, other: Measurement) -> Measurement:
+        """Nothing: more shards are scored into the folder instead."""
+        raise InputError(f"{self.metric}: a measurement of shards is not merged in memory; score them into one folder")
+
+    def __repr__(self) -> str:
+        return f"<Measurement {self.metric}: {self.corpus:.4f} over {self.signature.items} items>"
+
+
+def item_reasons(table: pa.Table, metrics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Why items have no value, by metric and id, from the columns ``id`` and ``unscored``."""
+    import pyarrow.compute as pc
+
+    reasons: dict[str, dict[str, str]] = {key: {} for key in metrics}
+    missing = table.filter(pc.is_valid(table["unscored"]))
+    for id, text in zip(missing["id"].to_pylist(), missing["unscored"].to_pylist(), strict=True):
+        for key, reason in reasons_of(text).items():
+            if key in reasons:
+                reasons[key][id] = reason
+    return reasons
+
+
+def stored_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
+    """The measurements of a run, by written form."""
+    if run.marker.unit == "item":
+        return _item_measurements(run, parts, known)
+    full = [part for part in parts if part.items]
+    return {key: StoredMeasurement(run, metric, [part[key] for part in full]) for key, metric in known.items() if full}
+
+
+def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
+    """The measurements of a run whose units are items, as they were when it was written."""
+    ids: list[str] = []
+    reasons: dict[str, dict[str, str]] = {key: {} for key in known}
+    rows: dict[str, list[Rows]] = {key: [] for key in known}
+    for part in run.names:
+        table = run.table(part, ("id", "unscored"))
+        ids += table["id"].to_pylist()
+        for key, found in item_reasons(table, list(known)).items():
+            reasons[key] |= found
+        statistics, where = run.rows(part, list(known)), run.storage.address_of(run.rows_name(part))
+        for key in known:
+            rows[key].append(rows_of(statistics, key, where))
+    if len(set(ids)) != len(ids):
+        raise InputError(f"{run.address}: an id occurs twice, expected one row an item")
+    measurements = {}
+    for key, metric in known.items():
+        summaries = [part[key] for part in parts if part.items]
+        measurements[key] = Measurement(
+            metric,
+            tuple(ids),
+            join_rows(rows[key]),
+            reduce(Signature.merge, (one.signature for one in summaries)),
+            reasons[key],
+            tuple(dict.fromkeys(line for one in summaries for line in one.warnings)),
+            tuple(line for one in summaries for line in one.notes),
+        )
+    return measurements
+
+
+def known_metrics(run: Run) -> dict[str, Metric]:
+    """The metrics of a run that this computer has, by written form."""
+    metrics = {}
+    for key in run.metrics:
+        try:
+            metric = parse(key)
+        except InputError:  # of a package that is not installed, or of another version
+            continue
+        if str(metric) == key:
+            metrics[key] = metric
+    return metrics

@@ -1,0 +1,216 @@
+"""The Parquet tables of a run: items with their captions, further columns and values, and rows of statistics.
+
+Columns of the items, in this order: ``id``, ``candidates``, ``references`` (unless they are left out), ``words`` and
+``characters`` (means over the candidates), ``image`` (where there is one), the further columns of the input, a number
+for each metric under its written form, and ``unscored``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._hashing import Hashes, text_hashes
+from captious.captions import CaptionSet, ImageData, Ragged
+from captious.errors import InputError
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import Rows, TypeSets
+from captious.render.tables import dumps, finite, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IMAGE = "image"
+COUNTS = ("words", "characters")
+"""Means over the candidates of an item; filters and orders need them of all items at once."""
+TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
+"""Columns of the items that are neither values nor columns of the input."""
+TAKEN = (*TEXTS, IMAGE)
+INPUT = "input."
+"""Stands before the name of an input's column that a column of ours has."""
+
+
+def items_table(
+    captions: CaptionSet, measurements: Mapping[str, Measurement], metrics: Sequence[str], references: bool = True
+) -> pa.Table:
+    """The items of a part. A missing value is null, and ``unscored`` says why, as JSON by metric.
+
+    ``metrics`` are all of the run, so that a part without an item has their columns too.
+    """
+    import pyarrow as pa
+
+    reasons: dict[str, dict[str, str]] = {}
+    for key, one in measurements.items():
+        for id, reason in one.reasons.items():
+            reasons.setdefault(id, {})[key] = reason
+    unscored = [dumps(reasons[id], None) if id in reasons else None for id in captions.ids]
+    columns = {"id": pa.array(captions.ids, pa.string()), "candidates": _arrow_lists(captions.candidates)}
+    if references:
+        columns["references"] = _arrow_lists(captions.references)
+    columns |= _counts(captions.candidates)
+    for key in metrics:
+        values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
+        columns[key] = pa.array(finite(values), pa.float64())
+    columns["unscored"] = pa.array(unscored, pa.string())
+    given = _input_columns(captions, metrics)
+    first = [name for name in ("id", "candidates", "references", *COUNTS) if name in columns]
+    last = [name for name in columns if name not in first]
+    return pa.table({name: {**columns, **given}[name] for name in (*first, *given, *last)})
+
+
+def _counts(candidates: Ragged) -> dict[str, Any]:
+    """Words and characters of an item's candidates, on average; null where it has none."""
+    import pyarrow as pa
+
+    texts, number = candidates.values, candidates.counts
+    lengths = {"words": (len(text.split()) for text in texts), "characters": map(len, texts)}
+    means = {}
+    for name in COUNTS:
+        each = np.fromiter(lengths[name], dtype=np.float64, count=len(texts))
+        total = np.bincount(candidates.owners, weights=each, minlength=len(number))
+        means[name] = pa.array(total / np.maximum(number, 1), pa.float64(), mask=number == 0)
+    return means
+
+
+def with_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.Table:
+    """The items of a part to which these metrics were added: all else is as it was before."""
+    import pyarrow as pa
+
+    if before["id"].to_pylist() != now["id"].to_pylist():
+        raise InputError("the items of a part are in another order than when it was scored; pass overwrite=True")
+    unscored = []
+    for old, new in zip(before["unscored"].to_pylist(), now["unscored"].to_pylist(), strict=True):
+        kept = {key: why for key, why in reasons_of(old).items() if key not in metrics}
+        reasons = {**kept, **reasons_of(new)}
+        unscored.append(dumps(reasons, None) if reasons else None)
+    for key in metrics:
+        place = before.column_names.index(key) if key in before.column_names else before.column_names.index("unscored")
+        before = before.remove_column(place) if key in before.column_names else before
+        before = before.add_column(place, key, now[key])
+    place = before.column_names.index("unscored")
+    return before.set_column(place, "unscored", pa.array(unscored, pa.string()))
+
+
+def _arrow_lists(texts: Ragged) -> Any:
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(texts.offsets, pa.int32()), pa.array(texts.values, pa.string()))
+
+
+def _input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, Any]:
+    """The image's path and the further columns of the input; pixels and other bytes are not stored."""
+    columns = {name: values for name, values in captions.columns.items() if not _holds_bytes(values)}
+    arrays = to_arrow(columns)
+    ordered = sorted(columns, key=lambda name: name != IMAGE)
+    return {stored: arrays[name] for name, stored in stored_names(ordered, metrics).items()}
+
+
+def _holds_bytes(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, (ImageData, bytes, bytearray, memoryview)) for value in values)
+
+
+def stored_names(names: Iterable[str], metrics: Collection[str]) -> dict[str, str]:
+    """The column that each column of an input has in a run.
+
+    >>> stored_names(["width", "candidates", "input.candidates"], ["rouge"])
+    {'width': 'width', 'candidates': 'input.candidates', 'input.candidates': 'input.input.candidates'}
+    """
+    taken, stored = {*TEXTS, *metrics}, dict[str, str]()
+    for name in names:
+        unique = name
+        while unique in taken:
+            unique = f"{INPUT}{unique}"
+        taken.add(unique)
+        stored[name] = unique
+    return stored
+
+
+def input_name(column: str, metrics: Collection[str]) -> str:
+    """What an input called the column that a run has under this name.
+
+    >>> input_name("input.candidates", []), input_name("width", []), input_name("input.width", [])
+    ('candidates', 'width', 'input.width')
+    """
+    name = column
+    while name.startswith(INPUT):
+        name = name.removeprefix(INPUT)
+    return column.removeprefix(INPUT) if name in TEXTS or name in metrics else column
+
+
+def captions_of(items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0) -> CaptionSet:
+    """The captions of a table of items as they were scored, with all their columns, such as style and image."""
+    columns = [column for column in items.column_names if column not in TEXTS and column not in metrics]
+    ids = items["id"].to_pylist()
+    return CaptionSet(
+        ids=tuple(ids),
+        candidates=_lists(items, "candidates", len(ids)),
+        references=_lists(items, "references", len(ids)),
+        columns={input_name(column, metrics): tuple(items[column].to_pylist()) for column in columns},
+        name=name,
+        skipped=skipped,
+    )
+
+
+def _lists(items: pa.Table, column: str, length: int) -> Ragged:
+    lists = items[column].to_pylist() if column in items.column_names else [()] * length
+    return Ragged.of([texts or () for texts in lists])
+
+
+def reasons_of(text: str | None) -> dict[str, str]:
+    """Why an item has no value, by metric, from its cell of the column ``unscored``.
+
+    >>> reasons_of('{"cider": "no references"}'), reasons_of(None)
+    ({'cider': 'no references'}, {})
+    """
+    try:
+        reasons = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key): str(value) for key, value in reasons.items()} if isinstance(reasons, dict) else {}
+
+
+def rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
+    """The statistics of every item by metric, to the last digit: enough to aggregate, resample and compare again.
+
+    Rows that add up are lists of numbers, all of one length. Distinct things are stored as their hashes.
+    """
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for key, one in measurements.items():
+        if isinstance(one.rows, TypeSets):
+            hashes = [np.sort(type_hashes(types)) for types in one.rows.types]
+            columns[key] = pa.StructArray.from_arrays(
+                [pa.array(hashes, pa.list_(pa.uint64())), pa.array(one.rows.tokens, pa.int64())], ["types", "tokens"]
+            )
+        else:
+            rows = np.ascontiguousarray(one.rows, dtype=np.float64)
+            columns[key] = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float64()), rows.shape[1])
+    return pa.table(columns)
+
+
+def type_hashes(types: Collection[Any]) -> Hashes:
+    """The hashes of distinct things. Those that a run gives back are hashes already."""
+    if types and all(isinstance(one, int) for one in types):
+        return np.fromiter(types, dtype=np.uint64, count=len(types))
+    return text_hashes(map(str, types))
+
+
+def rows_of(table: pa.Table, metric: str, where: str) -> Rows:
+    """The statistics of a metric again."""
+    import pyarrow as pa
+
+    try:
+        column = table[metric].combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
+        if pa.types.is_struct(column.type):
+            types = tuple(frozenset(one or ()) for one in column.field("types").to_pylist())
+            return TypeSets(types, column.field("tokens").to_numpy(zero_copy_only=False).astype(np.int64))
+        width = column.type.list_size
+        return np.array(column.flatten(), dtype=np.float64).reshape(len(column), width)
+    except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException):
+        raise InputError(f"{where}: has no statistics of {metric}, expected a file that captious score wrote") from None
