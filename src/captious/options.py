@@ -154,7 +154,7 @@ class Reading(Options):
         None
     )
     missing: Annotated[Missing, Option("Ids of one side only: stop, or leave them out.")] = "error"
-    items: Annotated[str | None, Option("Only these: a file of ids, or opera-500, …", metavar="LIST")] = None
+    items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format, where the file name does not say it.")] = None
     id_column: Annotated[str | None, Option("Column of the ids, or several: id,style.", metavar="NAME")] = None
