@@ -295,6 +295,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
     name, values = text.strip().lower(), dict[str, str]()
     if name not in LABELS:
+        _refuse_missing_commas(text)
         name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
@@ -304,6 +305,13 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
     return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
+
+
+def _refuse_missing_commas(text: str) -> None:
+    """Metrics that stand side by side are several; what they miss is said."""
+    parts = re.split(r"[\s;+|/]+(?![^()]*\))", text.strip())
+    if len(parts) > 1 and all(one.partition("(")[0].lower() in {*METRICS, *LABELS, ALL} for one in parts):
+        raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
