@@ -57,7 +57,7 @@ def metric_specs(specs: Any) -> list[str | Metric]:
         texts = [entry for entry in entries if isinstance(entry, str)]
         # A caption or the name of a file, which other libraries take second.
         meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
-        if not meant:
+        if not meant or "commas stand between" in str(error):
             raise
         raise InputError(f"{error}{named}") from None
     return entries

@@ -296,7 +296,9 @@ def _is_installed(metric: Metric) -> bool:
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
-    name, values = _specs.parse(LABELS.get(text.strip().lower(), text), "metric", "bleu or cider(idf=refs)")
+    text = LABELS.get(text.strip().lower(), text)
+    _refuse_missing_commas(text)
+    name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if name in LABELS:
         name, own = _specs.parse(LABELS[name], "metric", "bleu")
         values = {**own, **values}
@@ -308,6 +310,13 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
     return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
+
+
+def _refuse_missing_commas(text: str) -> None:
+    """Metrics that stand side by side are several; what they miss is said."""
+    parts = re.split(r"[\s;+|/]+(?![^()]*\))", text.strip())
+    if len(parts) > 1 and all(one.partition("(")[0].lower() in {*METRICS, *LABELS, ALL} for one in parts):
+        raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
