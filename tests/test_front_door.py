@@ -218,7 +218,8 @@ WRONG = {
     ),
     "captions and references swapped": (
         lambda: captious.evaluate([{"image_id": 1, "caption": "a"}] * 2, references={"1": "a"}),
-        "occurs more than once .*; swap the two files if this one holds the references, pass several=True",
+        r"occurs more than once .*; swap the two files if this one holds the references, "
+        r"pass reading=Reading\(several=True\)",
     ),
     "a metric as the number of the worst": (
         lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst("rouge"),
@@ -280,7 +281,7 @@ def test_a_wrong_argument_gets_one_line_that_says_what_was_expected(case):
 
 def test_what_a_message_of_lacking_ids_says_works():
     captions, references = {"1": "a cat", "2": "a dog"}, {"1": "a cat"}
-    with pytest.raises(InputError, match="pass missing='skip'"):
+    with pytest.raises(InputError, match=r"pass reading=Reading\(missing='skip'\)"):
         captious.evaluate(captions, "rouge", references=references)
     report = captious.evaluate(captions, "rouge", references=references, missing="skip")
     assert report.captions.ids == ("1",) and "skipped:1" in report.signatures[0]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from captious.cli.params import Only, command
+from captious.cli.params import Only, command, params_of, with_flags
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import (
@@ -29,12 +30,13 @@ from captious.options import (
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
     from captious.render import Result
+    from captious.runs import Report
 
 Keep = Annotated[
     str | None,
-    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+    Option("Also write the ids that pass, as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
 ]
-Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
+Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
@@ -58,45 +60,87 @@ def score(
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
+    add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
+    no_references: Annotated[bool, Option("Store no references in the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
+    --explain 1002 says why item 1002 has its scores.
 
-    --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
-
-    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
-    The same command again goes on where it stopped.
+    A pattern or a folder means shards, which are scored into the folder of --out. The same command again resumes.
+    With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
     Example: captious score preds.json --references refs.json
-    Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
-    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
+    Example: captious score preds.json --images photos/ --metrics clipscore,specs
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
+    Example: captious score preds.json --references refs.json -o run1 --add spice
+    Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
+    from captious.runs import is_run
 
-    parse_all(metrics)  # a misspelt name is said before anything is read
+    parse_all(add or metrics)  # a misspelt name is said before anything is read
+    if not add and is_run(predictions):
+        _show_run(predictions, session, worst, explain)
+        return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
             raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
-        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
         return
-    with session.working() as step:
-        captions = session.read(predictions)
-        if explain is not None:
-            captions.position(explain)  # an unknown id is said before anything is computed
-        report = evaluate(captions, metrics, session.resampling, progress=step)
+    if add:
+        report = _added(predictions, session, add, explain)
+        session = replace(session, output=replace(session.output, overwrite=True))
+    else:
+        with session.working() as step:
+            captions = session.read(predictions)
+            if explain is not None:
+                captions.position(explain)  # an unknown id is said before anything is computed
+            report = evaluate(captions, metrics, session.resampling, progress=step)
+            report = replace(report, store_references=not no_references)
+            if explain is not None:
+                report = replace(report, explanations=report.explain(explain))
+    session.deliver(report)
+    _print_worst(report, worst, session.output)
+
+
+def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+    """The report of the run in --out with more metrics, computed on the same captions."""
+    from captious.evaluation import add_metrics
+    from captious.runs import is_run, read_run
+
+    out = session.output.out
+    if out is None or not is_run(out):
+        raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
+    with replace(session, output=replace(session.output, out=None)).working() as step:
+        run = read_run(out, images=session.reading.images)
+        captions = run.captions if is_run(predictions) else session.read(predictions)
+        report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
+        return report if explain is None else replace(report, explanations=report.explain(explain))
+
+
+def _show_run(folder: str, session: Session, worst: int, explain: str | None) -> None:
+    """Print the report of a run again."""
+    from captious.runs import read_run
+
+    with session.working():
+        report = read_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    output = session.output
+    _print_worst(report, worst, session.output)
+
+
+def _print_worst(report: Report, worst: int, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst)
         (listed.in_percent() if output.percent else listed).print()
@@ -110,6 +154,8 @@ def _score_shards(
     worst: int,
     explain: str | None,
     keep: str | None,
+    add: Sequence[str],
+    no_references: bool,
 ) -> None:
     """Score shards into a folder."""
     from captious.io.storage import Storage
@@ -122,19 +168,19 @@ def _score_shards(
     printing = replace(session, output=replace(output, out=None))
     if session.runtime.judging.dry_run:
         with printing.working() as step:
-            plan = plan_shards(source, metrics, session.reading, step)
+            plan = plan_shards(source, add or metrics, session.reading, step)
         printing.deliver(plan)
         return
     if output.out is None:
-        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        _check_filter(keep, metrics, source, session.reading)
+        _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
-    with printing.working(every=60.0) as step:
+    with printing.working() as step:
         report = score_shards(
             source,
             metrics,
@@ -143,6 +189,8 @@ def _score_shards(
             resampling=session.resampling,
             engine=engine,
             progress=step,
+            add=add or None,
+            store_references=not no_references,
             overwrite=output.overwrite,
         )
         if explain is not None:
@@ -190,6 +238,17 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
             connection.register("items", items_table(captions, {}, list(labels)))
             types = column_types(connection.table("items"))
         parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+
+
+def _what_is_sharded(source: str) -> str:
+    """Why a source is scored as shards, and what to do if that was not meant."""
+    from captious.io.storage import is_remote
+
+    if is_remote(source):
+        return "what is at an address is scored as shards, into a folder: download a single file, or pass out=..."
+    if Path(source).is_dir():
+        return "is a folder, whose files are scored as shards, into a folder: name one file, or pass out=..."
+    return "shards are scored into a folder; pass out=..."
 
 
 def keep(
@@ -339,18 +398,37 @@ def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Lis
 
 
 def check(
-    predictions: Predictions,
+    predictions: Annotated[
+        tuple[str, ...], Argument("Files of captions, each checked by itself; '-' for standard input.")
+    ],
     session: Annotated[
         Session,
         Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
     ],
 ) -> None:
     """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be corrected."""
-    from captious.io.check import check
+    from captious.io.check import Findings, check
+    from captious.render import Document
 
-    result = check(Path(predictions), reading=session.reading)
-    session.deliver(result)
-    if result.errors:
+    # What is found names arguments of Python; a command that scores has the options that they are.
+    options = params_of(score)
+    results = [check(Path(file), reading=session.reading) for file in predictions]
+    results = [
+        replace(
+            one,
+            findings=Findings(
+                replace(finding, message=with_flags(finding.message, options)) for finding in one.findings
+            ),
+        )
+        for one in results
+    ]
+    if len(results) == 1:
+        session.deliver(results[0])
+    else:
+        sections = [replace(result.findings.text(), title=result.name) for result in results]
+        data = {"files": [result.document().data for result in results]}
+        session.deliver(Document(f"{len(results)} files", sections=sections, data=data, name="check"))
+    if any(result.errors for result in results):
         raise typer.Exit(2)
 
 

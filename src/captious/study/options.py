@@ -15,6 +15,8 @@ from captious.options import Argument, Option, Options
 class StudyInput(Options):
     """Ratings, the columns of their file, and the metrics to compare with them."""
 
+    title = "Ratings and metrics"
+
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
     data: Annotated[
         str | Path | None,
@@ -36,7 +38,8 @@ class StudyInput(Options):
     scores: Annotated[
         tuple[Path, ...],
         Option(
-            "File of a metric computed elsewhere: numbers by id or IMAGE#k, or by image and caption.", metavar="FILE"
+            "Run that captious score wrote, or file of numbers by id or IMAGE#k, or by image and caption.",
+            metavar="PATH",
         ),
     ] = ()
     scores_id_column: Annotated[
