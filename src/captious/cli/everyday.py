@@ -56,6 +56,9 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+    where: Annotated[
+        str | None, Option("Of the worst items only those that pass a filter, such as 'words > 4'.", metavar="FILTER")
+    ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
 ) -> None:
@@ -80,7 +83,7 @@ def score(
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
@@ -98,7 +101,7 @@ def score(
     session.deliver(report)
     output = session.output
     if worst and not (output.json or output.latex or output.csv):
-        listed = report.worst(worst)
+        listed = report.worst(worst, where=where)
         (listed.in_percent() if output.percent else listed).print()
 
 
@@ -108,6 +111,7 @@ def _score_shards(
     engine: Engine,
     metrics: Metrics,
     worst: int,
+    where: str | None,
     explain: str | None,
     keep: str | None,
 ) -> None:
@@ -157,7 +161,7 @@ def _score_shards(
             if output.json:
                 shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     if worst:
-        shown.append(report.worst(worst))
+        shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
