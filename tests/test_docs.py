@@ -15,13 +15,21 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 
 
 def test_the_example_metric_keeps_its_promise():
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/guide/add-a-metric.md").read_text(), re.DOTALL)[1]
+    page = (ROOT / "docs/guide/add-a-metric.md").read_text()
+    code = re.search(r"```python\n(\"\"\"How many.*?)```", page, re.DOTALL)[1]
     namespace = {"__name__": "example"}
     exec(code, namespace)
     tests = doctest.DocTestFinder().find(namespace["Length"], globs=namespace)
     runner = doctest.DocTestRunner()
     assert sum(runner.run(test).attempted for test in tests) == 1
     assert runner.failures == 0
+
+
+def test_the_guide_shows_the_files_of_the_package_that_is_tested():
+    page = (ROOT / "docs/guide/metric-packages.md").read_text()
+    shown = re.findall(r"```(?:python|toml)\n(.*?)```", page, re.DOTALL)
+    names = ("rare_words.py", "pyproject.toml", "test_rare_words.py")
+    assert shown == [(ROOT / "tests/plugin/rare_words" / name).read_text() for name in names]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -45,10 +53,11 @@ def code_of(page):
 
 @pytest.mark.parametrize("page", DOCUMENTED + NOTEBOOKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_the_docs_import_is_exported_by_captious_or_one_of_its_rooms(page):
-    """A room is a package; a module of ``captious.compat`` is one too, because it replaces a library of its name."""
+    """A room is a package, a module of ``captious.compat``, which replaces a library, or ``captious.testing``."""
     for module, names in re.findall(r"from (captious[\w.]*) import ([\w, ]+)", code_of(page)):
         room = importlib.import_module(module)
-        assert hasattr(room, "__path__") or module.startswith("captious.compat."), f"{module} is not a public room"
+        public = hasattr(room, "__path__") or module.startswith("captious.compat.") or module == "captious.testing"
+        assert public, f"{module} is not a public room"
         for name in (part.split(" as ")[0].strip() for part in names.split(",")):
             exported = getattr(room, name)
             assert name in dir(room) and not isinstance(exported, ModuleType), f"{module} does not export {name}"

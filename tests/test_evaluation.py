@@ -146,7 +146,7 @@ def test_the_worst_come_first_whatever_the_direction():
 
 def test_the_worst_of_those_that_pass_a_filter(tmp_path):
     texts = {"1": "x", "2": "a b", "3": "a z z z", "4": "a b y"}
-    captions = CaptionSet.of(texts, dict.fromkeys(texts, ["a b"]), {"style": ["p", "q", "p", "p"]})
+    captions = CaptionSet.of(texts, {key: ["a b"] for key in texts}, {"style": ["p", "q", "p", "p"]})
     report = evaluate(captions, "rouge")
     report.save(tmp_path / "run")
     for one in (report, captious.read_run(tmp_path / "run")):

@@ -1,5 +1,8 @@
 """A run folder alone explains its scores: with the state of the run, or with an error that says what has changed."""
 
+import copy
+import json
+import pickle
 import shutil
 
 import pytest
@@ -87,3 +90,147 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path):
     (tmp_path / "run" / "items" / "captions.parquet").unlink()
     with pytest.raises(InputError, match=r"captions\.parquet: is missing, expected a folder that captious score wrote"):
         read_run(tmp_path / "run")
+
+
+@pytest.fixture
+def demo_runs(tmp_path):
+    """The runs of two demo systems, and their reports in memory."""
+    systems = {name: captious.demo().systems[name] for name in ("sloppy", "expert")}
+    reports = {name: captious.evaluate(one, "rouge,cider,vocab_size", Resampling(50)) for name, one in systems.items()}
+    for name, report in reports.items():
+        report.save(tmp_path / name)
+    return {name: tmp_path / name for name in systems}, reports
+
+
+def test_saved_runs_are_compared_as_the_captions_are(demo_runs):
+    folders, reports = demo_runs
+    sets = {name: report.captions for name, report in reports.items()}
+    expected = captious.compare(sets, "rouge,cider,vocab_size", Resampling(50), permutations=200)
+    for systems in (folders, {name: read_run(folder) for name, folder in folders.items()}, reports):
+        comparison = captious.compare(systems, None, Resampling(50), permutations=200)
+        assert comparison.differences == expected.differences
+        assert str(comparison) == str(expected)
+    mixed = captious.compare({"sloppy": folders["sloppy"], "expert": sets["expert"]}, None, Resampling(50))
+    assert mixed.differences[0].difference == expected.differences[0].difference
+
+
+def test_runs_of_other_items_are_compared_on_what_they_share(demo_runs, tmp_path):
+    folders, reports = demo_runs
+    fewer = reports["expert"].captions.take(range(20, 60))
+    captious.evaluate(fewer, "rouge", Resampling(0)).save(tmp_path / "fewer")
+    systems = {"sloppy": folders["sloppy"], "fewer": tmp_path / "fewer"}
+    with pytest.raises(InputError, match=r"sloppy and fewer differ in 20 ids .*pass missing='skip'"):
+        captious.compare(systems, "rouge")
+    comparison = captious.compare(systems, "rouge", Resampling(50), permutations=200, missing="skip")
+    sets = {"sloppy": reports["sloppy"].captions, "fewer": fewer}
+    expected = captious.compare(sets, "rouge", Resampling(50), permutations=200, missing="skip")
+    assert comparison.differences == expected.differences
+    assert comparison.reports["sloppy"].signature("rouge") == expected.reports["sloppy"].signature("rouge")
+    with pytest.raises(InputError, match=r"fewer has no cider, only rouge"):
+        captious.compare(systems, "cider")
+
+
+def test_a_metric_is_added_and_the_others_are_not_computed(demo_runs, run, tmp_path, monkeypatch):
+    folders, reports = demo_runs
+    rows = [
+        {"id": one.id, "caption": one.candidate, "references": one.references} for one in reports["expert"].captions
+    ]
+    (tmp_path / "expert.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr("captious.metrics.cider.Cider.score_items", lambda *arguments: pytest.fail("computed again"))
+    code, out, errors = run(
+        "score", tmp_path / "expert.jsonl", "--samples", "50", "--out", folders["expert"], "--add", "bleu(n=4),rouge"
+    )
+    assert code == 0, errors
+    monkeypatch.undo()
+    again, before = read_run(folders["expert"]), reports["expert"]
+    whole = captious.evaluate(before.captions, "rouge,cider,vocab_size,bleu(n=4)", Resampling(50))
+    assert list(again.measurements) == ["rouge", "cider", "vocab_size", "bleu(n=4)"] and "BLEU-4" in out
+    for key in again.measurements:
+        assert again[key].corpus == whole[key].corpus and again.signature(key) == whole.signature(key)
+        assert again.intervals.get(key) == whole.intervals.get(key)
+    (tmp_path / "expert.jsonl").write_text("".join(json.dumps({**row, "caption": "x"}) + "\n" for row in rows))
+    code, _, errors = run("score", tmp_path / "expert.jsonl", "--out", folders["expert"], "--add", "rouge_n(n=2)")
+    assert code == 2 and "expert.jsonl: has other captions than" in errors
+    code, _, errors = run("score", tmp_path / "expert.jsonl", "--out", tmp_path / "new", "--add", "rouge")
+    assert code == 2 and "new: no run to add metrics to" in errors and not (tmp_path / "new").exists()
+
+
+def test_a_run_in_place_of_captions_is_shown_again(demo_runs, run):
+    folders, reports = demo_runs
+    code, out, _ = run("score", folders["expert"], "--explain", "1002", "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert data["metrics"][0]["value"] == reports["expert"]["rouge"].corpus
+    assert [one["metric"] for one in data["explanations"]["metrics"]] == ["rouge", "cider"]
+    code, out, _ = run("score", folders["expert"], "--worst", "2")
+    assert code == 0 and "worst 2 by vocab_size" in out
+
+
+def test_references_are_left_out_where_that_is_asked_for(demo_runs, run, tmp_path):
+    _, reports = demo_runs
+    rows = [
+        {"id": one.id, "caption": one.candidate, "references": one.references} for one in reports["expert"].captions
+    ]
+    (tmp_path / "expert.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, _ = run("score", tmp_path / "expert.jsonl", "-m", "rouge", "--no-references", "--out", tmp_path / "run")
+    assert code == 0
+    again = read_run(tmp_path / "run")
+    assert "references" not in next(again.items()).column_names
+    assert again["rouge"].corpus == reports["expert"]["rouge"].corpus and "5 references per item" in str(
+        again.document().about
+    )
+    with pytest.raises(InputError, match="holds no references, which explaining rouge needs"):
+        again.explain("1002")
+
+
+def test_columns_of_the_input_keep_their_names_and_types(tmp_path):
+    columns = {"width": [640, 480, None, 3], "clip": [0.1, 0.2, 0.3, None], "lang": ["en", "de", "en", "fr"]}
+    taken = {"candidates": [1, 2, 3, 4], "rouge": ["a", "b", "c", "d"]}
+    captious.evaluate(captions(**columns, **taken), "rouge", Resampling(0)).save(tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    schema = next(run.items()).schema
+    assert [str(schema.field(name).type) for name in ("width", "clip", "lang")] == ["int64", "double", "string"]
+    assert schema.names[:3] == ["id", "candidates", "references"] and schema.names[-2:] == ["rouge", "unscored"]
+    assert {"input.candidates", "input.rouge"} < set(schema.names)
+    for name, values in {**columns, **taken}.items():
+        assert list(run.captions.columns[name]) == values
+
+
+def test_results_are_values(demo_runs):
+    folders, reports = demo_runs
+    report = reports["expert"]
+    str(report.explain("1002"))
+    size = len(pickle.dumps(captious.demo().systems["expert"]))
+    assert len(pickle.dumps(report.captions)) < 1.1 * size  # without token tables and n-grams
+    comparison = captious.compare(folders, None, Resampling(20), permutations=20)
+    for one in (report, read_run(folders["expert"]), comparison, report["cider"], report.captions):
+        for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+            assert repr(copied) == repr(one)
+    again = pickle.loads(pickle.dumps(report))
+    assert str(again) == str(report) and again.explain("1002").to_json() == report.explain("1002").to_json()
+    assert dict(report) == dict(report.measurements)
+    assert report.to_dict()["metrics"][0]["value"] == report["rouge"].corpus
+
+
+def test_values_of_runs_are_held_against_ratings(demo_runs, tmp_path, run):
+    folders, reports = demo_runs
+    rows = [
+        {"image": id, "system": name, "rating": round(2 * value) + len(id) % 2}
+        for name, report in reports.items()
+        for id, value in report["rouge"].items.items()
+    ]
+    path = tmp_path / "ratings.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = {
+        key: {f"{id}/{name}": value for name, report in reports.items() for id, value in report[key].items.items()}
+        for key in ("rouge", "cider")
+    }
+    expected = captious.correlate(path, values, resampling=Resampling(20), permutations=20)
+    for source in (list(folders.values()), folders, {name: read_run(one) for name, one in folders.items()}):
+        study = captious.correlate(path, source, resampling=Resampling(20), permutations=20)
+        for key in values:
+            assert study.estimates[key] == expected.estimates[key]
+    scores = [part for folder in folders.values() for part in ("--scores", folder)]
+    code, out, errors = run("study", "run", path, *scores, "--samples", "20", "--permutations", "20", "--json")
+    assert code == 0, errors
+    assert [one["metric"] for one in json.loads(out)["metrics"]][:2] == ["rouge", "cider"] or "CIDEr-D" in out

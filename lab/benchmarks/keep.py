@@ -21,7 +21,7 @@ import numpy as np
 from measure import in_process, table
 
 FILTERS = ("top(cider, 0.3) and words > 4", "cider > 0.9 and words > 4", 'rouge > 0.2 and "bicycle" in caption')
-WORDS = "a the dog cat on with red green street person riding bicycle in front of building".split()
+WORDS = "a the dog cat on with red green street person riding bicycle in front of building"
 METRICS = {"rouge": "ROUGE-L", "cider": "CIDEr-D"}
 
 
@@ -29,7 +29,7 @@ def shards(items: int, number: int) -> Iterator[tuple[str, Any]]:
     """The items of each shard: ids, candidates, their words and characters, the values of `METRICS`, reasons."""
     import pyarrow as pa
 
-    rng, words = np.random.default_rng(0), np.array(WORDS, dtype=object)
+    rng, words = np.random.default_rng(0), np.array(WORDS.split(), dtype=object)
     for shard in range(number):
         size = items // number
         lengths = rng.integers(3, 16, size)

@@ -124,6 +124,48 @@ def _evaluated(
     return Report(captions, measurements, resampled_intervals(measurements, resampling), warnings, resampling)
 
 
+def add_metrics(
+    report: Report,
+    metrics: Specs,
+    resampling: Resampling = Resampling(),
+    runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    captions: CaptionSet | None = None,
+) -> Report:
+    """The report with more metrics, which alone are computed; those that it has already are left as they are.
+
+    ``captions`` are those of the report, read again, where it comes from a run and metrics need their images.
+
+    >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+    >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
+    ['rouge', 'bleu(n=1)']
+    """
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    if report.unit == "shard":
+        raise InputError(f"{report.name}: is a run of shards; pass add=... to score_shards")
+    captions = report.captions if captions is None else captions
+    known = next(iter(report)) if report.measurements else None
+    if known is not None and known.ids != captions.ids:
+        raise InputError(f"{captions.name}: has other ids than {report.name}, or in another order; score all again")
+    if report.captions.candidates.values != captions.candidates.values:
+        raise InputError(f"{captions.name}: has other captions than {report.name}; score all again")
+    new = [one for one in parse_all(metric_specs(metrics), [captions]) if str(one) not in report.measurements]
+    with using(runtime):
+        added = measure_all(captions, new, progress) if new else {}
+    measurements = {**report.measurements, **added}
+    if progress and resampling.samples:
+        progress("intervals")
+    return Report(
+        captions,
+        measurements,
+        resampled_intervals(measurements, resampling),
+        _misleading(captions, measurements.values()),
+        resampling,
+        store_references=report.store_references,
+    )
+
+
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
     """The settings of a run, once their types are right."""
     if not isinstance(resampling, Resampling):

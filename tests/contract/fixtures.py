@@ -120,6 +120,14 @@ def object_rows(folder: Path) -> Path:
     return folder / "objects.jsonl"
 
 
+def amber_annotations(folder: Path) -> Path:
+    rows = [{"id": number, "truth": ["dog", "ball", "dog"], "hallu": ["cat", "bird"]} for number in range(ITEMS)]
+    (folder / "annotations.json").write_text(json.dumps(rows))
+    (folder / "relation.json").write_text(json.dumps({"dog": ["puppy"], "ball": [], "cat": [], "bird": [], "day": []}))
+    (folder / "safe_words.txt").write_text("day\n")
+    return folder
+
+
 def prompt(folder: Path) -> Path:
     (folder / "prompt.txt").write_text("Candidates:\n{candidates}\nReference captions:\n{references}\nJSON, please.")
     return folder / "prompt.txt"
@@ -161,6 +169,15 @@ EXAMPLES = {
         *(f"chair(value={value})" for value in ("s", "i", "recall", "precision", "f1", "words", "tokens")),
         "chair(value=i,references=yes,lemmas=wordnet,truth_lemmas=singularize,count=distinct,max_words=4)",
         "chair(value=s,vocabulary=coco-repaired,last_sentence=drop,objects={objects})",
+    ),
+    "amber": (
+        *(f"amber(value={value},annotations={{amber}},vectors=none)" for value in ("chair", "cover", "hal", "cog")),
+        "amber(value=cog,annotations={amber},vectors=none,cog=nouns)",
+    ),
+    "aloha": (
+        "aloha(weights={bert})",
+        "aloha(weights={bert},detections=yes,unmatched=ignore)",
+        "aloha(model=stub,weights={bert})",
     ),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
@@ -208,6 +225,7 @@ EXAMPLES = {
 FILES = {
     "prompt": prompt,
     "objects": object_rows,
+    "amber": amber_annotations,
     "original": spice_original,
     "meteor": meteor_data,
     "bert": bert,

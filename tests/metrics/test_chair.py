@@ -318,7 +318,7 @@ def test_named_lists_of_images(tmp_path):
 
 @pytest.fixture(scope="module")
 def published(shared_data, tmp_path_factory):
-    """The stored table of COCO's objects as captious makes it, and NLTK's tagger where NLTK looks for it."""
+    """The stored table of COCO's objects as captious makes it."""
     folder = tmp_path_factory.mktemp("chair")
     with gzip.open(shared_data / "chair" / "coco2014_objects.jsonl.gz", "rt") as file:
         rows = [row for row in map(json.loads, file) if row["split"] == "val"]
@@ -326,11 +326,6 @@ def published(shared_data, tmp_path_factory):
     columns = {name: [row[column] for row in rows] for name, column in sources.items()}
     numbers = {str(row["id"]): number for number, row in enumerate(rows)}
     ObjectTable("objects", numbers, columns, str(open_vocabulary())).save(folder / "objects.parquet")
-    name = "averaged_perceptron_tagger_eng"
-    (folder / "taggers" / name).mkdir(parents=True)
-    with gzip.open(shared_data / "chair" / "nltk_tagger.json.gz", "rt") as file:
-        for part, content in json.load(file).items():
-            (folder / "taggers" / name / f"{name}.{part}.json").write_text(json.dumps(content))
     return folder
 
 
@@ -344,9 +339,7 @@ NAMES = {
 @pytest.mark.parametrize(
     "file", ["opera_llava-1.5_greedy", "opera_instructblip_ours", "eos_r3-opera", "pope_mplug_short"]
 )
-def test_counts_are_those_of_the_original_under_three_settings(shared_data, published, monkeypatch, file):
-    nltk = pytest.importorskip("nltk")
-    monkeypatch.setattr(nltk.data, "path", [str(published), *nltk.data.path])
+def test_counts_are_those_of_the_original_under_three_settings(shared_data, published, nltk_tagger, file):
     with gzip.open(shared_data / "chair" / f"{file}.jsonl.gz", "rt") as rows:
         captions = captious.read({row["id"]: row["caption"] for row in map(json.loads, rows)})
     expected = json.loads((shared_data / "chair" / "expected.json").read_text())[file]

@@ -26,7 +26,7 @@ from captious.io.storage import Storage
 from captious.metrics.registry import parse_all
 from captious.models.store import cache_root, inventory
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
-from captious.runs import open_run, read_run
+from captious.runs import Run, open_run, read_run
 from captious.scale.plan import plan_shards, share_of_worker
 from captious.scale.scoring import ShardsFailed, score_shards
 
@@ -420,3 +420,74 @@ def test_a_driver_killed_in_the_midst_of_its_workers_writing(tmp_path: Path) -> 
     ids = [key for one in columns(out).values() for key in one["id"]]
     assert sorted(ids) == sorted(row["id"] for row in rows)
     assert not [name for name in files(out) if name.endswith((".part", ".old"))]
+
+
+def test_metrics_and_shards_are_added_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = records(60)
+    source, out = write_shards(tmp_path / "in", rows, 4), tmp_path / "scores"
+    (tmp_path / "in" / "part-3.jsonl").rename(tmp_path / "late.jsonl")
+    some = str(tmp_path / "in" / "*.jsonl")
+    score_shards(some, "rouge,vocab_size", out=out, resampling=FEW, engine=SERIAL)
+    monkeypatch.setattr("captious.metrics.rouge.Rouge.score_candidates", lambda *one: pytest.fail("computed again"))
+    score_shards(some, out=out, resampling=FEW, engine=SERIAL, add="cider,distinct_n(n=2)")
+    monkeypatch.undo()
+    (tmp_path / "late.jsonl").rename(tmp_path / "in" / "part-3.jsonl")
+    metrics = "rouge,vocab_size,cider,distinct_n(n=2)"
+    report = score_shards(source, metrics, out=out, resampling=FEW, engine=PROCESSES)
+    score_shards(source, metrics, out=tmp_path / "once", resampling=FEW, engine=SERIAL)
+    assert columns(out) == columns(tmp_path / "once") and summed(out) == summed(tmp_path / "once")
+    once = read_run(tmp_path / "once")
+    for key in report.measurements:
+        assert report[key].corpus == once[key].corpus and report.intervals.get(key) == once.intervals.get(key)
+
+
+def test_a_folder_stays_whole_while_a_metric_is_added(tmp_path: Path) -> None:
+    source, out = write_shards(tmp_path / "in", records(30), 3), tmp_path / "scores"
+    score_shards(source, "rouge", out=out, resampling=FEW, engine=SERIAL)
+    before = (out / "captious-run.json").read_bytes()
+    program = DRIVER.replace('"bleu,cider,vocab_size", out=out', '"rouge", out=out, add="bleu(n=1)"')
+    killed = subprocess.run([sys.executable, "-c", program, "write_part", "2", source, str(out)])
+    assert killed.returncode == -signal.SIGKILL
+    assert (out / "captious-run.json").read_bytes() == before and read_run(out).size == 30
+    report = score_shards(source, out=out, resampling=FEW, engine=SERIAL, add="bleu(n=1)")
+    assert list(report.measurements) == ["rouge", "bleu(n=1)"] and not report.failed
+
+
+def test_further_columns_and_references_of_shards(tmp_path: Path) -> None:
+    rows = [
+        {"uid": row["id"], "caption": row["caption"], "references": row["references"], "width": number, "lang": "en"}
+        for number, row in enumerate(records(20))
+    ]
+    source = write_shards(tmp_path / "in", rows, 2)
+    for stored in (True, False):
+        out = tmp_path / f"scores-{stored}"
+        report = score_shards(source, "cider", out=out, resampling=FEW, engine=SERIAL, store_references=stored)
+        (first, _) = report.items()
+        names = ["id", "candidates", *(["references"] if stored else []), "uid", "width", "lang", "cider", "unscored"]
+        assert first.column_names == [*names, "shard"]
+        assert first["width"].to_pylist() == [row["width"] for row in rows[::2]] and str(first["width"].type) == "int64"
+        assert sorted(report.captions.ids) == sorted(row["uid"] for row in rows)
+        if stored:
+            why = report.explain("i3")["cider"]
+            assert sum(part.adds for part in why.parts) == pytest.approx(report["cider"].items["i3"], abs=1e-12)
+        else:
+            with pytest.raises(InputError, match="holds no references, which explaining cider needs"):
+                report.explain("i3")
+
+
+def test_ctrl_c_says_what_is_done_and_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = write_shards(tmp_path / "in", records(30), 3), tmp_path / "scores"
+    lines: list[str] = []
+    written: list[int] = []
+    write = Run.write_part
+
+    def interrupted(self: Run, *parts: Any) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(1)
+        write(self, *parts)
+
+    monkeypatch.setattr(Run, "write_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        score_shards(source, "rouge", out=out, engine=SERIAL, runtime=Runtime(log=lines.append))
+    assert lines == [f"{out}: stopped, 1 of 3 shards are scored; the same command again goes on"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -29,6 +30,7 @@ from captious.options import (
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
     from captious.render import Result
+    from captious.runs import Report
 
 Keep = Annotated[
     str | None,
@@ -61,6 +63,10 @@ def score(
     ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
+    add: Annotated[
+        tuple[str, ...], Option("Metrics to add to the run in --out; nothing else is computed.", metavar="METRICS")
+    ] = (),
+    no_references: Annotated[bool, Option("Leave the references out of the items of the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -69,6 +75,7 @@ def score(
     --metrics all takes every metric that the data allow and that needs no model.
 
     --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
+    With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
     A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
     The same command again goes on where it stopped.
@@ -76,30 +83,71 @@ def score(
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
+    Example: captious score preds.json --references refs.json --out run1 --add spice
+    Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
+    from captious.runs import is_run
 
-    parse_all(metrics)  # a misspelt name is said before anything is read
+    parse_all(add or metrics)  # a misspelt name is said before anything is read
+    if not add and is_run(predictions):
+        _show_run(predictions, session, worst, where, explain)
+        return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep)
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
             raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
-        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
         return
-    with session.working() as step:
-        captions = session.read(predictions)
-        if explain is not None:
-            captions.position(explain)  # an unknown id is said before anything is computed
-        report = evaluate(captions, metrics, session.resampling, progress=step)
+    if add:
+        report = _added(predictions, session, add, explain)
+        session = replace(session, output=replace(session.output, overwrite=True))
+    else:
+        with session.working() as step:
+            captions = session.read(predictions)
+            if explain is not None:
+                captions.position(explain)  # an unknown id is said before anything is computed
+            report = evaluate(captions, metrics, session.resampling, progress=step)
+            report = replace(report, store_references=not no_references)
+            if explain is not None:
+                report = replace(report, explanations=report.explain(explain))
+    session.deliver(report)
+    _print_worst(report, worst, where, session.output)
+
+
+def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+    """The report of the run in --out with more metrics, computed on the same captions."""
+    from captious.evaluation import add_metrics
+    from captious.runs import is_run, read_run
+
+    out = session.output.out
+    if out is None or not is_run(out):
+        raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
+    with replace(session, output=replace(session.output, out=None)).working() as step:
+        run = read_run(out, images=session.reading.images)
+        captions = run.captions if is_run(predictions) else session.read(predictions)
+        report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
+        return report if explain is None else replace(report, explanations=report.explain(explain))
+
+
+def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
+    """Print the report of a run again."""
+    from captious.runs import read_run
+
+    with session.working():
+        report = read_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    output = session.output
+    _print_worst(report, worst, where, session.output)
+
+
+def _print_worst(report: Report, worst: int, where: str | None, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst, where=where)
         (listed.in_percent() if output.percent else listed).print()
@@ -114,6 +162,8 @@ def _score_shards(
     where: str | None,
     explain: str | None,
     keep: str | None,
+    add: Sequence[str],
+    no_references: bool,
 ) -> None:
     """Score shards into a folder."""
     from captious.io.storage import Storage
@@ -126,7 +176,7 @@ def _score_shards(
     printing = replace(session, output=replace(output, out=None))
     if session.runtime.judging.dry_run:
         with printing.working() as step:
-            plan = plan_shards(source, metrics, session.reading, step)
+            plan = plan_shards(source, add or metrics, session.reading, step)
         printing.deliver(plan)
         return
     if output.out is None:
@@ -134,7 +184,7 @@ def _score_shards(
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        _check_filter(keep, metrics, source, session.reading)
+        _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
@@ -147,6 +197,8 @@ def _score_shards(
             resampling=session.resampling,
             engine=engine,
             progress=step,
+            add=add or None,
+            store_references=not no_references,
             overwrite=output.overwrite,
         )
         if explain is not None:

@@ -2,7 +2,7 @@
 
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
 """The file of an image. Whatever its name in the file, a caption set calls it ``image``."""
-ID_COLUMNS = ("image_id", "id", "item_id", "item", "key", *IMAGE_COLUMNS)
+ID_COLUMNS = ("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", *IMAGE_COLUMNS, "url")
 CAPTION_LIST_COLUMNS = ("candidates", "captions", "predictions")
 CANDIDATE_COLUMNS = (
     "candidate",

@@ -28,6 +28,8 @@ METRICS = {
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
+    "amber": "captious.metrics.hallucination.amber:Amber",
+    "aloha": "captious.metrics.hallucination.aloha:Aloha",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -143,7 +145,7 @@ def _loaded(point: EntryPoint) -> type[Metric]:
     except Exception as error:
         raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
     if not (isinstance(kind, type) and issubclass(kind, Metric)):
-        raise InputError(f"{where}: {point.value} is {type(kind).__name__}, expected a subclass of captious.Metric")
+        raise InputError(f"{where}: {point.value} is no metric, expected a subclass of captious.Metric")
     if getattr(kind, "name", None) != point.name:
         raise InputError(f"{where}: {point.value} has another name, expected name = {point.name!r}, as its entry point")
     bare = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]

@@ -577,7 +577,17 @@ def report_of(
         resampling = run.marker.resampling
     else:
         intervals = resampled_intervals(measurements, resampling)
-    return Report(run, measurements, intervals, tuple(warnings), resampling, parts=parts, images=images)
+    stores = run.marker.reading.get("store_references") is not False
+    return Report(
+        run,
+        measurements,
+        intervals,
+        tuple(warnings),
+        resampling,
+        parts=parts,
+        images=images,
+        store_references=stores,
+    )
 
 
 def resampled_intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Estimate]:

@@ -153,6 +153,8 @@ def claim(
     if there.marker.unit != "shard":
         raise InputError(f"{address}: holds the scores of {there.marker.name}, not of shards; {REPLACE}")
     if add:
+        stored = {name: value for name, value in there.marker.reading.items() if name == "store_references"}
+        marker = replace(marker, reading={**reading, **stored})
         new = tuple(one for one in facts if one.metric not in there.metrics)
         marker = replace(marker, metrics=(*there.marker.metrics, *new))
     marker = replace(marker, shards=_named_as_before(shards, there.marker.shards))

@@ -134,7 +134,8 @@ def score_shards(
     run = claim(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
     known = {str(metric): metric for metric in chosen}
     every = [known.get(key) or parse(key) for key in run.metrics]
-    work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), store_references)
+    stored = run.marker.reading.get("store_references") is not False
+    work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), stored)
     with using(runtime):
         try:
             failed = work.score()

@@ -20,7 +20,7 @@ from captious.study.contests import TestName
 from captious.study.design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
-from captious.study.scores import MetricScores, measure, read_scores, scores_of
+from captious.study.scores import MetricScores, measure, read_scores, run_scores, scores_of, stored_reports
 from captious.study.study import Study
 
 PER_PAIR = 50
@@ -51,9 +51,10 @@ def correlate(
         ``Ratings`` or ``Preferences``, the path of a file with ratings, its rows as a list of dictionaries or as a
         pandas or Arrow table, or ``{id: rating or list of ratings}``.
     measurements
-        A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` or a frame for metrics of other tools. An id is that of the
-        ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
+        A report of ``captious.evaluate``; measurements; the folder of a run, or several, each of a system; written
+        metrics such as ``"bleu(n=4),cider"`` where the ratings have captions; or ``{name: {id: value}}`` or a frame
+        for metrics of other tools. An id is that of the ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k
+        (``Ratings.ids``).
     recipe
         The protocol, or its name: how ratings become rows, which statistic is the headline. By default every rating
         is a row and tau-b the headline.
@@ -242,6 +243,8 @@ def _scores(
     runtime: Runtime | None,
 ) -> list[MetricScores]:
     """Metrics on the rated items, in whatever form they are given."""
+    if (reports := stored_reports(measurements)) is not None:
+        return run_scores(reports, ratings, missing)
     listed = list(measurements) if isinstance(measurements, (list, tuple)) else [measurements]
     if listed and all(isinstance(score, MetricScores) for score in listed):
         for score in listed:

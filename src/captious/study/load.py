@@ -10,11 +10,12 @@ from typing import Any
 from captious.errors import InputError
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
+from captious.runs.folder import is_run
 from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
 from captious.study.records import locate
-from captious.study.scores import MetricScores, measure, read_scores
+from captious.study.scores import MetricScores, measure, read_scores, run_scores, stored_reports
 
 
 def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
@@ -66,9 +67,12 @@ def load_scores(
     progress: Callable[[str], None] | None = None,
 ) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
-    elsewhere = [
+    runs = [path for path in study_input.scores if is_run(path)]
+    elsewhere = run_scores(stored_reports(runs) or {}, ratings, missing) if runs else []
+    elsewhere += [
         score
         for path in study_input.scores
+        if path not in runs
         for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
     ]
     if study_input.scores_id_column is not None and not study_input.scores:

@@ -36,7 +36,8 @@ class StudyInput(Options):
     scores: Annotated[
         tuple[Path, ...],
         Option(
-            "File of a metric computed elsewhere: numbers by id or IMAGE#k, or by image and caption.", metavar="FILE"
+            "Run that captious score wrote, or file of numbers by id or IMAGE#k, or by image and caption.",
+            metavar="PATH",
         ),
     ] = ()
     scores_id_column: Annotated[

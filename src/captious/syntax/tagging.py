@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from captious._files import Kind
 from captious.errors import InputError, nearest, require
+from captious.syntax.parsing import DEFAULT, open_model
 from captious.syntax.sentences import Sentence
 from captious.syntax.sentences import sentences as split_sentences
 
@@ -261,13 +262,10 @@ def penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _spacy() -> Any:
-    spacy = require("spacy", "spacy")
-    try:
-        return spacy.load("en_core_web_sm", exclude=["parser", "ner", "lemmatizer", "attribute_ruler"])
-    except OSError:
-        raise InputError(
-            "tagger 'spacy' needs its model en_core_web_sm: python -m spacy download en_core_web_sm"
-        ) from None
+    model = open_model(DEFAULT, ["parser", "ner", "lemmatizer", "attribute_ruler"], "spacy")
+    if model is None:
+        raise InputError(f"tagger 'spacy' needs its model {DEFAULT}: python -m spacy download {DEFAULT}")
+    return model
 
 
 def spacy_tag(sentences: Sentences) -> list[list[str]]:

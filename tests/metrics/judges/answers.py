@@ -112,6 +112,14 @@ def dcscore(body):
     return f"```json\n{json.dumps(facts)}\n```"
 
 
+def aloha(body):
+    """Every noun that the fixtures know is a thing; a text without one has none, and *day* is only possible."""
+    words = last_text(asked(body), "Text:").split()
+    things = [f"- {word}" for word in words if word in ("dog", "cat", "ball")]
+    things += ["- day (possibly)"] if "day" in words else []
+    return "\n".join(things) or "- none"
+
+
 def numbered_lines(text):
     """The number and the text of each numbered line."""
     return [(int(number), line) for number, line in re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)]
@@ -126,5 +134,6 @@ ANSWERS = {
     "faithscore": faithscore,
     "rlaifv": rlaifv,
     "dcscore": dcscore,
+    "aloha": aloha,
 }
 """By the name of the metric."""

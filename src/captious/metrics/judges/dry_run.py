@@ -11,7 +11,7 @@ from typing import Any
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Metric
-from captious.metrics.judges.judged import CallPlan, JudgedMetric
+from captious.metrics.judges.judged import AsksJudge, CallPlan
 from captious.metrics.registry import parse_all
 from captious.models.chat.judge import Usage, shown_cost
 from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
@@ -76,8 +76,13 @@ class DryRun(Result):
 
 def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric]) -> DryRun:
     """What scoring sets of captions would ask. Metrics that ask no chat model are left out."""
-    judged = [metric for metric in parse_all(metrics, captions.values()) if isinstance(metric, JudgedMetric)]
+    judged = [metric for metric in parse_all(metrics, captions.values()) if "judge" in metric.needs]
     if not judged:
         raise InputError("dry_run=True: none of these metrics asks a chat model")
-    plans = {(name, str(metric)): metric.planned(one) for name, one in captions.items() for metric in judged}
+    plans = {
+        (name, str(metric)): metric.planned(one)
+        for name, one in captions.items()
+        for metric in judged
+        if isinstance(metric, AsksJudge)
+    }
     return DryRun(plans, current().judging.prices)

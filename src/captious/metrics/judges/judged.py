@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -81,6 +81,14 @@ class CallPlan:
             self.prompt_tokens + other.prompt_tokens,
             self.reply_tokens + other.reply_tokens,
         )
+
+
+@runtime_checkable
+class AsksJudge(Protocol):
+    """A metric that can say what it would ask a chat model."""
+
+    def planned(self, captions: CaptionSet) -> CallPlan:
+        """What scoring a set would ask; nothing is sent."""
 
 
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:

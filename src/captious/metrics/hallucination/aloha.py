@@ -1,0 +1,337 @@
+"""ALOHa: how far the worst object of a caption is from every object of its references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
+from captious.io.formats import text_list
+from captious.metrics.contract import MeanMetric, Need, Shared
+from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.hallucination.listing import (
+    NamedObject,
+    list_requests,
+    listed_objects,
+    nouns,
+    with_head_nouns,
+)
+from captious.metrics.hallucination.marks import Run, marked_captions, page_explanations
+from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, read_prompt
+from captious.metrics.rows import Scored, candidate_means
+from captious.models.chat.judge import Judge, Usage, load_judge
+from captious.models.chat.messages import Failure
+from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.options import current
+from captious.render import Column, Why
+from captious.syntax import parsing
+from captious.syntax.lemmas import singularize
+from captious.syntax.sentences import sentences
+
+SENTENCES = "sentence-transformers/all-mpnet-base-v2"
+NO_REFERENCE = "the references name no object"
+OBJECTLESS = "objectless"
+REPLY_TOKENS = 40
+"""Length of a usual list of objects, for the estimate before a run."""
+EQUAL = 1 - 1e-9
+"""A similarity from here on is that of the same words."""
+
+
+@dataclass(frozen=True, eq=False)
+class AlohaState:
+    """What ALOHa needs besides captions."""
+
+    encoder: SentenceEncoder
+    judge: Judge | None = None
+    prompt: str = ""
+
+
+class MatchedObject(NamedTuple):
+    """An object of a caption with its partner among those of the references."""
+
+    name: NamedObject
+    nearest: str
+    """The partner; nothing where no object was left for it."""
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Aloha(MeanMetric):
+    """ALOHa: the similarity of the caption's worst object with its partner among the objects of the references.
+
+    The objects of the caption are paired with those of all references, one with one, so that the sum of their
+    similarities is largest; a similarity is the cosine of two sentence vectors. The least one is the value::
+
+        ALOHa = min over objects o of the caption of cos(o, partner of o)
+
+    It is 1 where the references name every object. An object without a partner, because the caption has more objects
+    than the references, counts 0. Authors' code means to do that but does not: ``unmatched=ignore``. A caption without
+    objects invents none and has 1, which the signature counts; references without objects leave no value. Where an
+    object has alternatives ("ball or frisbee"), its most similar one counts; the original tries all combinations.
+
+    Objects are nouns by a tagger, in the singular by the rules of pattern.en. With ``model=NAME`` a chat model lists
+    them, as in the paper: with adjectives, without those that the caption calls possible, and for the references also
+    the last noun of each. ``detections=yes`` adds the words of the column ``objects`` to those of the references.
+
+    >>> print(Aloha(tagger="spacy", detections=True))
+    aloha(tagger=spacy,detections=yes)
+    """
+
+    model: str = ""
+    """Name of a chat model at the endpoint, or ``local:FOLDER``; without it the tagger finds the objects."""
+    weights: str = SENTENCES
+    """A hub id or a folder of sentence-transformers."""
+    tagger: Literal["captious", "spacy", "nltk"] = "captious"
+    detections: bool = False
+    """Whether the column ``objects`` has further objects of the image."""
+    unmatched: Literal["zero", "ignore"] = "zero"
+    prompt: str = ""
+    """File with another prompt for the chat model."""
+
+    name: ClassVar[str] = "aloha"
+    main: ClassVar[str] = "model"
+    label: ClassVar[str] = "ALOHa"
+    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    citation: ClassVar[str] = (
+        "Petryk, Chan, Kachinthaya, Zou, Canny, Gonzalez, Darrell. ALOHa: A New Measure for Hallucination in "
+        "Captioning Models. NAACL 2024."
+    )
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """References, the sentence encoder, and a chat model where one is named."""
+        return ("references", "model", "judge") if self.model else ("references", "model")
+
+    def prepare(self, captions: CaptionSet) -> Shared[AlohaState]:
+        """The sentence encoder, and the chat model with its prompt."""
+        encoder = load_sentences(self.weights)
+        if not self.model:
+            return Shared(AlohaState(encoder), encoder.fingerprint)
+        state = AlohaState(encoder, load_judge(self.model), self._prompt)
+        return Shared(state, f"{encoder.fingerprint} and {self.model}#{digest(state.prompt.encode())}")
+
+    @property
+    def _prompt(self) -> str:
+        return read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", ("text",))
+
+    def settings(self, state: Shared[AlohaState]) -> Mapping[str, str]:
+        """The sentence encoder by content, and the chat model with its prompt."""
+        encoder, judge = state.value.encoder, state.value.judge
+        settings = {"model": f"{encoder.name}#{encoder.fingerprint}"}
+        if judge is not None:
+            settings |= {"judge": judge.identity, "prompt": digest(state.value.prompt.encode())}
+        elif self.tagger == "spacy":
+            settings["parser"] = parsing.version()
+        return settings
+
+    def planned(self, captions: CaptionSet) -> CallPlan:
+        """What scoring a set would ask the chat model; nothing is sent."""
+        texts = [*captions.candidates.values, *map(_joined, captions.references)]
+        requests = list_requests([text for text in texts if text.strip()], self._prompt)
+        return plan_requests(load_judge(self.model), requests, REPLY_TOKENS)
+
+    def score_items(self, captions: CaptionSet, state: Shared[AlohaState]) -> Scored:
+        """Rows: the sum over candidates and their number."""
+        captions.keep(("state", self), state)  # with the store that has the replies, for explanations
+        judge = state.value.judge
+        before = replace(judge.usage) if judge is not None else Usage()
+        matched = self._matched(captions, state.value)
+        values, reasons, objectless = np.full(len(matched), np.nan), dict[int, str](), 0
+        for index, (one, owner) in enumerate(zip(matched, captions.candidates.owners.tolist(), strict=True)):
+            if isinstance(one, Failure):
+                reasons.setdefault(owner, one.reason)
+            else:
+                values[index] = self._value(one)
+                objectless += not one
+        notes = []
+        if judge is not None and matched:
+            notes.append(f"{self.label}: {judge.usage.since(before).line(judge.judging.prices)}")
+        return Scored(candidate_means(captions, values), reasons, {OBJECTLESS: objectless}, notes=notes)
+
+    def _value(self, matched: Sequence[MatchedObject]) -> float:
+        counted = [one.similarity for one in matched if one.nearest or self.unmatched == "zero"]
+        return min(counted, default=1.0)
+
+    def _matched(self, captions: CaptionSet, state: AlohaState) -> list[list[MatchedObject] | Failure]:
+        """The objects of every candidate with their partners, or why there are none."""
+        ours = self._listed(captions.candidates.values, state, "in captions")
+        theirs = self._reference_objects(captions, state)
+        vectors = _Vectors.of([*ours, *theirs], self.weights)
+        matched: list[list[MatchedObject] | Failure] = []
+        for objects, owner in zip(ours, captions.candidates.owners.tolist(), strict=True):
+            others = theirs[owner]
+            if isinstance(objects, Failure) or isinstance(others, Failure):
+                matched.append(objects if isinstance(objects, Failure) else others)
+            elif not others:
+                matched.append(Failure(NO_REFERENCE))
+            else:
+                matched.append(match_objects([one for one in objects if not one.unsure], others, vectors))
+        return matched
+
+    def _listed(self, texts: Sequence[str], state: AlohaState, where: str) -> list[list[NamedObject] | Failure]:
+        """The objects of each text, by the tagger or by the chat model."""
+        if state.judge is None:
+            return [*nouns(texts, self.tagger)]
+        asked = [index for index, text in enumerate(texts) if text.strip()]
+        lists: list[list[NamedObject] | Failure] = [[] for _ in texts]
+        replies = listed_objects(
+            state.judge, [texts[index] for index in asked], state.prompt, f"{self.label}: objects {where}"
+        )
+        for index, objects in zip(asked, replies, strict=True):
+            lists[index] = objects
+        return lists
+
+    def _reference_objects(self, captions: CaptionSet, state: AlohaState) -> list[list[NamedObject] | Failure]:
+        """The objects of all references of each item, each once, with those of its column."""
+        lists: list[list[NamedObject] | Failure] = []
+        if state.judge is None:
+            each = iter(nouns(captions.references.values, self.tagger))
+            for number in captions.references.counts.tolist():
+                lists.append(list(dict.fromkeys(name for _ in range(number) for name in next(each))))
+        else:
+            listed = self._listed([*map(_joined, captions.references)], state, "in references")
+            lists = [one if isinstance(one, Failure) else with_head_nouns(one) for one in listed]
+        if not self.detections:
+            return lists
+        column = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
+        combined = []
+        for id, objects, value in zip(captions.ids, lists, column, strict=True):
+            words = text_list(value, id, OBJECT_COLUMN) or []
+            seen = [NamedObject((singularize(word.lower()),)) for word in words]
+            combined.append(objects if isinstance(objects, Failure) else list(dict.fromkeys([*objects, *seen])))
+        return combined
+
+    @property
+    def explains_on_page(self) -> bool:
+        """The marked caption."""
+        return True
+
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AlohaState]) -> list[Why]:
+        """The captions of each item with their objects marked. Nothing is asked; replies come from the store."""
+        chosen, value = captions.take(indices), state.value
+        if value.judge is not None:
+            judging = replace(value.judge.judging, replay=True)
+            value = replace(value, judge=replace(value.judge, judging=judging, usage=Usage()))
+        try:
+            matched = self._matched(chosen, value)
+        except InputError as error:
+            current().log(f"{self.label}: the page shows no objects ({error})")
+            return []
+        summaries: list[list[str]] = [[] for _ in indices]
+        for one, owner in zip(matched, chosen.candidates.owners.tolist(), strict=True):
+            summaries[owner].append(one.reason if isinstance(one, Failure) else _summary(one))
+        lines = [list[str]() for _ in indices]
+        return page_explanations(chosen, _marked(chosen, matched), [*map("; ".join, summaries)], lines)
+
+    def break_down(self, item: CaptionSet, state: Shared[AlohaState]) -> Breakdown:
+        """Objects of the caption, each with its partner; the worst one has the whole value."""
+        matched = self._matched(item, state.value)
+        parts = []
+        for rank, one in enumerate(matched):
+            objects = [] if isinstance(one, Failure) else one
+            counted = [each for each in objects if each.nearest or self.unmatched == "zero"]
+            worst = min(counted, key=lambda each: each.similarity, default=None)
+            for each in objects:
+                details = {"nearest": each.nearest or "none is left", "similarity": each.similarity}
+                adds = each.similarity / len(matched) if each is worst else 0.0
+                parts.append(Part(str(each.name), adds, rank, details))
+            if worst is None:
+                parts.append(Part("no objects", 1 / len(matched), rank))
+        return Breakdown(
+            parts,
+            unit="object",
+            columns=[Column("nearest", "text"), Column("similarity")],
+            texts=_marked(item, matched),
+            formula=f"{self.label} = the least similarity of an object of the caption with its partner",
+            notes=["✓: a reference names it; ✗: the worst object; ?: another that no reference names"],
+            ordered=True,
+            shown=None,
+        )
+
+
+def _joined(references: Sequence[str]) -> str:
+    """References as one text, each on a line of its own."""
+    return "\n\n".join(text.strip() for text in references if text.strip())
+
+
+class _Vectors:
+    """Sentence vectors of words."""
+
+    def __init__(self, rows: Mapping[str, int], vectors: Floats) -> None:
+        self._rows, self._vectors = rows, vectors
+
+    @classmethod
+    def of(cls, lists: Sequence[list[NamedObject] | Failure], weights: str) -> _Vectors:
+        """The vectors of all words of these objects; each distinct one is encoded once."""
+        words = sorted({word for one in lists if not isinstance(one, Failure) for name in one for word in name.words})
+        vectors = np.nan_to_num(sentence_vectors(words, weights).astype(np.float64)) if words else np.zeros((0, 1))
+        return cls({word: row for row, word in enumerate(words)}, vectors)
+
+    def similarity(self, one: NamedObject, other: NamedObject) -> float:
+        """The largest cosine of two words of the objects; the same word has exactly 1."""
+        if set(one.words) & set(other.words):
+            return 1.0
+        ours, theirs = ([self._rows[word] for word in each.words] for each in (one, other))
+        return float(min((self._vectors[ours] @ self._vectors[theirs].T).max(), 1.0))
+
+
+def match_objects(
+    objects: Sequence[NamedObject], others: Sequence[NamedObject], vectors: _Vectors
+) -> list[MatchedObject]:
+    """Each object with its partner, so that the sum of similarities is largest; those without a partner have 0."""
+    from scipy.optimize import linear_sum_assignment
+
+    table = np.array([[vectors.similarity(one, other) for other in others] for one in objects])
+    table = table.reshape(len(objects), len(others))
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    partners = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    return [
+        MatchedObject(one, str(others[partners[row]]), float(table[row, partners[row]]))
+        if row in partners
+        else MatchedObject(one, "", 0.0)
+        for row, one in enumerate(objects)
+    ]
+
+
+def _marked(captions: CaptionSet, matched: Sequence[list[MatchedObject] | Failure]) -> list[MarkedText]:
+    """Every candidate with its objects: named by a reference, the worst of all, or another."""
+    runs = []
+    for text, objects in zip(captions.candidates.values, matched, strict=True):
+        known = [] if isinstance(objects, Failure) else objects
+        least = min((one.similarity for one in known), default=1.0)
+        verdicts = {
+            singularize(word.split()[-1]): "right"
+            if one.similarity >= EQUAL
+            else "wrong"
+            if one.similarity == least
+            else "unknown"
+            for one in known
+            for word in one.name.words
+        }
+        runs.append(_runs(text, verdicts))
+    return marked_captions(captions, runs, captions.candidates.values)
+
+
+def _runs(text: str, verdicts: Mapping[str, str]) -> list[Run]:
+    """Where the words of a text are that have a verdict."""
+    return [
+        (start, stop, verdicts[word])
+        for sentence in sentences(text)
+        for token, start, stop in zip(*sentence, strict=True)
+        if (word := singularize(token.lower())) in verdicts
+    ]
+
+
+def _summary(matched: Sequence[MatchedObject]) -> str:
+    if not matched:
+        return "no objects"
+    worst = min(matched, key=lambda one: one.similarity)
+    partner = f"nearest {worst.nearest}" if worst.nearest else "no object of the references is left for it"
+    return f"{worst.name}: {worst.similarity:.4f}, {partner}"

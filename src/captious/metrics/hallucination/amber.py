@@ -1,0 +1,415 @@
+"""AMBER's generative part: which nouns of a caption are in the image, and which are likely hallucinations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from captious._files import digest, read_regular
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError, one_line
+from captious.metrics.contract import Metric, Need, Shared
+from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.rows import Scored
+from captious.render import Column, Why
+from captious.syntax.lemmas import wordnet_lemma
+from captious.syntax.parsing import VECTORS, load_vectors, model_version, similar_words
+from captious.syntax.sentences import sentences
+from captious.syntax.tagging import tagger_named
+
+FILES = ("annotations.json", "relation.json", "safe_words.txt")
+THRESHOLD = 0.8
+"""Words whose similarity is above it stand for each other."""
+NO_VECTORS = "none"
+LABELS = {"chair": "AMBER CHAIR", "cover": "AMBER Cover", "hal": "AMBER Hal", "cog": "AMBER Cog"}
+STATISTICS = ("captions", "wrong_captions", "nouns", "wrong_nouns", "covered", "truth", "hit", "hallu")
+"""What is counted of each caption."""
+_ID = re.compile(r"(?:AMBER_)?0*(\d+)")
+
+
+class Annotation(NamedTuple):
+    """An image: words for what is in it, and words for what models are likely to invent."""
+
+    truth: tuple[str, ...]
+    hallu: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """AMBER's annotations with its word lists."""
+
+    images: Mapping[str, Annotation]
+    association: Mapping[str, tuple[str, ...]]
+    """Words that also count for a word."""
+    safe_words: frozenset[str]
+    """Nouns that are neither right nor wrong."""
+    fingerprint: str
+
+    @property
+    def words(self) -> list[str]:
+        """Every noun that counts."""
+        return list(dict.fromkeys(word for key, others in self.association.items() for word in (key, *others)))
+
+    def entries(self, words: Sequence[str]) -> list[tuple[str, int]]:
+        """What stands for each of some words, with its index: first all associated words, then the words themselves."""
+        associated = [(other, index) for index, word in enumerate(words) for other in self.association.get(word, ())]
+        return [*associated, *((word, index) for index, word in enumerate(words))]
+
+
+class Noun(NamedTuple):
+    """A noun of a caption that counts."""
+
+    word: str
+    start: int
+    stop: int
+    verdict: str
+    """Right, wrong, or unknown for a safe word."""
+
+
+class NounCounts(NamedTuple):
+    """The nouns of a caption, and which words of the annotation they cover or hit, by index."""
+
+    nouns: tuple[Noun, ...]
+    covered: frozenset[int]
+    hit: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class AmberState:
+    """What AMBER needs besides captions."""
+
+    annotations: Annotations
+    similar: Mapping[str, frozenset[str]]
+    """Words that stand for each word by their vectors; itself alone where words are compared by equality."""
+    vectors: str
+
+
+@dataclass(frozen=True)
+class Amber(Metric):
+    """AMBER: nouns of captions against words for what is in the image (truth) and likely inventions (hallu).
+
+    A noun of the caption that is one of AMBER's 418 words covers a truth word if it is that word, an associated one or
+    a similar one, and hits a hallu word in the same way. A noun that covers nothing is wrong, unless it is one of nine
+    safe words. Over all captions::
+
+        CHAIR = wrong nouns / nouns                    Hal = captions with a wrong noun / captions
+        Cover = covered truth words / truth words      Cog = hit hallu words / hallu words
+
+    Words are similar if the cosine of their vectors in a spaCy model is above 0.8: ``vectors=en_core_web_lg`` in the
+    original. A model without word vectors, such as en_core_web_sm, is refused; ``vectors=none`` compares by equality.
+    ``annotations`` is the folder ``data`` of AMBER's repository, with annotations.json, relation.json and
+    safe_words.txt. An item belongs to the image whose number its id or image has: 7, AMBER_7.jpg.
+
+    AMBER's code divides Cog by all hallu words, which is the default; the paper divides by the nouns of the captions:
+    ``cog=nouns``. Its code starts each denominator at 0.001, which changes no printed decimal and is left out. Nouns
+    are tagged in the text as written; a capitalized one matches nothing, as in the original. For the original's tags
+    write ``tagger=nltk``.
+
+    >>> print(Amber("cover", vectors="none"))
+    amber(value=cover,vectors=none)
+    """
+
+    value: Literal["chair", "cover", "hal", "cog"] = "chair"
+    annotations: str = ""
+    """Folder with AMBER's annotations.json, relation.json and safe_words.txt."""
+    vectors: str = VECTORS
+    """A spaCy model with word vectors, or ``none``."""
+    cog: Literal["hallu", "nouns"] = "hallu"
+    """What Cog is divided by."""
+    tagger: Literal["captious", "spacy", "nltk"] = "captious"
+
+    name: ClassVar[str] = "amber"
+    main: ClassVar[str] = "value"
+    always_shown: ClassVar[tuple[str, ...]] = ("value",)
+    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("chair", "cover", "hal", "cog")}
+    citation: ClassVar[str] = (
+        "Wang et al. AMBER: An LLM-free Multi-dimensional Benchmark for MLLMs Hallucination Evaluation. 2023. "
+        "arXiv:2311.07397."
+    )
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """A model with word vectors, unless words are compared by equality."""
+        return () if self.vectors == NO_VECTORS and self.annotations else ("model",)
+
+    @property
+    def label(self) -> str:
+        """AMBER with its value."""
+        return LABELS[self.value]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Of coverage alone."""
+        return self.value == "cover"
+
+    @property
+    def undefined_reason(self) -> str:
+        """What a caption without nouns, or an image without words, leaves undefined."""
+        return (
+            "the caption has no noun of AMBER's words" if self.value in ("chair", "cog") else "the image has no words"
+        )
+
+    @property
+    def _columns(self) -> tuple[str, str]:
+        """The statistics of the value, numerator first."""
+        below = "hallu" if self.cog == "hallu" else "nouns"
+        return {
+            "chair": ("wrong_nouns", "nouns"),
+            "cover": ("covered", "truth"),
+            "hal": ("wrong_captions", "captions"),
+            "cog": ("hit", below),
+        }[self.value]
+
+    def prepare(self, captions: CaptionSet) -> Shared[AmberState]:
+        """The annotations, and which words are similar."""
+        if not self.annotations:
+            raise InputError(
+                "amber: name the folder of AMBER's annotations (data/ of its repository), such as "
+                "amber(annotations=AMBER/data)"
+            )
+        annotations = open_annotations(self.annotations)
+        if self.vectors == NO_VECTORS:
+            similar, vectors = {word: frozenset([word]) for word in annotations.words}, NO_VECTORS
+        else:
+            similar = similar_words(annotations.words, self.vectors, THRESHOLD)
+            vectors = model_version(load_vectors(self.vectors))
+        state = AmberState(annotations, similar, vectors)
+        return Shared(state, f"{annotations.fingerprint} and {vectors}")
+
+    def settings(self, state: Shared[AmberState]) -> Mapping[str, str]:
+        """The annotations by content, the model of the vectors with its version, and the tagger."""
+        value = state.value
+        return {
+            "annotations": f"amber#{value.annotations.fingerprint}",
+            "vectors": value.vectors,
+            "tagger": self.tagger,
+        }
+
+    def score_items(self, captions: CaptionSet, state: Shared[AmberState]) -> Scored:
+        """Rows: numerator and denominator of the value, summed over the candidates."""
+        counts, _, annotations = self._counted(captions, state.value)
+        rows = np.zeros((len(captions), len(STATISTICS)))
+        np.add.at(rows, captions.candidates.owners, counts)
+        reasons = {
+            index: f"no image {captions.ids[index]} among AMBER's"
+            for index, one in enumerate(annotations)
+            if one is None
+        }
+        return Scored(rows[:, [STATISTICS.index(name) for name in self._columns]], reasons)
+
+    def aggregate(self, rows: Floats) -> Floats:
+        """The ratio of the sums."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares: Floats = rows[..., 0] / rows[..., 1]
+        return shares
+
+    def counts(self, captions: CaptionSet, state: Shared[AmberState]) -> Floats:
+        """What is counted of each candidate: `STATISTICS`."""
+        return self._counted(captions, state.value)[0]
+
+    def _counted(
+        self, captions: CaptionSet, state: AmberState
+    ) -> tuple[Floats, list[NounCounts], list[Annotation | None]]:
+        """The statistics and nouns of every candidate, and the annotation of every item."""
+        key = ("amber", replace(self, value="chair", cog="hallu"))
+        return captions.once(key, lambda: self._count(captions, state))
+
+    def _count(
+        self, captions: CaptionSet, state: AmberState
+    ) -> tuple[Floats, list[NounCounts], list[Annotation | None]]:
+        images = state.annotations.images
+        annotations = [
+            next((images[key] for key in _numbers(id, image) if key in images), None)
+            for id, image in zip(captions.ids, captions.images, strict=True)
+        ]
+        counts = np.zeros((len(captions.candidates.values), len(STATISTICS)))
+        counted = []
+        nouns = find_nouns(captions.candidates.values, state.annotations.words, self.tagger)
+        for row, (own, owner) in enumerate(zip(nouns, captions.candidates.owners.tolist(), strict=True)):
+            annotation = annotations[owner] or Annotation((), ())
+            one = match_nouns(own, annotation, state)
+            wrong = sum(noun.verdict == "wrong" for noun in one.nouns)
+            below = (len(annotation.truth), len(one.hit), len(annotation.hallu))
+            counts[row] = (1, wrong > 0, len(one.nouns), wrong, len(one.covered), *below)
+            counted.append(one)
+        return counts, counted, annotations
+
+    def hint(self, reason: str) -> str:
+        """How items find their annotation."""
+        if reason.startswith("no image "):
+            return "; an item needs the number of its image as its id, such as 7 or AMBER_7.jpg"
+        return super().hint(reason)
+
+    @property
+    def explains_on_page(self) -> bool:
+        """The marked caption, for the values that look at wrong nouns."""
+        return self.value in ("chair", "hal")
+
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AmberState]) -> list[Why]:
+        """The captions of each item with their nouns marked, and the words of the image."""
+        chosen = captions.take(indices)
+        _, counted, annotations = self._counted(chosen, state.value)
+        nouns: list[list[Noun]] = [[] for _ in indices]
+        for one, owner in zip(counted, chosen.candidates.owners.tolist(), strict=True):
+            nouns[owner] += one.nouns
+        lines = [_word_lines(one) for one in annotations]
+        return page_explanations(chosen, _marked(chosen, counted), [*map(_summary, nouns)], lines)
+
+    def break_down(self, item: CaptionSet, state: Shared[AmberState]) -> Breakdown:
+        """Nouns of the caption, or words of the image, each with what it adds to the value."""
+        counts, counted, (annotation,) = self._counted(item, state.value)
+        assert annotation is not None
+        sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
+        above, below = self._columns
+        parts = [
+            part
+            for rank, (one, wrong) in enumerate(zip(counted, counts[:, STATISTICS.index("wrong_nouns")], strict=True))
+            for part in self._parts(rank, one, annotation, float(wrong), sums[below])
+        ]
+        names = [name.replace("_", " ") for name in (above, below)]
+        return Breakdown(
+            parts,
+            unit="noun" if self.value in ("chair", "hal") else "word",
+            columns=[Column("verdict", "text")],
+            texts=_marked(item, counted),
+            formula=f"{self.label} = {names[0]} / {names[1]}: {sums[above]:.0f} / {sums[below]:.0f}",
+            factors=sums,
+            notes=_word_lines(annotation),
+            ordered=True,
+            shown=None,
+            summary=_summary([noun for one in counted for noun in one.nouns]),
+        )
+
+    def _parts(self, rank: int, one: NounCounts, annotation: Annotation, wrong: float, below: float) -> Iterator[Part]:
+        """What each noun or word of one candidate adds."""
+        if self.value in ("chair", "hal"):
+            each = 1 / below / (max(wrong, 1) if self.value == "hal" else 1)
+            for noun in one.nouns:
+                yield Part(noun.word, each * (noun.verdict == "wrong"), rank, {"verdict": noun.verdict})
+            return
+        words, indices = (annotation.truth, one.covered) if self.value == "cover" else (annotation.hallu, one.hit)
+        verdicts = ("covered", "missed") if self.value == "cover" else ("hit", "avoided")
+        for index, word in enumerate(words):
+            yield Part(word, (index in indices) / below, rank, {"verdict": verdicts[index not in indices]})
+
+
+def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[list[tuple[str, int, int]]]:
+    """The nouns of each text that are among some words by their WordNet lemma, with their places.
+
+    The tokens of a text are tagged as one sequence, in the case that they are written in.
+
+    >>> find_nouns(["Birds follow two boats and a dog."], ["bird", "boat", "cat"], "captious")
+    [[('boat', 17, 22)]]
+    """
+    known = frozenset(words)
+    parsed = [sentences(text) for text in texts]
+    tokens = [[token for sentence in one for token in sentence.tokens] for one in parsed]
+    nouns = []
+    for one, own, tags in zip(parsed, tokens, tagger_named(tagger)(tokens), strict=True):
+        spans = [span for sentence in one for span in zip(sentence.starts, sentence.stops, strict=True)]
+        lemmas = [
+            wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
+            for token, tag in zip(own, tags, strict=True)
+        ]
+        nouns.append([(lemma, *span) for lemma, span in zip(lemmas, spans, strict=True) if lemma in known])
+    return nouns
+
+
+def match_nouns(nouns: Sequence[tuple[str, int, int]], annotation: Annotation, state: AmberState) -> NounCounts:
+    """Which truth words the nouns of a caption cover, which hallu words they hit, and which of them are wrong.
+
+    A noun looks for itself in the truth first. If it is not there, it may hit a hallu word as itself and one by
+    similarity, and still cover a truth word by similarity.
+    """
+    annotations, verdicts = state.annotations, []
+    truth, hallu = annotations.entries(annotation.truth), annotations.entries(annotation.hallu)
+    covered, hit = set[int](), set[int]()
+    for word, start, stop in nouns:
+        verdict = "unknown"
+        if word not in annotations.safe_words:
+            alone, similar = frozenset([word]), state.similar[word]
+            index = _first(truth, alone)
+            if index is None:
+                hit.update(one for one in (_first(hallu, alone), _first(hallu, similar)) if one is not None)
+                index = _first(truth, similar)
+            verdict = "wrong" if index is None else "right"
+            covered.update([] if index is None else [index])
+        verdicts.append(Noun(word, start, stop, verdict))
+    return NounCounts(tuple(verdicts), frozenset(covered), frozenset(hit))
+
+
+def _first(entries: Sequence[tuple[str, int]], words: frozenset[str]) -> int | None:
+    return next((index for entry, index in entries if entry in words), None)
+
+
+def _numbers(id: str, image: Any) -> Iterator[str]:
+    """The number of an image in the id of its item, and in the name of its file."""
+    alone = id.rpartition("#")[0]
+    for name in (id, alone, *([image] if isinstance(image, str) else [])):
+        if match := _ID.fullmatch(PurePath(name).stem):
+            yield match[1]
+
+
+def open_annotations(folder: str) -> Annotations:
+    """AMBER's annotations and word lists."""
+    contents = []
+    for name in FILES:
+        path = Path(folder) / name
+        try:
+            contents.append(read_regular(path))
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror}), expected the folder data of AMBER's repository with "
+                f"{', '.join(FILES)}"
+            ) from None
+    return _annotations(folder, *contents)
+
+
+@lru_cache(maxsize=2)
+def _annotations(folder: str, annotations: bytes, relation: bytes, safe_words: bytes) -> Annotations:
+    path = Path(folder) / FILES[0]
+    try:
+        images = {
+            str(row["id"]): Annotation(_words(row["truth"]), _words(row["hallu"]))
+            for row in json.loads(annotations)
+            if row.get("type", "generative") == "generative"
+        }
+        path = Path(folder) / FILES[1]
+        association = {str(word): _words(others) for word, others in json.loads(relation).items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}: is not as AMBER writes it ({one_line(error)})") from None
+    safe = frozenset(safe_words.decode("utf-8", errors="replace").split())
+    return Annotations(images, association, safe, digest(annotations, relation, safe_words))
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{str(value)[:40]!r}, expected a list of words")
+    return tuple(value)
+
+
+def _marked(captions: CaptionSet, counted: Sequence[NounCounts]) -> list[MarkedText]:
+    runs = [[(noun.start, noun.stop, noun.verdict) for noun in one.nouns] for one in counted]
+    return marked_captions(captions, runs, captions.candidates.values)
+
+
+def _summary(nouns: Sequence[Noun]) -> str:
+    return wrong_share([noun.word for noun in nouns if noun.verdict == "wrong"], len(nouns), "noun")
+
+
+def _word_lines(annotation: Annotation | None) -> list[str]:
+    if annotation is None:
+        return []
+    return [
+        f"in the image: {', '.join(dict.fromkeys(annotation.truth))}",
+        f"likely inventions: {', '.join(dict.fromkeys(annotation.hallu))}",
+    ]

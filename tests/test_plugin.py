@@ -1,0 +1,162 @@
+"""A package with a metric, in its own folder: it is found, scores sets of any size and shards, and proves itself."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from captious._records import parse_toml
+
+PACKAGE = Path(__file__).parent / "plugin" / "rare_words"
+ROOT = Path(__file__).resolve().parents[1]
+NOUNS = [f"noun{number}" for number in range(997)]
+
+
+def write_metadata(folder: Path, name: str, version: str, points: dict[str, str]) -> None:
+    """What an installer writes beside a package, by which Python finds its entry points."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = ["[captious.metrics]", *(f"{point} = {value}" for point, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder of packages with the package of ``tests/plugin``, as its pyproject.toml describes it."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    project = parse_toml((PACKAGE / "pyproject.toml").read_text(), "pyproject.toml", "a project")["project"]
+    shutil.copy(PACKAGE / "rare_words.py", folder)
+    write_metadata(folder, project["name"], project["version"], project["entry-points"]["captious.metrics"])
+    return folder
+
+
+@pytest.fixture
+def call(installed, tmp_path):
+    """Runs Python where the package is installed; the exit code, and what was printed."""
+
+    def run(*command, folder=installed):
+        path = os.pathsep.join(map(str, (folder, ROOT / "src")))
+        environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", "CAPTIOUS_HOME": str(tmp_path / "home")}
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def rows(number: int) -> list[dict]:
+    """Items whose reference has two words of every item and a noun that one item in 997 has."""
+    return [
+        {
+            "id": f"{index}",
+            "caption": f"a picture of {NOUNS[index * 7 % 997]}",
+            "references": [f"a {NOUNS[index % 997]}"],
+        }
+        for index in range(number)
+    ]
+
+
+def expected(items: list[dict], among: int) -> float:
+    """The metric in plain Python, over all items at once."""
+    words = Counter(word for item in items for word in {word for text in item["references"] for word in text.split()})
+    shares = []
+    for item in items:
+        own = item["caption"].split()
+        shares.append(sum(words[word] <= len(items) / among for word in own) / len(own))
+    return sum(shares) / len(shares)
+
+
+def write(path: Path, items: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    return path
+
+
+def scored(output: str) -> dict:
+    """The facts of the first metric; messages follow the JSON."""
+    return json.JSONDecoder().raw_decode(output)[0]["metrics"][0]
+
+
+def test_the_package_proves_itself_in_one_line(call):
+    code, output = call("-m", "pytest", "-q", "-p", "no:cacheprovider", str(PACKAGE / "test_rare_words.py"))
+    assert code == 0, output
+    code, output = call("-m", "doctest", str(PACKAGE / "rare_words.py"))
+    assert (code, output) == (0, "")
+
+
+def test_it_is_listed_and_has_a_card(call):
+    code, output = call("-m", "captious", "metrics")
+    assert code == 0 and re.search(r"rare_words.*Rare words.*references.*higher", output)
+    code, output = call("-m", "captious", "metrics", "rare_words")
+    assert code == 0 and "among" in output
+
+
+@pytest.mark.parametrize("number", [5, 50_000])
+def test_it_scores_a_file_of_any_size(call, tmp_path, number):
+    items = rows(number)
+    path = write(tmp_path / "captions.jsonl", items)
+    code, output = call("-m", "captious", "score", str(path), "-m", "rare_words(among=4)", "--samples", "20", "--json")
+    assert code == 0, output
+    one = scored(output)
+    assert one["value"] == pytest.approx(expected(items, 4), abs=1e-12) and 0 < one["value"] < 1
+    assert one["signature"].startswith("rare_words(among=4)|tok:ptb.1|captious-rare-words:1.2|items:")
+
+
+def test_shards_have_the_value_of_one_set(call, tmp_path):
+    items = rows(60)
+    for number in range(3):
+        write(tmp_path / f"part{number}.jsonl", items[number::3])
+    shards = str(tmp_path / "part*.jsonl")
+    one = ("-m", "captious", "score", shards, "-m", "rare_words(among=4),rouge", "--samples", "20", "--json")
+    for engine in ("serial", "processes"):
+        code, output = call(*one, "--out", str(tmp_path / engine), "--engine", engine, "--jobs", "2")
+        assert code == 0, output
+        assert scored(output)["value"] == pytest.approx(expected(items, 4), abs=1e-12)
+        assert "|captious-rare-words:1.2|" in scored(output)["signature"]
+
+
+BROKEN = {
+    "missing": ("no_such_module:Metric", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+    "other": ("rare_words:RareWords", "rare_words:RareWords has another name, expected name = 'other', as its entry"),
+    "state": ("rare_words:WordCounts", "rare_words:WordCounts is no metric, expected a subclass of captious.Metric"),
+    "bare": ("broken:Bare", "its parameter 'weight' has no default value, expected one"),
+    "old": ("broken:Old", "old declares needs_corpus=True, which follows from corpus_state: declare that instead"),
+}
+MODULE = """
+from dataclasses import dataclass
+from captious.metrics import MeanMetric, Scored
+
+@dataclass(frozen=True)
+class Bare(MeanMetric):
+    weight: float
+    name = "bare"
+    def score_items(self, captions, state):
+        return Scored([self.weight] * len(captions))
+
+class Old(MeanMetric):
+    name = "old"
+    needs_corpus = True
+    def score_items(self, captions, state):
+        return Scored([0.5] * len(captions))
+"""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_package_with_a_fault_is_named_in_one_line(call, tmp_path, name):
+    folder, (point, message) = tmp_path / "packages", BROKEN[name]
+    shutil.copytree(PACKAGE, folder)
+    (folder / "broken.py").write_text(MODULE)
+    write_metadata(folder, "captious-broken", "0.3", {name: point})
+    path = write(tmp_path / "captions.jsonl", rows(5))
+    for command in (["score", str(path)], ["score", str(tmp_path / "captions.json*"), "--out", str(tmp_path / "run")]):
+        code, output = call("-m", "captious", *command, "-m", name, folder=folder)
+        assert code == 2 and output.count("\n") == 1 and message in output, output
+        assert name == "old" or f"metric '{name}' of the package captious-broken 0.3" in output
+    assert not (tmp_path / "run").exists()
