@@ -106,9 +106,8 @@ def files(tmp_path, monkeypatch):
     pairs = [(id, text) for id, texts in references.items() for text in texts]
     write_csv("refs.csv", [("photo", "gold"), *pairs])
     people = [json.loads(line) for line in (DEMO / "bias.jsonl").read_text().splitlines()]
-    copies = [(f"{row['id']}-{copy}", row) for row in people for copy in range(3)]
-    write_rows("preds.jsonl", [{"id": id, "caption": row["caption"], "gender": row["label"]} for id, row in copies])
-    write_rows("humans.jsonl", [{"id": id, "references": row["references"]} for id, row in copies])
+    write_rows("preds.jsonl", [{"id": row["id"], "caption": row["caption"], "gender": row["label"]} for row in people])
+    write_rows("humans.jsonl", [{"id": row["id"], "references": row["references"]} for row in people])
     styled = [json.loads(line) for line in (DEMO / "styles.jsonl").read_text().splitlines()]
     romantic = [row for row in styled if row["style"] == "romantic"]
     write_rows("styled.jsonl", romantic)

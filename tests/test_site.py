@@ -42,7 +42,7 @@ def test_the_site_has_every_kind_of_page(site):
 
 def test_fields_of_options_are_documented_by_their_help_text(site):
     text = re.sub(r"<[^>]*>", "", (site / "reference/api/index.html").read_text())
-    assert re.search(r"samples\s*\(int\)\s*–\s*Bootstrap resamples; 0 for no intervals", text)
+    assert re.search(r"samples\s*\(int\)\s*–\s*Bootstrap resamples; 0 for none", text)
 
 
 def test_the_site_asks_nothing_of_the_network(site):
@@ -66,7 +66,7 @@ def test_the_command_line_reference_has_every_command_and_option():
     assert "*(default `12345`; at least 0)*" in pages["reference/cli/index.md"]
     assert (
         "| `SOURCE` | A recipe" in pages["reference/cli/study.md"]
-        and "| Study input |" in pages["reference/cli/study.md"]
+        and "| Ratings and metrics |" in pages["reference/cli/study.md"]
     )
     assert "```text\ncaptious study run" in pages["reference/cli/study.md"]
 
@@ -76,6 +76,7 @@ def test_a_room_has_a_page_and_a_name_one_place():
     assert "::: captious.evaluation.evaluate\n" in pages["reference/api/index.md"]
     assert "[`Metric`](index.md#captious.metrics.contract.Metric)" in pages["reference/api/metrics.md"]
     assert "::: captious.metrics.contract.Metric\n" not in pages["reference/api/metrics.md"]
+    assert "::: captious.testing.check_metric\n" in pages["reference/api/testing.md"]
 
 
 def test_docstrings_become_markdown():

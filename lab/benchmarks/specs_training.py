@@ -71,7 +71,7 @@ def encoder_of(units: list[tuple[str, ...]], device: str, small: bool) -> Any:
 
 
 class Noise:
-    """An album of random pixels in memory."""
+    """Images of random pixels in memory."""
 
     def __init__(self, count: int, side: int) -> None:
         self.held = np.random.default_rng(1).integers(0, 256, (count, side, side, 3), dtype=np.uint8)
@@ -104,7 +104,7 @@ def ready(objective: SpecsObjective, rows: np.ndarray, epoch: int) -> tuple[Any,
         for row, group in zip(table, texts, strict=True):
             row[: len(group[number])] = group[number]
         blocks.append(torch.from_numpy(table).to(encoder.device))
-    return encoder.pixels_to_tensor(objective.towers.album.pixels(rows)), blocks
+    return encoder.pixels_to_tensor(objective.towers.image_set.pixels(rows)), blocks
 
 
 def pooled(found: Any) -> Any:

@@ -23,6 +23,7 @@ def api_pages() -> dict[str, str]:
         pages[f"{FOLDER}/{page}.md"] = _page(room, stub, documented)
         documented |= {origin: f"{page}.md" for origin in _public(stub).values() if origin not in documented}
     pages[f"{FOLDER}/compat.md"] = _compat_page()
+    pages[f"{FOLDER}/testing.md"] = _testing_page()
     return pages
 
 
@@ -33,6 +34,14 @@ def _compat_page() -> str:
     for module in sorted(package.glob("[a-z]*.py")):
         name = f"captious.compat.{module.stem}"
         parts.append(f"::: {name}\n    options:\n      heading: {name}\n      toc_label: {module.stem}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _testing_page() -> str:
+    """The contract test of metrics, which is a module and no room."""
+    parts = ["# captious.testing", _summary(SOURCE / "captious" / "testing.py")]
+    for name in ("check_metric", "ContractError"):
+        parts.append(f"::: captious.testing.{name}\n    options:\n      heading: {name}\n      toc_label: {name}")
     return "\n\n".join(parts) + "\n"
 
 

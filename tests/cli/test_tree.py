@@ -42,9 +42,9 @@ SEVERAL_MEANINGS = {
 }
 VERBS = {
     "Reading": {"read", "reading"},
-    "Resampling": {"resampling"},
-    "Runtime": {"working", "runtime"},
-    "Judging": {"working", "runtime"},
+    "Intervals": {"resampling"},
+    "Models": {"working", "runtime"},
+    "Chat models": {"working", "runtime"},
     "Output": {"deliver", "output", "working"},
 }
 """What a command does with its session where it shows options of a group."""

@@ -15,7 +15,7 @@ from tests.engines import work
 from tests.engines.driver import announced, ended
 
 from captious.engines import ray as engine
-from captious.engines.ray import Share, _capacity, _cpus
+from captious.engines.ray import ActorResources, _capacity, _cpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.options import Engine
@@ -74,8 +74,8 @@ def test_a_run_without_room_ends_with_a_line(cluster, monkeypatch):
     taken = ray.remote(num_cpus=2)(work.Idler).remote()
     ray.get(taken.here.remote())
     line = (
-        "no Ray actor found a place in 2 s: each asks for 1 CPU and 0 GPUs;"
-        " the cluster has 2 CPUs and 0 GPUs, and free are 0 CPUs and 0 GPUs"
+        "no Ray actor could be scheduled in 2 s: each needs 1 CPU and 0 GPUs;"
+        " the cluster has 2 CPUs and 0 GPUs, available are 0 CPUs and 0 GPUs"
     )
     with pytest.raises(InputError, match=f"^{line}$"):
         list(run_tasks(work.reciprocals, [1, 2, 3], TWO))
@@ -84,7 +84,7 @@ def test_a_run_without_room_ends_with_a_line(cluster, monkeypatch):
 
 def test_a_run_that_asks_for_more_than_there_is_ends_with_a_line(cluster, monkeypatch):
     monkeypatch.setattr(engine, "PATIENCE", 1.0)
-    with pytest.raises(InputError, match=r"each asks for 1 CPU and 0\.5 GPUs; the cluster has 2 CPUs and 0 GPUs"):
+    with pytest.raises(InputError, match=r"each needs 1 CPU and 0\.5 GPUs; the cluster has 2 CPUs and 0 GPUs"):
         list(run_tasks(work.reciprocals, [1, 2, 3], Engine("ray", gpus=0.5)))
     with pytest.raises(InputError, match=r"gpus=1\.5: expected a part of one GPU"):
         list(run_tasks(work.reciprocals, [1, 2, 3], Engine("ray", gpus=1.5)))
@@ -141,6 +141,6 @@ def test_actors_take_what_the_nodes_have():
     assert _cpus(nodes, 1) == 6  # 16 / 2 and 6 / 1
     assert _cpus(nodes, 0.5) == 3  # 16 / 4 and 6 / 2
     assert _cpus([node(CPU=2, GPU=4)], 0.25) == 1
-    assert _capacity(nodes, Share(1, 0)) == 16 + 6 + 64
-    assert _capacity(nodes, Share(3, 0.5)) == 4 + 2
-    assert _capacity(nodes, Share(8, 1)) == 2 + 0
+    assert _capacity(nodes, ActorResources(1, 0)) == 16 + 6 + 64
+    assert _capacity(nodes, ActorResources(3, 0.5)) == 4 + 2
+    assert _capacity(nodes, ActorResources(8, 1)) == 2 + 0

@@ -19,7 +19,9 @@ class Towers:
     locked = frozenset({"image"})
 
     def __init__(self, count=6):
-        self.album = type("Album", (), {"paths": [Path(f"photos/{number}.webp") for number in range(count)]})()
+        self.image_set = type(
+            "TrainingImages", (), {"paths": [Path(f"photos/{number}.webp") for number in range(count)]}
+        )()
         self.learnt = {}
 
     def below(self, rows):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from captious.cli.params import Only, command
+from captious.cli.params import Only, command, params_of, with_flags
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import (
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Keep = Annotated[
     str | None,
-    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+    Option("Also write the ids that pass, as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
 ]
-Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
+Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
@@ -63,27 +63,23 @@ def score(
     ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
-    add: Annotated[
-        tuple[str, ...], Option("Metrics to add to the run in --out; nothing else is computed.", metavar="METRICS")
-    ] = (),
-    no_references: Annotated[bool, Option("Leave the references out of the items of the run.")] = False,
+    add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
+    no_references: Annotated[bool, Option("Store no references in the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
+    --explain 1002 says why item 1002 has its scores.
 
-    --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
+    A pattern or a folder means shards, which are scored into the folder of --out. The same command again resumes.
     With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
-    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
-    The same command again goes on where it stopped.
-
     Example: captious score preds.json --references refs.json
-    Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
-    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
-    Example: captious score preds.json --references refs.json --out run1 --add spice
+    Example: captious score preds.json --images photos/ --metrics clipscore,specs
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
+    Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
@@ -180,7 +176,7 @@ def _score_shards(
         printing.deliver(plan)
         return
     if output.out is None:
-        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
@@ -188,7 +184,7 @@ def _score_shards(
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
-    with printing.working(every=60.0) as step:
+    with printing.working() as step:
         report = score_shards(
             source,
             metrics,
@@ -246,6 +242,17 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
             connection.register("items", items_table(captions, {}, list(labels)))
             types = column_types(connection.table("items"))
         parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+
+
+def _what_is_sharded(source: str) -> str:
+    """Why a source is scored as shards, and what to do if that was not meant."""
+    from captious.io.storage import is_remote
+
+    if is_remote(source):
+        return "what is at an address is scored as shards, into a folder: download a single file, or pass out=..."
+    if Path(source).is_dir():
+        return "is a folder, whose files are scored as shards, into a folder: name one file, or pass out=..."
+    return "shards are scored into a folder; pass out=..."
 
 
 def keep(
@@ -395,18 +402,37 @@ def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Lis
 
 
 def check(
-    predictions: Predictions,
+    predictions: Annotated[
+        tuple[str, ...], Argument("Files of captions, each checked by itself; '-' for standard input.")
+    ],
     session: Annotated[
         Session,
         Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
     ],
 ) -> None:
     """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be corrected."""
-    from captious.io.check import check
+    from captious.io.check import Findings, check
+    from captious.render import Document
 
-    result = check(Path(predictions), reading=session.reading)
-    session.deliver(result)
-    if result.errors:
+    # What is found names arguments of Python; a command that scores has the options that they are.
+    options = params_of(score)
+    results = [check(Path(file), reading=session.reading) for file in predictions]
+    results = [
+        replace(
+            one,
+            findings=Findings(
+                replace(finding, message=with_flags(finding.message, options)) for finding in one.findings
+            ),
+        )
+        for one in results
+    ]
+    if len(results) == 1:
+        session.deliver(results[0])
+    else:
+        sections = [replace(result.findings.text(), title=result.name) for result in results]
+        data = {"files": [result.document().data for result in results]}
+        session.deliver(Document(f"{len(results)} files", sections=sections, data=data, name="check"))
+    if any(result.errors for result in results):
         raise typer.Exit(2)
 
 

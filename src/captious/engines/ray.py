@@ -30,7 +30,7 @@ from captious.errors import InputError, one_line, require
 from captious.options import Engine, current
 
 PATIENCE = 60.0
-"""Seconds without any actor, after which the run ends with a line that says what the cluster lacks."""
+"""Seconds without a scheduled actor, after which the run ends with a line that says what the cluster is missing."""
 PAUSE = 30.0
 """Seconds before the next actor, when several in a row died while they started."""
 LOOK = 1.0
@@ -48,12 +48,13 @@ def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> 
     dumps = ray.cloudpickle.dumps
     start, packages = packed(setup, dumps), [packed(task, dumps) for task in tasks]
     with _connected(ray, engine):
-        share = Share(_cpus(ray.nodes(), engine.gpus), engine.gpus)
-        crew = Crew(ray, share, engine.jobs, (packed(portable(runtime, share.cpus)), start), packages, Log(runtime.log))
+        resources = ActorResources(_cpus(ray.nodes(), engine.gpus), engine.gpus)
+        setup_arguments = (packed(portable(runtime, resources.cpus)), start)
+        pool = ActorPool(ray, resources, engine.jobs, setup_arguments, packages, Log(runtime.log))
         try:
-            yield from crew.finished()
+            yield from pool.finished()
         finally:
-            crew.dismiss()
+            pool.kill_all()
 
 
 def import_ray() -> Any:
@@ -110,8 +111,8 @@ def _prepare_environment() -> None:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What an actor takes of its node."""
+class ActorResources:
+    """What an actor needs of its node."""
 
     cpus: int
     gpus: float
@@ -142,12 +143,12 @@ def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
     return max(1, min((cpus // actors for cpus, actors in counts if actors), default=1))
 
 
-def _capacity(nodes: Sequence[Mapping[str, Any]], share: Share) -> int:
-    """Actors that a cluster holds."""
-    by_cpus = [int(node.get("CPU", 0)) // share.cpus for node in _resources(nodes)]
-    if not share.gpus:
+def _capacity(nodes: Sequence[Mapping[str, Any]], actor: ActorResources) -> int:
+    """Actors that a cluster can schedule at a time."""
+    by_cpus = [int(node.get("CPU", 0)) // actor.cpus for node in _resources(nodes)]
+    if not actor.gpus:
         return sum(by_cpus)
-    by_gpus = [slots(node.get("GPU", 0), share.gpus) for node in _resources(nodes)]
+    by_gpus = [slots(node.get("GPU", 0), actor.gpus) for node in _resources(nodes)]
     return sum(map(min, by_cpus, by_gpus))
 
 
@@ -159,7 +160,7 @@ def _actor_class(ray: Any) -> Any:
     """
 
     class Actor:
-        def arrive(self, path: list[str], gpus: float) -> tuple[str, str | None]:
+        def connect(self, path: list[str], gpus: float) -> tuple[str, str | None]:
             """The node's address and its version of captious."""
             if not gpus:  # in some versions of Ray every actor sees all GPUs
                 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -181,26 +182,35 @@ def _actor_class(ray: Any) -> Any:
 
 
 @dataclass
-class Hired:
-    """An actor, and what it was asked last."""
+class PoolActor:
+    """The handle of an actor, and the method that was called last."""
 
-    actor: Any
-    step: Literal["arrive", "start", "run"]
+    handle: Any
+    method: Literal["connect", "start", "run"]
     task: int = -1
 
 
-class Crew:
-    """The actors of a run: who has which task, who died, who is to come."""
+class ActorPool:
+    """The actors of a run, what each is working on, and the tasks that wait.
+
+    An actor is created, connects (it says where it is scheduled and which captious is there), starts (it runs the
+    setup), and then runs tasks one after another. The task of an actor that dies goes to another.
+    """
 
     def __init__(
-        self, ray: Any, share: Share, jobs: int, start: tuple[bytes, bytes], tasks: Sequence[bytes], log: Log
+        self,
+        ray: Any,
+        resources: ActorResources,
+        jobs: int,
+        setup: tuple[bytes, bytes],
+        tasks: Sequence[bytes],
+        log: Log,
     ) -> None:
-        self.ray, self.share, self.jobs, self.start, self.tasks, self.log = ray, share, jobs, start, tasks, log
-        self.blueprint = _actor_class(ray).options(
-            num_cpus=share.cpus, num_gpus=share.gpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
-        )
+        self.ray, self.resources, self.jobs, self.setup, self.tasks, self.log = ray, resources, jobs, setup, tasks, log
+        options = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "scheduling_strategy": "SPREAD"}
+        self.actor_class = _actor_class(ray).options(max_restarts=0, max_task_retries=0, **options)
         errors = ray.exceptions
-        self.deaths = (
+        self.actor_errors = (
             errors.RayActorError,
             errors.WorkerCrashedError,
             errors.OutOfMemoryError,
@@ -208,113 +218,115 @@ class Crew:
             errors.ObjectLostError,  # a large result on a node that is lost
         )
         self.path = [str(Path(entry).resolve()) for entry in sys.path]
-        self.calls: dict[Any, Hired] = {}
-        """Actors by the answer that is awaited."""
-        self.idle: list[Hired] = []
-        self.waiting = deque(range(len(tasks)))
+        self.pending: dict[Any, PoolActor] = {}
+        """Actors by the object reference of the result that is awaited."""
+        self.idle: list[PoolActor] = []
+        self.queue = deque(range(len(tasks)))
         self.attempts: Counter[int] = Counter()
         self.unfinished = len(tasks)
-        self.stillborn = 0
+        self.failed_starts = 0
         """Actors that died while they started, since one did start."""
-        self.last_present = time.monotonic()
-        self.next_look = self.next_hiring = 0.0
+        self.last_scheduled = time.monotonic()
+        """When an actor was last known to be scheduled."""
+        self.next_look = self.next_creation = 0.0
         self.wanted = 0
+        """Actors that the pool should have."""
 
     def finished(self) -> Iterator[Finished[Any]]:
         """The ends of all tasks."""
         while self.unfinished:
-            self._hire()
-            self._assign()
-            done = self._wait()
-            self._check_presence()
-            for reference in done:
-                yield from self._hear(self.calls.pop(reference), reference)
+            self._create_actors()
+            self._submit_tasks()
+            ready = self._wait()
+            self._check_scheduled()
+            for reference in ready:
+                yield from self._handle(self.pending.pop(reference), reference)
 
-    def dismiss(self) -> None:
-        """End all actors, also in the midst of a task."""
-        for hired in [*self.calls.values(), *self.idle]:
-            self.ray.kill(hired.actor)
+    def kill_all(self) -> None:
+        """Kill all actors, also in the midst of a task."""
+        for actor in [*self.pending.values(), *self.idle]:
+            self.ray.kill(actor.handle)
 
-    def _hire(self) -> None:
-        """Ask for as many actors as there is work for; those that find no place yet come when there is one."""
+    def _create_actors(self) -> None:
+        """Create as many actors as there is work for; Ray schedules those that do not fit now when they do."""
         now = time.monotonic()
         if now >= self.next_look:
             self.next_look = now + LOOK
-            self.wanted = self.jobs or max(1, _capacity(self.ray.nodes(), self.share))
-        while now >= self.next_hiring and len(self.calls) + len(self.idle) < min(self.wanted, self.unfinished):
-            actor = self.blueprint.remote()
-            self.calls[actor.arrive.remote(self.path, self.share.gpus)] = Hired(actor, "arrive")
+            self.wanted = self.jobs or max(1, _capacity(self.ray.nodes(), self.resources))
+        while now >= self.next_creation and len(self.pending) + len(self.idle) < min(self.wanted, self.unfinished):
+            handle = self.actor_class.remote()
+            self.pending[handle.connect.remote(self.path, self.resources.gpus)] = PoolActor(handle, "connect")
 
-    def _assign(self) -> None:
-        while self.idle and self.waiting:
-            hired = self.idle.pop()
-            hired.step, hired.task = "run", self.waiting.popleft()
-            self.calls[hired.actor.run.remote(self.tasks[hired.task])] = hired
+    def _submit_tasks(self) -> None:
+        while self.idle and self.queue:
+            actor = self.idle.pop()
+            actor.method, actor.task = "run", self.queue.popleft()
+            self.pending[actor.handle.run.remote(self.tasks[actor.task])] = actor
 
     def _wait(self) -> list[Any]:
-        """The next answer, if one comes soon."""
-        if not self.calls:  # a pause after deaths
+        """The reference of the next result, if one is ready soon."""
+        if not self.pending:  # a pause after deaths
             time.sleep(LOOK)
             return []
-        done: list[Any] = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)[0]
-        return done
+        ready: list[Any] = self.ray.wait(list(self.pending), num_returns=1, timeout=LOOK)[0]
+        return ready
 
-    def _check_presence(self) -> None:
-        """Refuse to wait for ever where no actor finds a place."""
-        if self.idle or any(hired.step != "arrive" for hired in self.calls.values()):
-            self.last_present = time.monotonic()
-        elif time.monotonic() - self.last_present > PATIENCE:
+    def _check_scheduled(self) -> None:
+        """Refuse to wait for ever where no actor can be scheduled."""
+        if self.idle or any(actor.method != "connect" for actor in self.pending.values()):
+            self.last_scheduled = time.monotonic()
+        elif time.monotonic() - self.last_scheduled > PATIENCE:
             raise InputError(
-                f"no Ray actor found a place in {PATIENCE:g} s: each asks for {self.share}; the cluster has"
-                f" {_amounts(self.ray.cluster_resources())}, and free are {_amounts(self.ray.available_resources())}"
+                f"no Ray actor could be scheduled in {PATIENCE:g} s: each needs {self.resources}; the cluster has"
+                f" {_amounts(self.ray.cluster_resources())}, available are {_amounts(self.ray.available_resources())}"
             )
 
-    def _hear(self, hired: Hired, reference: Any) -> Iterator[Finished[Any]]:
-        """Take what an actor answers, or the news of its death."""
+    def _handle(self, actor: PoolActor, reference: Any) -> Iterator[Finished[Any]]:
+        """Take the result of an actor, or the error that it died of."""
         try:
             message = self.ray.get(reference)
-        except self.deaths as error:
-            yield from self._replace(hired, _cause(error))
+        except self.actor_errors as error:
+            yield from self._requeue(actor, _cause(error))
             return
-        if hired.step == "arrive":
-            self._welcome(hired, *message)
+        if actor.method == "connect":
+            self._start(actor, *message)
             return
         answer: Answer = pickle.loads(message)
         self.log.show(answer.log)
         answer.raise_bug()
-        self.idle.append(hired)
-        if hired.step == "start":
+        self.idle.append(actor)
+        if actor.method == "start":
             if answer.error:
                 raise InputError(answer.error)
-            self.stillborn = 0
+            self.failed_starts = 0
         else:
             self.unfinished -= 1
-            yield Finished(hired.task, answer.result, answer.error)
+            yield Finished(actor.task, answer.result, answer.error)
 
-    def _welcome(self, hired: Hired, node: str, version: str | None) -> None:
-        """Let an actor that found its place run the setup, if its captious is this one."""
+    def _start(self, actor: PoolActor, node: str, version: str | None) -> None:
+        """Let an actor that is scheduled run the setup, if its captious is this one."""
         if version != __version__:
             there = f"has captious {version}" if version else "has no captious"
             raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
-        hired.step = "start"
-        self.calls[hired.actor.start.remote(*self.start)] = hired
+        actor.method = "start"
+        self.pending[actor.handle.start.remote(*self.setup)] = actor
 
-    def _replace(self, hired: Hired, cause: str) -> Iterator[Finished[Any]]:
-        """Give the task of a dead actor to another."""
-        self.ray.kill(hired.actor)  # where it is only out of reach
-        if hired.step == "run":
-            self.attempts[hired.task] += 1
-            if self.attempts[hired.task] < ATTEMPTS:
-                self.waiting.appendleft(hired.task)
+    def _requeue(self, actor: PoolActor, cause: str) -> Iterator[Finished[Any]]:
+        """Put the task of a dead actor back into the queue; a task that several died of is given up."""
+        self.ray.kill(actor.handle)  # where it is only out of reach
+        if actor.method == "run":
+            self.attempts[actor.task] += 1
+            if self.attempts[actor.task] < ATTEMPTS:
+                self.queue.appendleft(actor.task)
             else:
                 self.unfinished -= 1
-                yield Finished(hired.task, error=f"the process that worked on it died {ATTEMPTS} times ({cause})")
+                yield Finished(actor.task, error=f"the process that worked on it died {ATTEMPTS} times ({cause})")
             return
-        self.stillborn += 1
-        if self.stillborn >= ATTEMPTS:
-            if not self.idle and all(other.step != "run" for other in self.calls.values()):
+        self.failed_starts += 1
+        if self.failed_starts >= ATTEMPTS:
+            if not self.idle and all(other.method != "run" for other in self.pending.values()):
                 raise InputError(f"{ATTEMPTS} Ray actors died while they started ({cause})")
-            self.next_hiring = time.monotonic() + PAUSE
+            self.next_creation = time.monotonic() + PAUSE
 
 
 def _cause(error: Exception) -> str:

@@ -184,7 +184,7 @@ def _is_address(name: str) -> bool:
 
 
 class Limit:
-    """At most so many events of a key within so many seconds, such as wrong tokens of an address.
+    """A limit: at most so many events of a key within so many seconds, such as wrong tokens of an address.
 
     >>> limit = Limit(2, seconds=60, clock=lambda: 0.0)
     >>> limit.add("a"), limit.wait("a"), limit.add("a"), limit.wait("a"), limit.wait("b")

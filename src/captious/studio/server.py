@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HOST, PORT = "127.0.0.1", 8765
 SECONDS = 60
-"""To start, and to stop, in the background."""
+"""Time that a server in the background has to start, and to stop."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StudyServer:
     address: str
     """Where people reach it, without a slash at the end."""
     token: str
-    """The owner's."""
+    """The owner's token."""
     proxied: bool = False
     """Whether a proxy stands before it, whose word on addresses of visitors is taken."""
 

@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
     """Uvicorn that looks after its connections every second."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. The event loop accepts few at a time, and the system lets many wait."""
+        """Begin to listen. The event loop accepts few connections at a time, and the system lets many wait."""
         await super().startup(sockets)
         for one in sockets or ():
             with contextlib.suppress(OSError):

@@ -152,7 +152,7 @@ SHARE = 0.4
 Report = Callable[[str, int, int], None]
 
 
-class Album:
+class TrainingImages:
     """Images by index: from memory, or opened and prepared each time where all together are too large."""
 
     def __init__(
@@ -212,7 +212,7 @@ def load_image_features(towers: Any, path: str | Path) -> str:
     if "image" not in towers.locked:
         raise InputError("image_features=... are those of a locked image tower: add lock='image'")
     by_stem = read_features(path)
-    paths: Sequence[Path] = towers.album.paths
+    paths: Sequence[Path] = towers.image_set.paths
     rows = [row for row, image in enumerate(paths) if image.stem in by_stem]
     if not rows:
         raise InputError(f"{path}: has no features of the images, such as {paths[0].name}")

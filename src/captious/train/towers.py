@@ -10,7 +10,15 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.train.data import Album, Example, Frame, apply_views, draw_views, load_image_features, numbered_images
+from captious.train.data import (
+    Example,
+    Frame,
+    TrainingImages,
+    apply_views,
+    draw_views,
+    load_image_features,
+    numbered_images,
+)
 from captious.train.objective import Job
 from captious.train.packing import Packed, encode_packed, pack
 from captious.train.schedule import Rows
@@ -45,12 +53,12 @@ class Towers:
     def __init__(
         self,
         encoder: Any,
-        album: Album,
+        image_set: TrainingImages,
         locked: Sequence[str] = (),
         augment: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.encoder, self.album, self.augment, self.seed = encoder, album, augment, seed
+        self.encoder, self.image_set, self.augment, self.seed = encoder, image_set, augment, seed
         self.locked, self.frame = frozenset(map(side_of, locked)), Frame.of(encoder)
         self._room = 0
         clip = getattr(encoder.module.config, "model_type", "") == "clip"
@@ -64,13 +72,13 @@ class Towers:
         return self.encoder.logit_scale.float().exp()
 
     def image_batch(self, rows: Rows, epoch: int | None = None) -> TowerImages:
-        """Take images from the album, seen anew in each epoch if one is given; called ahead, in another thread."""
+        """Take images, seen anew in each epoch if one is given; called ahead, in another thread."""
         wanted = rows
         if "image" in self.locked:
             wanted = np.array([row for row in rows.tolist() if row not in self._images], dtype=np.int64)
         if not len(wanted):
             return TowerImages(rows, None)
-        pixels = torch.from_numpy(self.album.pixels(wanted))
+        pixels = torch.from_numpy(self.image_set.pixels(wanted))
         views = None
         if self.augment and epoch is not None and "image" not in self.locked:
             views = torch.from_numpy(draw_views(rows, self.augment, self.seed, epoch))
@@ -88,7 +96,7 @@ class Towers:
     def below(self, rows: Rows) -> Tensor:
         """What the locked image tower makes of images, whether it is known already or not."""
         frozen, _ = halves(self.encoder, "image")
-        return _still(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.album.pixels(rows))))
+        return _still(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.image_set.pixels(rows))))
 
     def add_text_features(self, texts: Sequence[Ints], features: Tensor) -> None:
         """Features of the locked text tower that were computed before, of framed texts."""
@@ -131,13 +139,15 @@ def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towe
     """The towers with the images of the examples, the image of each example, and a note on how images are read."""
     paths, images = numbered_images(examples)
     features, settings, runtime = job.training.image_features, job.settings, job.runtime
-    album = Album(paths, encoder, runtime.workers, keep=False if features else None, report=runtime.progress)
-    towers = Towers(encoder, album, settings.lock, augment=settings.augment or 0.0, seed=settings.seed)
+    image_set = TrainingImages(
+        paths, encoder, runtime.workers, keep=False if features else None, report=runtime.progress
+    )
+    towers = Towers(encoder, image_set, settings.lock, augment=settings.augment or 0.0, seed=settings.seed)
     if features:
         return towers, images, load_image_features(towers, features)
-    if album.in_memory:
-        return towers, images, f"{len(album)} images kept in memory ({album.nbytes / 2**30:.2g} GiB)"
-    return towers, images, f"{len(album)} images do not fit into memory: each is opened when its turn comes"
+    if image_set.in_memory:
+        return towers, images, f"{len(image_set)} images kept in memory ({image_set.nbytes / 2**30:.2g} GiB)"
+    return towers, images, f"{len(image_set)} images do not fit into memory: each is opened when its turn comes"
 
 
 class LockedFeatures:

@@ -47,19 +47,19 @@ class Effort:
     """What a study takes, if every rater works at the expected pace and answers everything."""
 
     tasks: int
-    """Without the gold ones."""
+    """Tasks without the gold ones."""
     gold: int
     answers: int
     """Tasks times overlap."""
     raters: int
     pages: int
-    """Of one rater: tasks, gold tasks and repeated ones."""
+    """Pages of one rater: tasks, gold tasks and repeated ones."""
     minutes: float
-    """Of one rater."""
+    """Minutes of one rater."""
     hours: float
-    """Of all raters."""
+    """Hours of all raters together."""
     cost: float | None
-    """At the pay of the plan."""
+    """Cost of all hours at the pay of the plan."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,7 +180,7 @@ def _number(count: int, what: str) -> str:
 
 
 def _detectable(plan: Plan, captions: int) -> float | None:
-    """For ratings: the difference in tau-b that a comparison of two metrics would find."""
+    """The difference in tau-b that a comparison of two metrics on a study of ratings would find."""
     if plan.kind != "ratings" or captions < 10:
         return None
     simulated = min(captions, SIMULATED)

@@ -106,7 +106,7 @@ class Answered:
     answer: Mapping[str, Any]
     order: tuple[str, ...]
     seconds: float | None
-    """As the page measured it; else from opening to answer by the server's clock."""
+    """Time on the page as the page measured it; else from opening to answer by the server's clock."""
     late: bool
     excluded: bool
     """Whether the rater is excluded now."""
@@ -212,7 +212,7 @@ class RaterHistory:
 
     n: int = 0
     pages: dict[tuple[str, Purpose], Opened] = field(default_factory=dict)
-    """In the order of their first opening."""
+    """Pages by task and purpose, in the order of their first opening."""
     done: Counter[Purpose] = field(default_factory=Counter)
     """Tasks that are behind the rater, by purpose."""
     joined: bool = False

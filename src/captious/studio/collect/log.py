@@ -178,7 +178,7 @@ class StudyLog:
 
     @cached_property
     def digest(self) -> str:
-        """Of the plan's text; every event has it."""
+        """The digest of the plan's text; every event has it."""
         with self.database.reading() as connection:
             return str(connection.execute(sa.select(tables.study.c.digest)).scalar_one())
 

@@ -105,7 +105,7 @@ class RaterPages:
         return self._message("Welcome", "To take part, open the link that you were sent.")
 
     def health(self, request: Request) -> Response:
-        """For whoever watches the server: 200 where the database answers."""
+        """Answer whoever watches the server: 200 where the database answers."""
         self.log.rater_by_token("")
         return JSONResponse({"status": "ok"})
 
@@ -338,7 +338,7 @@ class RaterPages:
         return self._end(session, "Thank you", words, self.plan.source.done, len(history), back)
 
     def full(self, request: Request) -> Response:
-        """For those who come when nothing is left: a code of its own, so that nobody goes away empty-handed."""
+        """Tell those who come when nothing is left, with a code of its own, so that nobody goes away empty-handed."""
         session = self._session(request)
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
@@ -346,7 +346,7 @@ class RaterPages:
         return self._end(session, "The study is full", words, self.plan.source.full)
 
     def _wait(self, session: RaterSession) -> Response:
-        """For those who come while others have open what is left. Who is paid by a code need not wait for them."""
+        """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""
         answers = len(self.log.history(session.rater.id))
         code = self.plan.source.done if answers else self.plan.source.full
         words = "Others are working on what is left. More may become free when they leave."

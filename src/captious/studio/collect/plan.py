@@ -77,7 +77,7 @@ class LabelOption:
 
     name: str
     key: str = ""
-    """One character; the number of the label where the file does not say it."""
+    """The character that chooses it; the number of the label where the file does not say it."""
     text: str = ""
     """What the rater reads; the name where it is empty."""
 
@@ -111,7 +111,7 @@ class Source:
 
     name: SourceName = "links"
     done: str | None = None
-    """Completion code."""
+    """Completion code for those who did their tasks."""
     full: str | None = None
     """Code for those who come when nothing is left to do."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
@@ -191,7 +191,7 @@ class Plan:
     text: str = field(default="", metadata=rule(hidden=True))
     """The TOML itself; the study keeps a frozen copy."""
     digest: str = field(default="", metadata=rule(hidden=True))
-    """Of the text; recorded with every event, so that an edited file cannot pass for the one that was shown."""
+    """Digest of the text, recorded with every event: an edited file cannot pass for the one that was shown."""
 
     @property
     def summary(self) -> str:
@@ -338,7 +338,7 @@ def _check_aspects(plan: Plan, where: str) -> None:
 
 
 MOST_POINTS = 101
-"""Of a scale."""
+"""Most points of a scale."""
 
 
 def _check_name(name: str, where: str) -> None:

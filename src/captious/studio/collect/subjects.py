@@ -92,7 +92,7 @@ def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[S
 
 
 def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
-    """Those that the plan asks about: by id, with captions that differ, drawn by the seed."""
+    """The subjects that the plan asks about: by id, with captions that differ, drawn by the seed."""
     ids = _ids(plan)
     if ids:
         known = {subject.id for subject in subjects}
@@ -274,7 +274,7 @@ OWN = (*LISTS, *TEXTS, *THINGS)
 ANSWERS = ("rater", "seen", "question", "rank", "ranks", "expected")
 """Columns that raters fill in, or that the plan says; they are no part of a task."""
 MOST_CAPTIONS, MOST_THINGS = 20, 100
-"""On one page."""
+"""Most captions on one page."""
 
 
 def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:

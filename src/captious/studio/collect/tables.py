@@ -447,7 +447,7 @@ def plan_digest(plan: Plan) -> str:
 
 
 def tasks_digest(payloads: Sequence[str]) -> str:
-    """Of the tasks as the database has them, in their order."""
+    """The digest of the tasks as the database has them, in their order."""
     return hashlib.sha256("\n".join(payloads).encode()).hexdigest()
 
 

@@ -40,7 +40,7 @@ class MetricAgreement:
 
     statistic: str
     estimates: Mapping[str, Estimate]
-    """By the metric's label."""
+    """The estimate of each metric, by its label."""
     rated: int
     """Captions, or pairs, with an answer."""
     of: str = ""

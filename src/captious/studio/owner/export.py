@@ -174,7 +174,7 @@ def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
 
 
 def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    """Without the things of which the rater cannot tell; no row where there is nothing else."""
+    """The things that the rater could judge; no row where there are none."""
     seen = {thing: one.answer["seen"][thing] for thing in task.things if one.answer["seen"][thing] is not None}
     if not seen:
         return []
@@ -248,9 +248,9 @@ class Export(Result):
     rows: Mapping[str, int]
     """Rows of every file."""
     answers: int
-    """Of raters who are not excluded, the last one to every task; checks and repeats aside."""
+    """Answers of raters who are not excluded, the last one to every task; checks and repeats aside."""
     late: int
-    """Those of them that came after their lease; they are marked."""
+    """Answers of these that came after their lease; they are marked."""
     excluded_raters: int
     excluded_answers: int
     """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""

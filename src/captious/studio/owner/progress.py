@@ -54,7 +54,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """Answers as a share of the target, from 0 to 1."""
         return self.answers / self.target if self.target else NAN
 
 

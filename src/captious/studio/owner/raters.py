@@ -64,7 +64,7 @@ class RaterAgreement:
 
     @classmethod
     def of(cls, distances: Floats, tasks: Sequence[str]) -> RaterAgreement:
-        """From the disagreement of each rating with the others (``stats.agreement``), and the task of each."""
+        """The agreement of a rater, from the disagreement of each rating (``stats.agreement``) and the task of each."""
         paired = np.flatnonzero(~np.isnan(distances)).tolist()
         names = {tasks[index] for index in paired}
         if not paired:
@@ -104,9 +104,9 @@ class Evidence:
     """Gold tasks that the rater failed, of ``golds``."""
     golds: int
     seconds: Sequence[float]
-    """Of every page."""
+    """Time on every page."""
     patterns: Sequence[str]
-    """Of every page."""
+    """What was clicked on every page."""
     repeats: RaterAgreement
     """Agreement with the rater's own first answers."""
     agreement: RaterAgreement
@@ -173,11 +173,11 @@ class Time:
     median: float = NAN
     p90: float = NAN
     hours: float = 0.0
-    """Of all raters together."""
+    """Hours of all raters together."""
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Time:
-        """From the seconds of every page."""
+        """The times of a study or of a rater, from the seconds of every page."""
         if not seconds:
             return cls(0)
         median, p90 = np.percentile(seconds, [50, 90])
@@ -195,18 +195,18 @@ class RaterProgress:
     time: Time
     passed: int
     failed: int
-    """Gold tasks."""
+    """Gold tasks that the rater passed and failed."""
     agreement: RaterAgreement
-    """With the others."""
+    """Agreement with the other raters."""
     repeats: RaterAgreement
-    """With the rater's own first answers."""
+    """Agreement with the rater's own first answers."""
     late: int
     comments: int
     flags: tuple[Flag, ...] = ()
     reason: str = ""
-    """Of the exclusion."""
+    """Why the owner excluded the rater."""
     simulated: str = ""
-    """The kind of bot, for a rater that is none of flesh and blood."""
+    """The kind of bot, where the rater is simulated."""
 
 
 # From events to raters: everything is counted again from the log

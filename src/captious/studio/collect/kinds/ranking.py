@@ -76,5 +76,5 @@ class RankingKind(TaskKind):
 
 
 def _turned(plan: Plan, task: Task, rank: int) -> int:
-    """From what the rater writes to ranks that rise with quality, and back."""
+    """Turn what the rater writes into a rank that rises with quality, or back."""
     return rank if plan.best == "last" else len(task.choices) + 1 - rank
