@@ -58,6 +58,9 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+    where: Annotated[
+        str | None, Option("Of the worst items only those that pass a filter, such as 'words > 4'.", metavar="FILTER")
+    ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
@@ -86,10 +89,10 @@ def score(
 
     parse_all(add or metrics)  # a misspelt name is said before anything is read
     if not add and is_run(predictions):
-        _show_run(predictions, session, worst, explain)
+        _show_run(predictions, session, worst, where, explain)
         return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep, add, no_references)
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
@@ -110,7 +113,7 @@ def score(
             if explain is not None:
                 report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    _print_worst(report, worst, session.output)
+    _print_worst(report, worst, where, session.output)
 
 
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
@@ -128,7 +131,7 @@ def _added(predictions: str, session: Session, add: Sequence[str], explain: str 
         return report if explain is None else replace(report, explanations=report.explain(explain))
 
 
-def _show_run(folder: str, session: Session, worst: int, explain: str | None) -> None:
+def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
     """Print the report of a run again."""
     from captious.runs import read_run
 
@@ -137,12 +140,12 @@ def _show_run(folder: str, session: Session, worst: int, explain: str | None) ->
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    _print_worst(report, worst, session.output)
+    _print_worst(report, worst, where, session.output)
 
 
-def _print_worst(report: Report, worst: int, output: Output) -> None:
+def _print_worst(report: Report, worst: int, where: str | None, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
-        listed = report.worst(worst)
+        listed = report.worst(worst, where=where)
         (listed.in_percent() if output.percent else listed).print()
 
 
@@ -152,6 +155,7 @@ def _score_shards(
     engine: Engine,
     metrics: Metrics,
     worst: int,
+    where: str | None,
     explain: str | None,
     keep: str | None,
     add: Sequence[str],
@@ -205,7 +209,7 @@ def _score_shards(
             if output.json:
                 shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     if worst:
-        shown.append(report.worst(worst))
+        shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
