@@ -32,7 +32,7 @@ PAGES = [
 NOT_RUN = Counter(
     {
         "docs/guide/bias.md": 1,
-        "docs/guide/coming-from-pycocoevalcap.md": 1,
+        "docs/guide/coming-from-pycocoevalcap.md": 2,
         "docs/guide/encoders.md": 1,
         "docs/guide/explore.md": 2,
         "docs/guide/images.md": 1,
@@ -47,7 +47,7 @@ NOT_RUN = Counter(
         "docs/guide/spice.md": 5,
         "docs/guide/study-file.md": 1,
         "docs/guide/studies.md": 3,
-        "docs/guide/studio.md": 3,
+        "docs/guide/studio.md": 4,
         "docs/guide/studio-owner.md": 2,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,

@@ -271,7 +271,7 @@ def keep(
         str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
     ] = None,
     sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
-    seed: Annotated[int, Option("Random seed of the sample.")] = SEED,
+    seed: Annotated[int, Option("Random seed, kept in the result.")] = SEED,
 ) -> None:
     """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 

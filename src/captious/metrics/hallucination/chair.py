@@ -203,7 +203,7 @@ class Chair(Metric):
             if caption_source(rule) in columns and table.vocabulary != str(vocabulary):
                 raise InputError(
                     f"{self.objects}: its captions were read with the vocabulary {table.vocabulary}, expected "
-                    f"{vocabulary}; make it again with: {MAKER} --vocabulary {self.vocabulary}"
+                    f"{vocabulary}; make the table again with that vocabulary: {MAKER}"
                 )
         state = ChairState(finder, replace(finder, lemmas=rule), table, columns)
         return Shared(state, " and ".join(self._settings(state).values()))
