@@ -1,6 +1,8 @@
 """Fixtures that many tests share."""
 
+import gzip
 import importlib.util
+import json
 import os
 import sys
 from hashlib import blake2b
@@ -25,6 +27,37 @@ def shared_data():
     if not folder.is_dir():
         pytest.skip("the shared evaluation data is not here; set CAPTIOUS_SHARED_DATA to its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def nltk_tagger(shared_data, tmp_path_factory):
+    """NLTK's averaged perceptron tagger where NLTK looks for it."""
+    nltk = pytest.importorskip("nltk")
+    name = "averaged_perceptron_tagger_eng"
+    folder = tmp_path_factory.mktemp("nltk_data")
+    (folder / "taggers" / name).mkdir(parents=True)
+    with gzip.open(shared_data / "chair" / "nltk_tagger.json.gz", "rt") as file:
+        for part, content in json.load(file).items():
+            (folder / "taggers" / name / f"{name}.{part}.json").write_text(json.dumps(content))
+    with pytest.MonkeyPatch.context() as places:
+        places.setattr(nltk.data, "path", [str(folder), *nltk.data.path])
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def coco_objects(shared_data, tmp_path_factory):
+    """The stored objects of COCO's val2014 images, as the table that captious make objects writes."""
+    from captious.metrics.hallucination.truth import ObjectTable
+    from captious.syntax.objects import open_vocabulary
+
+    with gzip.open(shared_data / "chair" / "coco2014_objects.jsonl.gz", "rt") as file:
+        rows = [row for row in map(json.loads, file) if row["split"] == "val"]
+    sources = {"instances": "instances", "captions_singularize": "captions", "captions_wordnet": "captions_wordnet"}
+    columns = {name: [row[column] for row in rows] for name, column in sources.items()}
+    path = tmp_path_factory.mktemp("coco") / "objects.parquet"
+    numbers = {str(row["id"]): number for number, row in enumerate(rows)}
+    ObjectTable("objects", numbers, columns, str(open_vocabulary())).save(path)
+    return path
 
 
 @pytest.fixture(autouse=True)

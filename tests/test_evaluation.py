@@ -144,6 +144,16 @@ def test_the_worst_come_first_whatever_the_direction():
     assert frame.to_dict("records") == [{"id": "bad", "rouge": 0.0, "candidate": "x", "first_reference": "a b"}]
 
 
+def test_the_worst_of_those_that_pass_a_filter(tmp_path):
+    texts = {"1": "x", "2": "a b", "3": "a z z z", "4": "a b y"}
+    captions = CaptionSet.of(texts, {key: ["a b"] for key in texts}, {"style": ["p", "q", "p", "p"]})
+    report = evaluate(captions, "rouge")
+    report.save(tmp_path / "run")
+    for one in (report, captious.read_run(tmp_path / "run")):
+        assert one.worst(2, where="words > 1 and style == 'p'").to_pandas()["id"].tolist() == ["3", "4"]
+        assert str(one.worst(9, where="rouge > 0.9")).startswith("worst 1 by ROUGE-L of those with rouge > 0.9")
+
+
 def test_the_worst_captions_have_their_images_in_a_notebook_and_stay_a_table_on_a_terminal(tmp_path):
     Image.new("RGB", (32, 32), "red").save(tmp_path / "1.png")
     images = {"image": [str(tmp_path / "1.png"), None, None]}

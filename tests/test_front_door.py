@@ -1,6 +1,9 @@
 """``captious.evaluate(anything)``: every form of the data gives the same numbers, and a wrong one one line."""
 
 import json
+import subprocess
+import sys
+from typing import get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,8 @@ import pytest
 from PIL import Image
 
 import captious
-from captious import CaptionSet, InputError, Item, Resampling
+from captious import CaptionSet, InputError, Item, Measurement, Reading, Resampling
+from captious.metrics.measurement import ItemValues
 
 IDS = ["391895", "7"]
 CAPTIONS = ["a cat", "a dog runs"]
@@ -218,7 +222,8 @@ WRONG = {
     ),
     "captions and references swapped": (
         lambda: captious.evaluate([{"image_id": 1, "caption": "a"}] * 2, references={"1": "a"}),
-        "occurs more than once .*; swap the two files if this one holds the references, pass several=True",
+        r"occurs more than once .*; swap the two files if this one holds the references, "
+        r"pass reading=Reading\(several=True\)",
     ),
     "a metric as the number of the worst": (
         lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst("rouge"),
@@ -280,10 +285,41 @@ def test_a_wrong_argument_gets_one_line_that_says_what_was_expected(case):
 
 def test_what_a_message_of_lacking_ids_says_works():
     captions, references = {"1": "a cat", "2": "a dog"}, {"1": "a cat"}
-    with pytest.raises(InputError, match="pass missing='skip'"):
+    with pytest.raises(InputError, match=r"pass reading=Reading\(missing='skip'\)"):
         captious.evaluate(captions, "rouge", references=references)
-    report = captious.evaluate(captions, "rouge", references=references, missing="skip")
-    assert report.captions.ids == ("1",) and "skipped:1" in report.signatures[0]
+    skipping = Reading(missing="skip")
+    for options in ({"missing": "skip"}, {"reading": skipping}):
+        report = captious.evaluate(captions, "rouge", references=references, **options)
+        assert report.captions.ids == ("1",) and "skipped:1" in report.signatures[0]
+    assert captious.read(captions, references, reading=skipping).ids == ("1",)
+    systems = {"a": captions, "b": captions}
+    assert captious.compare(systems, "rouge", references=references, reading=skipping).differences[0].items == 1
+
+
+def test_the_options_of_reading_are_an_argument_where_captions_are_read():
+    rows = [{"photo": number, "mine": text, "gold": "a dog"} for number in "12" for text in ("a dog", "a cat")]
+    reading = Reading(id_column="photo", candidate_column="mine", references_column="gold", several=True)
+    report = captious.evaluate(rows, "rouge", reading=reading)
+    assert report.captions["1"].candidates == ("a dog", "a cat")
+    result = captious.compare({"a": rows, "b": rows}, "rouge", reading=reading)
+    assert result.reports["b"].captions["2"].references == ("a dog", "a dog")
+    for call in (captious.evaluate, lambda captions, **options: captious.compare([captions, captions], **options)):
+        with pytest.raises(InputError, match=r"reading: dict, expected one such as Reading\(id_column='photo'\)"):
+            call({"1": "a"}, references={"1": "a"}, reading={"several": True})
+
+
+def test_modules_are_attributes_without_an_import_of_their_own():
+    code = "import captious; print(captious.metrics.__name__, captious.probes.__name__, captious.options.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["captious.metrics", "captious.probes", "captious.options"]
+    with pytest.raises(AttributeError, match="module 'captious' has no attribute 'metrcis'"):
+        captious.metrcis  # noqa: B018
+
+
+def test_an_id_that_is_a_number_passes_type_checkers():
+    """As the guide writes it: report["rouge"].items[1]. What mypy reads are these two annotations."""
+    kind = get_type_hints(Measurement.items.func)["return"]
+    assert kind is ItemValues and get_type_hints(kind.__getitem__) == {"key": object, "return": float}
 
 
 def test_an_interval_is_found_as_its_metric_is():

@@ -146,13 +146,18 @@ def test_a_comparison_is_written_whole(comparison, tmp_path):
     assert not any(math.isnan(value) for value in row.values() if isinstance(value, float))
 
 
-def test_the_frames_of_a_comparison_have_intervals(comparison):
+def test_the_frames_of_a_comparison_have_intervals(comparison, tmp_path):
     frame = comparison.to_pandas()
     assert list(frame.columns) == [
         "system", "rouge", "rouge_low", "rouge_high", "cider", "cider_low", "cider_high",
     ]  # fmt: skip
     assert frame.loc[1, "cider_low"] == comparison.reports["expert"].intervals["cider"].low
-    assert comparison.to_pandas("differences").loc[0, "difference"] == comparison.differences[0].difference
+    tests = comparison.to_pandas("differences")
+    assert tests.loc[0, "difference"] == comparison.differences[0].difference
+    names = ["metric", "baseline", "system", "difference", "low", "high", "p", "p_holm", "items", "better"]
+    assert list(tests.columns) == names and set(tests["baseline"]) == {"par_rot"} and set(tests["system"]) == {"expert"}
+    comparison.save(tmp_path / "both")
+    assert (tmp_path / "both" / "differences.csv").read_text().splitlines()[0] == ",".join(names)
 
 
 def test_csv_holds_every_number_in_full(report, tmp_path):

@@ -42,7 +42,7 @@ def test_the_site_has_every_kind_of_page(site):
 
 def test_fields_of_options_are_documented_by_their_help_text(site):
     text = re.sub(r"<[^>]*>", "", (site / "reference/api/index.html").read_text())
-    assert re.search(r"samples\s*\(int\)\s*–\s*Bootstrap resamples; 0 for no intervals", text)
+    assert re.search(r"samples\s*\(int\)\s*–\s*Bootstrap resamples; 0 for none", text)
 
 
 def test_the_site_asks_nothing_of_the_network(site):
@@ -66,7 +66,7 @@ def test_the_command_line_reference_has_every_command_and_option():
     assert "*(default `12345`; at least 0)*" in pages["reference/cli/index.md"]
     assert (
         "| `SOURCE` | A recipe" in pages["reference/cli/study.md"]
-        and "| Study input |" in pages["reference/cli/study.md"]
+        and "| Ratings and metrics |" in pages["reference/cli/study.md"]
     )
     assert "```text\ncaptious study run" in pages["reference/cli/study.md"]
 

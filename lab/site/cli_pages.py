@@ -73,7 +73,7 @@ def _panels(command: Any) -> Mapping[str, list[Any]]:
     """Parameters by the panel in which the help shows them: first the command's own."""
     panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
     for param in command.params:
-        panel = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", param.rich_help_panel or "Options").capitalize()
+        panel = param.rich_help_panel or "Options"
         panels.setdefault("Arguments" if param.param_type_name == "argument" else panel, []).append(param)
     return panels
 

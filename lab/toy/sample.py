@@ -285,6 +285,14 @@ class Sample:
         human = [portrait(scene, self.human_bias, people).text for _ in range(5)]
         return {"id": scene.id, "label": label_of(scene, self.labels), "caption": model.text, "references": human}
 
+    def portraits(self) -> Iterator[dict[str, Any]]:
+        """The rows of `biased` for scenes with a person, of five times as many scenes as the sample has pictures.
+
+        A classifier of labels needs dozens of captions of each, and a third of the scenes have a person.
+        """
+        found = map(self.biased, scenes(5 * self.items, self.seed))
+        return (row for row in found if row is not None)
+
 
 def make(
     items: int = 60,
@@ -365,8 +373,7 @@ def _write_files(sample: Sample, folder: Path) -> None:
     _write_lines(folder / "ratings.jsonl", (row for scene in sample.scenes() for row in sample.rated(scene)))
     _write_lines(folder / "long.jsonl", (sample.detailed(scene) for scene in sample.scenes()))
     _write_lines(folder / "styles.jsonl", (row for scene in sample.scenes() for row in sample.styled(scene)))
-    portraits = (sample.biased(scene) for scene in sample.scenes())
-    _write_lines(folder / "bias.jsonl", (row for row in portraits if row is not None))
+    _write_lines(folder / "bias.jsonl", sample.portraits())
 
 
 def _write_images(sample: Sample, folder: Path, size: int, progress: Callable[[int], None]) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
 def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, from the imports of its stub; ``__all__`` is their names.
+
+    A module of the package, such as ``captious.metrics``, is imported when it is first asked for.
 
     >>> attribute, names = exports("captious.syntax")
     >>> names()[:2], attribute("Sentence").__name__
@@ -38,6 +41,8 @@ def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
         if name == "__all__":
             return __dir__()
         if name not in origins():
+            if not name.startswith("_") and find_spec(f"{package}.{name}"):
+                return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, original = origins()[name]
         return getattr(import_module(module), original)

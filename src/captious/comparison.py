@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple
@@ -14,14 +14,14 @@ import numpy as np
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import Specs, evaluate, metric_specs, settings_of
+from captious.evaluation import Specs, evaluate, metric_specs, reading_of, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
-from captious.render.tables import provenance, write_csv
+from captious.render.tables import csv_text, provenance, write_csv
 from captious.runs.folder import is_run, open_run, system_folders
 from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
 from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
@@ -38,6 +38,8 @@ from captious.stats.resampling import (
 
 Test = Literal["randomization", "bootstrap"]
 NAN = float("nan")
+DIFFERENCES = "differences"
+"""What frames and files call the paired tests."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Comparison(PlainState, Result):
             f"{self.test}; p-values are two-sided. Holm's correction covers the tests of one metric. “better” names a "
             f"system where the corrected p is below {1 - self.level:.4g}"
         )
-        return Table("differences", "Differences", columns, rows, note, breaks=starts)
+        return Table(DIFFERENCES, "Differences", columns, rows, note, breaks=starts)
 
     def data(self) -> dict[str, Any]:
         """The numbers of the systems, and the paired tests between them, as JSON holds them."""
@@ -168,7 +170,12 @@ class Comparison(PlainState, Result):
         }
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
-        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table."""
+        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table.
+
+        Of ``differences`` one row per test, with the system and the baseline in columns of their own.
+        """
+        if table == DIFFERENCES and self.differences:
+            return {field.name: [getattr(row, field.name) for row in self.differences] for field in fields(Difference)}
         if table != ITEMS:
             return super()._columns(table)
         parts = {name: report._columns(ITEMS) for name, report in self.reports.items()}
@@ -179,6 +186,11 @@ class Comparison(PlainState, Result):
             "system": systems,
             **{key: [cell for part in parts.values() for cell in part.get(key, lacking)] for key in keys},
         }
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """What a saved result shows; the differences with the columns of a frame."""
+        texts = super().files(percent)
+        return texts | ({f"{DIFFERENCES}.csv": csv_text(self._columns(DIFFERENCES))} if self.differences else {})
 
     def write_files(self, folder: Path) -> None:
         """Write the run of each system into a folder of its own; of shards, the values of every shard."""
@@ -200,6 +212,7 @@ def compare(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    reading: Reading = Reading(),
     test: Test = "randomization",
     permutations: int = PERMUTATIONS,
     every_pair: bool = False,
@@ -214,7 +227,7 @@ def compare(
         which is not scored again. In a list, the names are those of the files and sets, else ``system-1``, …
     metrics
         As in ``evaluate``. Of reports and runs, those to compare on; without it, all that they share.
-    runtime, progress, references, images
+    runtime, progress, references, images, reading
         As in ``evaluate``.
     resampling
         How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
@@ -240,6 +253,8 @@ def compare(
     resampling, runtime = settings_of(resampling, runtime, progress)
     systems = named_systems(systems)
     specs = None if metrics is None else metric_specs(metrics)
+    reading = reading_of(reading, references, images, missing)
+    missing = reading.missing
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     tests = PairedTest(resampling, test, permutations, every_pair, convention)
@@ -250,7 +265,6 @@ def compare(
             stored[name] = report
     if any(report.unit == "shard" for report in stored.values()):
         return _compare_shards(systems, stored, wanted, tests, missing, progress)
-    reading = Reading(references, images, missing)
     sets = {name: read(system_captions(one), reading=reading) for name, one in systems.items() if name not in stored}
     keys = shared_metrics(stored, wanted) if stored else []
     order = shared_ids({name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}, missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from os import PathLike
 from types import NoneType
@@ -14,7 +15,7 @@ from captious.errors import InputError
 from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
-from captious.io.read import read
+from captious.io.read import combined, read
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
@@ -57,7 +58,7 @@ def metric_specs(specs: Any) -> list[str | Metric]:
         texts = [entry for entry in entries if isinstance(entry, str)]
         # A caption or the name of a file, which other libraries take second.
         meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
-        if not meant:
+        if not meant or "commas stand between" in str(error):
             raise
         raise InputError(f"{error}{named}") from None
     return entries
@@ -73,6 +74,7 @@ def evaluate(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    reading: Reading = Reading(),
 ) -> Report:
     """Score captions with every metric asked for.
 
@@ -94,6 +96,8 @@ def evaluate(
         Folder of the images; or paths, PIL images, arrays or tensors, in a list in the order of the captions or by id.
     missing
         Ids that the captions or the references lack: an error, or left out with ``skip``.
+    reading
+        Names of columns, several candidates of an item, format; it may hold references, images and ``missing`` too.
 
     >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
@@ -104,7 +108,7 @@ def evaluate(
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
-    captions = read(captions, reading=Reading(references, images, missing))
+    captions = read(captions, reading=reading_of(reading, references, images, missing))
     return _evaluated(captions, specs, resampling, runtime, progress)
 
 
@@ -164,6 +168,14 @@ def add_metrics(
         resampling,
         store_references=report.store_references,
     )
+
+
+def reading_of(reading: Any, references: Any, images: Any, missing: Missing) -> Reading:
+    """How captions are read: the options of reading, with what is passed on its own in place of theirs."""
+    if not isinstance(reading, Reading):
+        raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
+    whole: Reading = combined(reading, references, images)
+    return whole if missing == "error" else replace(whole, missing=missing)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:

@@ -1278,14 +1278,17 @@ class _Values:
         return found
 
 
-def matching_rows(table: pa.Table, text: str, labels: Mapping[str, str]) -> Bools:
-    """For which rows of an Arrow table with the columns of a run's items an expression holds."""
+def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:
+    """For which items of a run an expression holds; they are in an Arrow table, or in these Parquet files."""
     import numpy as np
 
     connection = connect()
     try:
-        connection.register("items", table)
-        types = column_types(connection.table("items"))
+        if isinstance(source, (list, tuple)):
+            types = attach(connection, "items", source)
+        else:
+            connection.register("items", source)
+            types = column_types(connection.table("items"))
         filter = parse_filter(text, FilterSchema(run_columns(types, labels), labels))
         condition = filter.condition(find_thresholds(connection, "items", filter.quantiles))
         sql = f"SELECT coalesce({condition.sql}, false) AS passes FROM items"

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from captious.errors import InputError, nearest
 
 Missing = Literal["error", "skip"]
-Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["json", "jsonl", "csv", "tsv", "parquet", "txt"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Executor = Literal["serial", "processes", "ray"]
 
@@ -44,6 +44,10 @@ class Option:
     """Environment variable that gives the default of the command line."""
     type: Any = None
     """What the command line reads, where Python takes more."""
+    panel: str | None = None
+    """Where the help shows it, if not in the panel of its dataclass."""
+    repeated: bool = False
+    """Whether it may be given several times, for one text each; commas belong to a text."""
     words: bool = False
     """Whether it takes all words up to the next flag, as a shell writes ``--captions preds/*.jsonl``."""
 
@@ -87,6 +91,9 @@ def _declaration(hint: Any) -> Declared:
 
 class Options:
     """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
+
+    title = "Options"
+    """Of the panel in which the help of a command shows these options."""
 
     def __post_init__(self) -> None:
         declarations = declared(type(self))  # type: ignore[arg-type]
@@ -135,27 +142,24 @@ def choices_of(kind: Any) -> tuple[str, ...]:
 class Reading(Options):
     """Which references and images belong to the captions, and how the files are read."""
 
+    title = "Reading"
+
     references: Annotated[
         Any,
         Option(
-            "References by id: COCO annotations, JSON, JSONL, CSV, Parquet.", flags=("-r",), type=str, metavar="FILE"
+            "References by id; repeat it for several files.", flags=("-r",), type=str, metavar="FILE", repeated=True
         ),
     ] = None
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
-    items: Annotated[
-        str | None,
-        Option("Only these items: a file of ids, or a paper's list such as opera-500.", metavar="LIST"),
-    ] = None
-    several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
-    format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
-    id_column: Annotated[
-        str | None, Option("Column of the ids, if not id or image_id; or several: id,style.", metavar="NAME")
-    ] = None
+    missing: Annotated[Missing, Option("Ids of one side only: stop, or leave them out.")] = "error"
+    items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
+    several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
+    format: Annotated[Format | None, Option("Format, where the file name does not say it.")] = None
+    id_column: Annotated[str | None, Option("Column of the ids, or several: id,style.", metavar="NAME")] = None
     references_id_column: Annotated[
-        str | None, Option("Column of the ids in the references, if not the same.", metavar="NAME")
+        str | None, Option("The same in the references, if it differs.", metavar="NAME")
     ] = None
     candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
@@ -165,9 +169,11 @@ class Reading(Options):
 class Resampling(Options):
     """How the bootstrap makes intervals."""
 
-    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0, max=1_000_000)] = SAMPLES
-    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0, max=2**63 - 1)] = SEED
-    level: Annotated[float, Option("Confidence level of the intervals.")] = LEVEL
+    title = "Intervals"
+
+    samples: Annotated[int, Option("Bootstrap resamples; 0 for none.", min=0, max=1_000_000)] = SAMPLES
+    seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = SEED
+    level: Annotated[float, Option("Confidence level.")] = LEVEL
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -190,22 +196,20 @@ class Resampling(Options):
 class Judging(Options):
     """How chat models are asked. None of it is part of a metric's name; the model and the prompt are."""
 
+    title = "Chat models"
+
     endpoint: Annotated[
         str | None,
-        Option("Server of chat models, such as http://127.0.0.1:8080/v1.", env="OPENAI_BASE_URL", metavar="URL"),
+        Option("Server, such as http://127.0.0.1:8080/v1.", env="OPENAI_BASE_URL", metavar="URL"),
     ] = None
-    key_file: Annotated[
-        Path | None, Option("File with the server's key, if not in OPENAI_API_KEY.", metavar="FILE")
-    ] = None
-    concurrency: Annotated[int, Option("Questions under way at a time, at most.", min=1, max=1000)] = 8
+    key_file: Annotated[Path | None, Option("The server's key, if not in OPENAI_API_KEY.", metavar="FILE")] = None
+    concurrency: Annotated[int, Option("Questions at a time, at most.", min=1, max=1000)] = 8
     most_tokens: Annotated[int | None, Option("Stop asking after so many tokens.", min=1, max=2**53)] = None
-    prices: Annotated[
-        tuple[float, float], Option("Price of a million tokens of prompt and of reply, such as 0.15,0.60.")
-    ] = (0.0, 0.0)
+    prices: Annotated[tuple[float, float], Option("Of a million tokens in and out, as 0.15,0.60.")] = (0.0, 0.0)
     most_cost: Annotated[float | None, Option("Stop asking after spending so much.", min=0)] = None
     dry_run: Annotated[bool, Option("Ask nothing; print calls, tokens and cost.")] = False
     replay: Annotated[bool, Option("Take all replies from the store; ask nothing new.")] = False
-    replies: Annotated[Path | None, Option("File of stored replies, instead of the user's own.", metavar="FILE")] = None
+    replies: Annotated[Path | None, Option("File of stored replies, if not the user's own.", metavar="FILE")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,17 +223,13 @@ class Judging(Options):
 class Engine(Options):
     """Who works: this process, processes of this machine, or a Ray cluster. It moves no number."""
 
-    engine: Annotated[
-        Executor | None, Option("Who works; without it this process, or processes where there are several shards.")
-    ] = None
-    jobs: Annotated[int, Option("Workers at a time; 0: one per core, or as many as the GPUs hold.", min=0)] = 0
-    address: Annotated[
-        str | None, Option("Ray cluster, such as ray://head:10001; a local one if none is named.", env="RAY_ADDRESS")
-    ] = None
-    gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four workers share one.", min=0)] = 0.0
-    store_features: Annotated[bool, Option("Keep the features of shards in the cache, for other metrics and runs.")] = (
-        False
-    )
+    title = "Shards and workers"
+
+    engine: Annotated[Executor | None, Option("Who works; without it, whoever suits the data.")] = None
+    jobs: Annotated[int, Option("Workers at a time; 0: one a core or GPU share.", min=0)] = 0
+    address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS")] = None
+    gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four share one.", min=0)] = 0.0
+    store_features: Annotated[bool, Option("Keep the features of shards in the cache.")] = False
 
 
 def _ignore(*arguments: Any) -> None:
@@ -240,14 +240,14 @@ def _ignore(*arguments: Any) -> None:
 class Runtime(Options):
     """Where and how models run. It is no part of a metric's name, so it is set around a run with `using`."""
 
+    title = "Models"
+
     device: Annotated[
-        str, Option("Where models run: auto, cpu, cuda, cuda:1.", env="CAPTIOUS_DEVICE", metavar="DEVICE")
+        str, Option("Where models run: auto, cpu, cuda or cuda:1.", env="CAPTIOUS_DEVICE", metavar="DEVICE")
     ] = "auto"
-    batch: Annotated[
-        int, Option("Images or texts encoded at a time; halved if memory runs out.", min=1, env="CAPTIOUS_BATCH")
-    ] = 256
+    batch: Annotated[int, Option("Images or texts encoded at a time.", min=1, env="CAPTIOUS_BATCH")] = 256
     precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
-    cache: Annotated[bool, Option("Compute everything anew, and store nothing in the cache.")] = True
+    cache: Annotated[bool, Option("Compute everything anew, and store nothing.")] = True
     """Whether features are looked up and stored in the cache."""
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
     upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
@@ -288,6 +288,8 @@ def using(runtime: Runtime) -> Iterator[None]:
 class Output(Options):
     """Where a result goes, and in which form it is printed."""
 
+    title = "Output"
+
     out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), type=Path, metavar="PATH")] = (
         None
     )
@@ -295,7 +297,7 @@ class Output(Options):
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
     csv: Annotated[bool, Option("Print the first table as CSV instead.")] = False
-    percent: Annotated[bool, Option("Print scores × 100, as papers do; JSON and CSV keep them as they are.")] = False
+    percent: Annotated[bool, Option("Scores × 100, as papers do; not in JSON and CSV.")] = False
     signatures: Annotated[bool, Option("Print every signature in full.")] = False
 
     def __post_init__(self) -> None:

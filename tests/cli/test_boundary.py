@@ -1,21 +1,24 @@
 """What reaches a user at the edge of the command line: one line for a mistake, and no warning of a library."""
 
+import itertools
 import logging
+import re
 import sys
 import warnings
 
 import pytest
 import typer
 
+from captious import InputError
 from captious.cli import app as boundary
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("score",), "captious score: Missing argument 'predictions'; see: captious score -h"),
+        (("score",), "captious score: Missing argument 'PREDICTIONS'; see: captious score -h"),
         (("scor",), "No such command 'scor'"),
-        (("study", "run", "x", "--nosuch"), "captious study run: No such option: --nosuch"),
+        (("study", "run", "x", "--nosuch"), "captious study run: no option --nosuch"),
         (("score", "x", "--samples", "many"), "captious score: Invalid value for '--samples'"),
         (("score", "x", "--samples", "99999999999999999999"), "less than or equal to 1000000"),
         (("score", "x", "--worst", "99999999999999999999"), "--worst 99999999999999999999, expected a whole number of"),
@@ -28,6 +31,57 @@ from captious.cli import app as boundary
 def test_a_mistake_is_one_line_and_exit_code_2(run, arguments, message):
     code, out, error = run(*arguments)
     assert code == 2 and not out and error.count("\n") == 1 and message in error
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("--refs", "--references"), ("--ref", "--references"), ("--refrences", "--references"), ("--sead", "--seed")],
+)
+def test_an_unknown_option_suggests_the_one_that_it_abbreviates_or_resembles(run, typed, meant):
+    code, _, error = run("score", "a.json", typed, "x")
+    assert code == 2 and error == f"captious score: no option {typed}; did you mean {meant}?; see: captious score -h\n"
+    assert run("score", "a.json", "--zzz")[2] == "captious score: no option --zzz; see: captious score -h\n"
+
+
+def test_on_a_terminal_an_error_has_color_and_breaks_between_words(monkeypatch, capsys):
+    app = typer.Typer()
+    message = "preds.json: none of its 5 ids (1, 2, 3, …) is in references.json, which has 4 ids (one, two, three, …)"
+
+    @app.command()
+    def mistaken() -> None:
+        raise InputError(message)
+
+    monkeypatch.setattr(sys, "argv", ["captious"])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with pytest.raises(SystemExit):
+        boundary.run(app)
+    error = capsys.readouterr().err
+    assert error.startswith("\x1b[1;31mcaptious:\x1b[0m preds.json")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", error).splitlines()
+    assert max(map(len, lines)) <= 40 and " ".join(lines) == f"captious: {message}"
+
+
+def test_the_help_of_score_fits_two_screens_and_speaks_in_words(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, shown, _ = run("score", "--help")
+    lines = shown.splitlines()
+    assert code == 0 and len(lines) <= 96 and max(map(len, lines)) <= 80
+    for panel in ("Reading", "Intervals", "Models", "Chat models", "Output", "Shards and workers"):
+        assert panel in lines
+    assert "<" not in shown and "9223372036854775807" not in shown
+    assert not any(line != line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("command", [(), ("study",), ("study", "run"), ("studio", "serve"), ("train", "clip")])
+def test_every_help_has_panels_in_words_and_no_types(run, command):
+    code, shown, _ = run(*command, "--help")
+    assert code == 0 and "<bool>" not in shown and "<=" not in shown
+    panels = [before for before, line in itertools.pairwise(shown.splitlines()) if line.startswith("  ")]
+    titles = [line for line in panels if line and not line.startswith(" ")]
+    assert titles and all(re.fullmatch(r"[A-Z][a-z]+( [a-z]+)*", title) for title in titles)
 
 
 def test_help_stays_help(run):

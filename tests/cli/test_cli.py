@@ -279,7 +279,10 @@ def test_what_lowers_a_number_is_said_beside_it(run, tmp_path):
     (tmp_path / "r.json").write_text(json.dumps({key: ["a dog runs", "the dog"] for key in captions}))
     code, _, error = run("score", tmp_path / "p.json", "-r", tmp_path / "r.json", "-m", "cider")
     assert code == 0
-    assert "warning: 10 empty candidate captions (id 1, 3, 5, 7, 9, …), 50% of all: scored, not dropped" in error
+    assert (
+        "warning: 10 empty candidate captions (id 1, 3, 5, 7, 9, …), 50% of all: kept; metrics that count words"
+        in error
+    )
     assert "warning: CIDEr's idf comes from only 20 items, and fewer items give higher values" in error
 
 

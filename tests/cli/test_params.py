@@ -103,11 +103,14 @@ def test_help_shows_each_default_where_it_is_written_and_fits_80_columns(run):
     assert max(map(len, shown.splitlines())) <= 80 and "…" not in shown
     for text in ("[default: 1000]", "[default: 12345]", "[default: 0.95]", "[default: 256]", "[default: bleu, cider]"):
         assert text in shown
-    for flag in ("--references ", "-r", "--references-column", "--no-cache", "--overwrite", "CAPTIOUS_DEVICE"):
+    for flag in ("--references, -r FILE", "--references-column", "--no-cache", "--overwrite", "CAPTIOUS_DEVICE"):
         assert flag in shown
     assert " --cache" not in shown and "--progress" not in shown and "--log" not in shown
-    for panel in ("Reading", "Resampling", "Runtime", "Output"):
-        assert f"─ {panel} ─" in shown
+    for panel in ("Arguments", "Options", "Reading", "Intervals", "Models", "Output"):
+        assert f"\n\n{panel}\n" in shown
+    assert "<" not in shown and ">" not in shown  # neither types nor bounds
+    (row,) = (line for line in shown.splitlines() if "--seed" in line)
+    assert row.endswith("[default: 12345]")
 
 
 def test_a_switch_that_is_on_by_default_is_turned_off_by_its_flag(run):
@@ -131,7 +134,7 @@ def test_a_list_may_be_repeated_or_have_commas(run, arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--level", "0.9", "--level", "0.95"), ("-r", "a", "--references", "b"), ("--json", "--json")]
+    "arguments", [("--level", "0.9", "--level", "0.95"), ("-o", "a", "--out", "b"), ("--json", "--json")]
 )
 def test_what_is_no_list_may_not_be_repeated(run, arguments):
     code, values, _, error = run(score, "a.json", *arguments)
@@ -264,8 +267,8 @@ def test_flags_take_the_place_of_arguments_in_messages_and_of_nothing_else():
         Param("predictions", str, Argument("Captions."), None),
     ]
     for message, expected in {
-        "pass missing='skip' to leave them out": "pass --missing skip to leave them out",
-        "id_column=... where another column is the id.": "--id-column where another column is the id.",
+        "pass reading=Reading(missing='skip') to leave them out": "pass --missing skip to leave them out",
+        "reading=Reading(id_column=...) where another column is the id.": "--id-column where another column is the id.",
         "pass images=FOLDER.": "pass --images FOLDER.",
         "pass cache=False, not cache=True": "pass --no-cache, not cache=True",
         "data/images=3/x.json: row 2": "data/images=3/x.json: row 2",

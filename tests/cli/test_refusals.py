@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from tests.fuzz.cases import SLOTS
+
+from captious.data import DEMO
 
 
 def spoiled(slot, folder, **changes):
@@ -134,4 +137,130 @@ def test_a_frame_that_pandas_wrote_scores_as_the_frame_itself(run, tmp_path, suf
     path = tmp_path / f"arrays.{suffix}"
     for command in (("score", path), ("compare", path, path), ("check", path)):
         code, out, error = run(*command)
-        assert code == 2 and "row 2: reference is a printed list (['" in out + error
+        assert code == 2 and "row 2: reference is a printed list (['" in " ".join((out + error).split())
+
+
+def write_lines(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def line_files(tmp_path):
+    """hyp.txt, ref1.txt, ref2.txt: a caption on each line, as translation and nlg-eval have them."""
+    return [
+        write_lines(tmp_path / "hyp.txt", "a dog runs", "a cat, sitting", "", "two men"),
+        write_lines(tmp_path / "ref1.txt", "the dog runs", "a cat", "a bird", "two men"),
+        write_lines(tmp_path / "ref2.txt", "dogs run", "cats sit", "birds", "men"),
+    ]
+
+
+def test_files_with_a_caption_on_each_line_are_aligned(run, tmp_path, line_files):
+    hypotheses, *references = line_files
+    rows = [
+        {"id": number, "caption": caption, "references": refs}
+        for number, (caption, *refs) in enumerate(
+            zip(*(path.read_text().splitlines() for path in line_files), strict=True)
+        )
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    expected = run("score", tmp_path / "rows.json", "--csv", "--samples", 0)[1]
+    code, out, error = run("score", hypotheses, "-r", references[0], "-r", references[1], "--csv", "--samples", 0)
+    assert code == 0, error
+    assert out == expected
+    short = write_lines(tmp_path / "short.txt", "a dog")
+    code, _, error = run("score", hypotheses, "-r", references[0], "-r", short)
+    assert code == 2 and error.endswith(f"{short}: has 1 lines, {references[0]} has 4, expected as many in each\n")
+    code, _, error = run("score", hypotheses, "-r", short)
+    assert code == 2 and "3 ids (1, 2, 3) without references in" in error
+
+
+def test_lines_and_ids_are_not_joined(run, tmp_path, line_files):
+    """The ids 0 and 1 of a JSON file are no numbers of lines."""
+    (tmp_path / "preds.json").write_text(json.dumps({"0": "a dog", "1": "a cat"}))
+    for files in ((tmp_path / "preds.json", line_files[1]), (line_files[0], tmp_path / "preds.json")):
+        code, _, error = run("score", files[0], "-r", files[1], "--missing", "skip")
+        assert code == 2 and "has a caption on each line and no ids" in error
+
+
+def test_a_text_file_may_be_a_table(run, tmp_path):
+    (tmp_path / "captions.txt").write_text("image,caption\n1.jpg,a dog\n2.jpg,a cat\n")
+    (tmp_path / "refs.json").write_text(json.dumps({"1.jpg": ["dogs"], "2.jpg": ["a cat"]}))
+    assert run("score", tmp_path / "captions.txt", "-r", tmp_path / "refs.json", "-m", "rouge")[0] == 0
+
+
+def test_ids_that_never_match_show_both_sides(run, tmp_path):
+    (tmp_path / "preds.json").write_text(json.dumps({str(number): "a dog" for number in range(1, 6)}))
+    (tmp_path / "refs.json").write_text(json.dumps({f"COCO_{number}.jpg": ["dogs"] for number in range(1, 6)}))
+    for options in ((), ("--missing", "skip")):
+        code, _, error = run("score", tmp_path / "preds.json", "-r", tmp_path / "refs.json", *options)
+        assert code == 2 and "skip" not in error
+        assert "none of its 5 ids (1, 2, 3, …) is in" in error
+        assert "which has 5 ids (COCO_1.jpg, COCO_2.jpg, COCO_3.jpg, …); --id-column and" in error
+
+
+@pytest.mark.parametrize("key", ["results", "predictions", "captions"])
+def test_records_in_an_object_are_found(run, tmp_path, key):
+    records = [{"image_id": number, "caption": "a dog"} for number in range(1, 4)]
+    (tmp_path / "wrapped.json").write_text(json.dumps({"model": "mine", key: records}))
+    (tmp_path / "plain.json").write_text(json.dumps(records))
+    (tmp_path / "refs.json").write_text(json.dumps({str(number): ["the dog"] for number in range(1, 4)}))
+    options = ("-r", tmp_path / "refs.json", "-m", "rouge", "--csv")
+    assert run("score", tmp_path / "wrapped.json", *options)[:2] == run("score", tmp_path / "plain.json", *options)[:2]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("bleu rouge", "bleu,rouge"),
+        ("bleu; rouge ;cider", "bleu,rouge,cider"),
+        ("cider(idf=coco train) rouge", "cider(idf=coco train),rouge"),
+    ],
+)
+def test_metrics_without_commas(run, tmp_path, written, meant):
+    (tmp_path / "p.json").write_text('{"1": "a"}')
+    code, _, error = run("score", tmp_path / "p.json", "-m", written)
+    assert code == 2 and error.endswith(f"commas stand between metrics: {meant}\n")
+
+
+def test_folders_and_addresses_say_what_is_scored_there(run, tmp_path, monkeypatch):
+    (tmp_path / "preds.json").write_text('{"1": "a dog"}')
+    monkeypatch.chdir(tmp_path)
+    code, _, error = run("score", ".")
+    assert code == 2 and error.startswith(
+        "captious: .: is a folder, whose files are scored as shards, into a folder: name"
+    )
+    code, _, error = run("score", "https://example.com/preds.json")
+    assert code == 2 and "example.com/preds.json: what is at an address is scored as shards, into a folder" in error
+
+
+def test_several_files_are_checked_at_once(run, tmp_path):
+    """As pre-commit passes them."""
+    (tmp_path / "good.json").write_text('{"1": "a dog"}')
+    (tmp_path / "bad.json").write_text('{"1": 7}')
+    code, out, _ = run("check", tmp_path / "good.json", tmp_path / "bad.json")
+    assert code == 2 and "good.json" in out and "error" in out and "caption is a number (7)" in " ".join(out.split())
+    assert run("check", tmp_path / "good.json", tmp_path / "good.json")[0] == 0
+    code, out, _ = run("check", tmp_path / "good.json", tmp_path / "bad.json", "--json")
+    levels = [[finding["level"] for finding in one["findings"]] for one in json.loads(out)["files"]]
+    assert "error" not in levels[0] and levels[1][0] == "error"
+    code, out, _ = run("check", tmp_path / "good.json", "-r", tmp_path / "bad.json")
+    assert code == 2 and "Reading(" not in out
+
+
+def test_an_empty_caption_is_described_alike_for_words_and_for_models(run, tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps({"1": "", "2": "a red dog"}))
+    for name in ("1", "2"):
+        Image.new("RGB", (64, 64), "red").save(tmp_path / f"{name}.png")
+    options = ("--images", tmp_path, "-m", "clipscore(captious-mini)")
+    code, _, error = run("score", tmp_path / "p.json", *options)
+    assert code == 0 and "metrics with a model give it none" in error and "not dropped" not in error
+    assert "items without a value: 1 × " in error
+
+
+def test_the_demo_set_can_be_audited(run):
+    code, out, error = run(
+        "bias", "lic", DEMO / "bias.jsonl", "--label", "label", "--mask", "gender", "--seeds", 2, "--json"
+    )
+    assert code == 0, error
+    assert json.loads(out)

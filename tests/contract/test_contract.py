@@ -1,4 +1,4 @@
-"""What every metric owes its users, by the checks of `captious.testing`, to the last digit: no metric is exempt."""
+"""What every metric owes its users, by the checks of `captious.testing`, to the last digit: none is exempt."""
 
 import re
 
@@ -9,7 +9,7 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, names, parse
 from captious.options import Runtime, using
-from captious.testing import CHECKS, Trial
+from captious.testing import CHECKS, MODELS, Trial
 
 FORMS = [(name, form) for name, forms in EXAMPLES.items() for form in forms]
 every_metric = pytest.mark.parametrize(("name", "form"), FORMS, ids=[form.partition("{")[0] for _, form in FORMS])
@@ -48,10 +48,15 @@ def test_every_metric_has_an_example():
     assert set(names()) >= set(METRICS)
 
 
+LEARNT = ("{bert}", "{bleurt}", "{umic}")
+"""Models in single precision, whose last digits depend on which texts stand in a batch together."""
+
+
 @every_metric
 @pytest.mark.parametrize("promise", CHECKS)
-def test_the_contract_is_kept(metric, whole, promise):
-    assert list(CHECKS[promise](Trial(metric, whole, tolerance=0.0))) == []
+def test_the_contract_is_kept(metric, whole, promise, form):
+    tolerance = MODELS if any(model in form for model in LEARNT) else 0.0
+    assert list(CHECKS[promise](Trial(metric, whole, tolerance))) == []
 
 
 @every_metric

@@ -319,8 +319,20 @@ STYLED = Table(
     {"caption": TEXT, "style": WORD},
     required=("caption", "style"),
 )
+INSTANCES = {
+    "images": [{"id": int(key), "file_name": f"{key}.jpg"} for key in IDS],
+    "annotations": [{"image_id": int(key), "category_id": 18} for key in IDS],
+    "categories": [{"id": 18, "name": "dog"}],
+}
 SLOTS = {
     "predictions": PREDICTIONS,
+    "described": Table(
+        rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], objects=lambda i: ["dog", "person"]),
+        {"id": ID, "caption": TEXT},
+        required=("id", "caption"),
+        unique=("id",),
+    ),
+    "instances": Blob(json.dumps(INSTANCES).encode(), ".json"),
     "system": PREDICTIONS,
     "sentences": Table(PREDICTIONS.rows, PREDICTIONS.kinds | {"image_id": "any"}, required=("caption",)),
     "references": REFERENCES,
@@ -501,6 +513,7 @@ COMMANDS = {
     ],
     "probe compositionality": [f"{{contests}} --images {{images}} --samples 20 {SEEN}"],
     "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
+    "probe hallucination": ["{described} --samples 20"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
     "studio invite": ["{study} --raters 2"],
@@ -536,6 +549,7 @@ COMMANDS = {
     "make units": ["--file {sentences}"],
     "make graphs": ["{predictions} --out {out}.jsonl"],
     "make idf": ["{references} --out {out}.idf"],
+    "make objects": ["{instances} --out {out}.parquet"],
     "make negatives": [
         "{references} --out {out}.jsonl --kinds random,shuffle,repeat",
         "{references} --out {out}.jsonl --kinds hard --image-features {features}",

@@ -20,7 +20,8 @@ def test_every_command_that_reads_a_file_has_a_file_to_spoil():
 
 def test_every_option_of_a_file_is_known_as_one():
     """An option that takes a file or a folder says so, and then it is given pipes, devices and links."""
-    paths = {param.name for _, command in leaves() for param in params_of(command) if param.option.metavar == "FILE"}
+    metavars = ("FILE", "PATH")
+    paths = {param.name for _, one in leaves() for param in params_of(one) if param.option.metavar in metavars}
     assert {"references", "scores", "classes", "templates", "validate", "captions", "file", "image_features"} <= paths
 
 

@@ -88,7 +88,7 @@ def test_references_that_reading_refuses_are_errors_of_the_check_too(tmp_path, n
 def test_a_column_of_references_that_are_not_there_is_refused():
     from captious.options import Reading
 
-    assert "references_id_column=... names a column of references" in refused(
+    assert "reading=Reading(references_id_column=...) names a column of references" in refused(
         RIGHT, reading=Reading(references_id_column="key")
     )
     rows = [{"id": "1", "caption": "a dog"}]

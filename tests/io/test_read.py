@@ -225,14 +225,16 @@ def test_references_that_hold_nothing_and_options_that_do_not_exist():
 
 def test_missing_references_are_counted_and_the_first_five_named():
     candidates = {str(i): "a" for i in range(8)}
-    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references; pass missing='skip'"):
+    with pytest.raises(
+        InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references; pass reading=Reading\(missing='skip'\)"
+    ):
         read(candidates, {"0": ["a"]})
     with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
         read({"0": "a"}, {"0": ["a"], "9": ["b"]})
 
 
 def test_no_id_in_common():
-    with pytest.raises(InputError, match="no id is also in references"):
+    with pytest.raises(InputError, match=r"none of its 1 id \(a\) is in references, which has 1 id \(b\)"):
         read({"a": "x"}, {"b": ["y"]}, reading=Reading(missing="skip"))
 
 

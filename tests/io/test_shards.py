@@ -287,7 +287,9 @@ class TestTables:
     def test_an_id_twice_is_refused_unless_several_are_meant(self, tmp_path):
         path = tmp_path / "0.jsonl"
         path.write_bytes(lines([{"id": "a", "caption": "one"}, {"id": "a", "caption": "two"}]))
-        with pytest.raises(InputError, match=r"row 2: id 'a' occurs more than once .*pass several=True"):
+        with pytest.raises(
+            InputError, match=r"row 2: id 'a' occurs more than once .*pass reading=Reading\(several=True\)"
+        ):
             read_shard(shard_of(path))
         assert read_shard(shard_of(path), Reading(several=True)).captions.candidates[0] == ("one", "two")
 
@@ -380,7 +382,9 @@ class TestReferences:
 
     def test_ids_without_references(self, shard, tmp_path):
         path = self.references(tmp_path, "78")
-        with pytest.raises(InputError, match=r"0\.jsonl: 1 id \(9\) without references in .*pass missing='skip'"):
+        with pytest.raises(
+            InputError, match=r"0\.jsonl: 1 id \(9\) without references in .*pass reading=Reading\(missing='skip'\)"
+        ):
             read_shard(shard, Reading(references=path))
         result = read_shard(shard, Reading(references=path, missing="skip"))
         assert result.captions.ids == ("7",) and result.captions.skipped == 1

@@ -48,7 +48,7 @@ def test_the_files_hold_the_sample(tmp_path: Path) -> None:
     assert [row["id"] for row in lines(folder / "long.jsonl")] == ids
     assert len(lines(folder / "styles.jsonl")) == 12 * 4
     assert len(lines(folder / "ratings.jsonl")) == 12 * 4
-    assert len(lines(folder / "bias.jsonl")) == sum(scene.person is not None for scene in sample.scenes())
+    assert lines(folder / "bias.jsonl") == [row for one in make(60).scenes() if (row := sample.biased(one))]
     assert {path.name for path in (folder / "images").iterdir()} == {image["file_name"] for image in coco["images"]}
 
 
@@ -139,5 +139,5 @@ def test_the_command_writes_a_sample_and_says_what_to_do_with_it(tmp_path: Path)
 
 def test_a_mistake_names_the_command_that_was_written() -> None:
     done = command("sample", "--scenes", 3)
-    assert done.returncode == 2 and done.stderr.startswith("python -m lab.toy sample: No such option: --scenes")
+    assert done.returncode == 2 and done.stderr.startswith("python -m lab.toy sample: no option --scenes")
     assert done.stderr.endswith("see: python -m lab.toy sample -h\n") and command("sample", "-h").returncode == 0

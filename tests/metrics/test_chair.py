@@ -47,8 +47,8 @@ def test_values_by_hand(form, corpus, items):
 
 def test_chair_stands_for_five_values_and_says_which_way_is_better():
     metrics = parse_all("chair")
-    assert [metric.label for metric in metrics] == ["CHAIR_S", "CHAIR_I", "CHAIR recall", "CHAIR F1", "CHAIR words"]
-    assert [metric.higher_is_better for metric in metrics] == [False, False, True, True, True]
+    assert [metric.label for metric in metrics] == ["CHAIR words", "CHAIR recall", "CHAIR F1", "CHAIR_S", "CHAIR_I"]
+    assert [metric.higher_is_better for metric in metrics] == [True, True, True, False, False]
     assert str(parse("chair")) == "chair(value=s)"
 
 
@@ -297,8 +297,8 @@ def test_explanations_of_all_values_show_the_caption_twice(tmp_path):
     report = captious.evaluate(WHOLE, "chair", Resampling(0))
     notes = report.explain("1").document().notes
     assert notes == [
-        "CHAIR_S 1.0000: the same mentions are in CHAIR_I",
         "CHAIR recall 1.0000: the same objects are in CHAIR F1",
+        "CHAIR_S 1.0000: the same mentions are in CHAIR_I",
     ]
 
 
@@ -316,19 +316,6 @@ def test_named_lists_of_images(tmp_path):
     assert captious.read(source, reading=Reading(items=str(tmp_path / "mine.txt"))).ids == ("5",)
 
 
-@pytest.fixture(scope="module")
-def published(shared_data, tmp_path_factory):
-    """The stored table of COCO's objects as captious makes it."""
-    folder = tmp_path_factory.mktemp("chair")
-    with gzip.open(shared_data / "chair" / "coco2014_objects.jsonl.gz", "rt") as file:
-        rows = [row for row in map(json.loads, file) if row["split"] == "val"]
-    sources = {"instances": "instances", "captions_singularize": "captions", "captions_wordnet": "captions_wordnet"}
-    columns = {name: [row[column] for row in rows] for name, column in sources.items()}
-    numbers = {str(row["id"]): number for number, row in enumerate(rows)}
-    ObjectTable("objects", numbers, columns, str(open_vocabulary())).save(folder / "objects.parquet")
-    return folder
-
-
 NAMES = {
     "captions": "captions", "hallucinated_captions": "wrong_captions", "mentions": "mentions",
     "hallucinated_mentions": "wrong_mentions", "recalled": "right_objects", "truth": "truth", "distinct": "objects",
@@ -339,11 +326,11 @@ NAMES = {
 @pytest.mark.parametrize(
     "file", ["opera_llava-1.5_greedy", "opera_instructblip_ours", "eos_r3-opera", "pope_mplug_short"]
 )
-def test_counts_are_those_of_the_original_under_three_settings(shared_data, published, nltk_tagger, file):
+def test_counts_are_those_of_the_original_under_three_settings(shared_data, coco_objects, nltk_tagger, file):
     with gzip.open(shared_data / "chair" / f"{file}.jsonl.gz", "rt") as rows:
         captions = captious.read({row["id"]: row["caption"] for row in map(json.loads, rows)})
     expected = json.loads((shared_data / "chair" / "expected.json").read_text())[file]
-    original = Chair(objects=str(published / "objects.parquet"))
+    original = Chair(objects=str(coco_objects))
     settings = {
         "singularize": original,
         "wordnet, truth singularize": Chair(
@@ -352,7 +339,7 @@ def test_counts_are_those_of_the_original_under_three_settings(shared_data, publ
         "wordnet": Chair(objects=original.objects, lemmas="wordnet", tagger="nltk"),
     }
     for setting, metric in settings.items():
-        counts = metric.counts(captions, metric.prepare(captions)).sum(axis=0)
+        counts = metric.examine(captions, metric.prepare(captions))[0].sum(axis=0)
         ours = dict(zip(STATISTICS, counts.tolist(), strict=True))
         assert {name: ours[own] for name, own in NAMES.items()} == {name: expected[setting][name] for name in NAMES}
         assert ours["tokens"] == pytest.approx(expected[setting]["tokens"], rel=2e-4)  # NLTK's sentences end otherwise

@@ -224,8 +224,16 @@ def test_a_metric_that_cannot_explain_says_so():
     explanations = report.explain("1")
     assert explanations.unexplained == ["vocab_size"] and len(explanations) == 1
     assert "vocab_size does not explain single values" in str(explanations)
-    with pytest.raises(InputError, match=r"'cider' is not explained, only rouge"):
+    with pytest.raises(InputError, match=r"^explanations: no metric 'cider'; there are rouge"):
         explanations["cider"]
+
+
+def test_bleu_is_bleu_4_among_the_explanations_too():
+    captions = {"1": "a red dog runs in the park"}
+    report = captious.evaluate(captions, "bleu", Resampling(0), references={"1": ["a red dog runs in a park"]})
+    explanations = report.explain("1")
+    assert explanations["bleu"].metric == explanations["BLEU-4"].metric == "bleu(n=4)"
+    assert explanations["bleu(n=1)"].metric == "bleu(n=1)"
 
 
 def test_an_unknown_id_names_the_nearest():

@@ -93,6 +93,9 @@ def test_in_a_list_the_name_of_a_metric_with_variants_stands_for_all(name):
         ("bleu", "bleu(n=2)", "bleu(n=2)"),
         ("bleu", "bleu(tokenizer=13a)", "bleu(n=4,tokenizer=13a)"),
         ("CIDEr", "cider,cider(variant=plain)", "cider(variant=plain)"),  # as the table prints it
+        ("CHAIRs", "chair", "chair(value=s)"),
+        ("chair", "chair", "chair(value=s)"),
+        ("AMBER Cog", "amber", "amber(value=cog)"),
         ("ClipScore", "clipscore,clipscore(w=1)", "clipscore"),
     ],
 )

@@ -157,6 +157,18 @@ def bare_machine(monkeypatch, tmp_path):
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
+@pytest.mark.parametrize("damage", ["cut", "strange"])
+def test_damaged_merges_are_one_line(tmp_path, tokenizer, damage):
+    model = json.loads(tokenizer.backend.to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\ni n\nzzzzq qqqqz\n" if damage == "strange" else "i n\nth")
+    if damage == "cut":
+        (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\ni n\n\xff\xfe")
+    with pytest.raises(InputError, match=r"its vocab\.json and merges\.txt are not a tokenizer \(") as error:
+        tokenizer_of(tmp_path, 77)
+    assert "\n" not in str(error.value)
+
+
 def test_merges_nowhere_says_what_to_download_and_where_to_put_it(tmp_path, bare_machine):
     with pytest.raises(InputError, match=r"download tokenizer\.json") as error:
         clip_tokenizer(tmp_path, 77)

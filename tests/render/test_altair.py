@@ -83,6 +83,15 @@ def test_the_mean_of_dots_is_over_the_dots_of_a_row(samples):
     }
 
 
+def test_the_line_of_a_scatter_and_the_name_of_a_reference_are_those_of_the_description():
+    x, y = [0.0] * 50 + [1.0] * 50, [2.0] * 50 + [4.0] * 50
+    chart = Chart("scatter", [Series("s", x, y)], "h", reference=3.0, reference_name="chance")
+    dots, line, rule, name = Document("d", sections=[chart]).plot("scatter").to_dict()["layer"]
+    assert dots["mark"]["type"] == "circle" and rule["mark"]["type"] == "rule"
+    assert line["data"]["values"] == [{"x": 0.0, "y": 2.0}, {"x": 1.0, "y": 4.0}]
+    assert (name["mark"]["text"], name["encoding"]["y"]["datum"]) == ("chance", 3.0)
+
+
 def test_a_wrong_name_says_what_there_is(samples):
     with pytest.raises(InputError, match="no plot 'score', expected one of scores; did you mean 'scores'"):
         samples.Sample().plot("score")

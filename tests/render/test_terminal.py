@@ -2,6 +2,7 @@
 
 import io
 import re
+import threading
 
 import pytest
 from rich.console import Console
@@ -133,13 +134,38 @@ def test_a_terminal_sees_the_step_and_a_bar(monkeypatch):
 
 
 def test_a_file_gets_a_line_of_progress_now_and_then(monkeypatch):
-    clock = iter([0.0, 10.0, 40.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    lines = []
-    advance = progress.lines(lines.append, 30.0)
-    for done in (10, 20, 50):
-        advance("steps", done, 200)
-    assert lines == ["steps: 50 of 200, 2 min left"]  # 40 steps in 40 seconds, 150 to go
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    status = progress.Status()
+    status.advance("steps", 10, 200)
+    now = 40.0
+    status.advance("steps", 50, 200)
+    assert status.line() == "steps: 50 of 200, 2 min left"  # 40 steps in 40 seconds, 150 to go
+    assert status.line() == "steps: 50 of 200"  # no pace is known where nothing was done since
+    status.begin("merging")
+    now = 220.0
+    assert status.line() == "merging: 3 min so far"
+
+
+def test_without_a_terminal_lines_come_by_themselves(monkeypatch):
+    """A judge that takes ten minutes for one step is not silent, though nobody reports anything meanwhile."""
+    screen, seen = io.StringIO(), threading.Event()
+    console = Console(file=screen, width=100)
+    printing = console.print
+    monkeypatch.setattr(console, "print", lambda *lines, **options: (printing(*lines, **options), seen.set()))
+    monkeypatch.setattr(progress, "messages", lambda: console)
+    with progress.display(every=0.01) as shown:
+        shown.step("CLAIR")
+        assert seen.wait(30)
+    assert "min so far" in screen.getvalue()
+
+
+def test_the_spinner_says_what_is_counted_where_no_step_was_named(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "messages", lambda: Console(file=screen, force_terminal=True, width=100))
+    with progress.display() as shown:
+        shown.advance("lstm: runs", 1, 8)
+    assert screen.getvalue().count("lstm: runs") >= 2  # the spinner and the bar
 
 
 def test_a_long_path_stays_on_one_line():

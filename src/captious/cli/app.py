@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -17,8 +18,9 @@ from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
+from captious.cli.params import Group
 from captious.cli.session import AUDIT, JUDGE, MODELS
-from captious.errors import InputError
+from captious.errors import InputError, nearest
 
 GROUPS = {
     "study": JUDGE,
@@ -40,6 +42,7 @@ UsageError: Any = typer.BadParameter.__base__
 def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
     """The everyday commands with these groups; only their modules are imported."""
     app = typer.Typer(
+        cls=Group,
         help="Judge image captions: exact metrics with error bars, no Java.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -47,7 +50,8 @@ def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
     )
     everyday.register(app)
     for name in groups:
-        app.add_typer(import_module(f"captious.cli.{name}").app, name=name, rich_help_panel=GROUPS[name])
+        commands = import_module(f"captious.cli.{name}").app
+        app.add_typer(commands, name=name, cls=Group, rich_help_panel=GROUPS[name])
     app.callback()(_options)
     return app
 
@@ -98,13 +102,15 @@ def run(app: typer.Typer, name: str = "captious") -> None:
         else:
             command = error.ctx.command_path if error.ctx else name
             message = " ".join(error.format_message().split()).rstrip(".")
-            sys.stderr.write(f"{command}: {_neutral(message)}; see: {command} -h\n")
+            if type(error).__name__ == "NoSuchOption":
+                message = f"no option {error.option_name}{_meant(error)}"
+            _say(command, f"{message}; see: {command} -h")
         sys.exit(2)
     except InputError as error:
-        sys.stderr.write(f"captious: {_neutral(' '.join(str(error).split()))}\n")
+        _say("captious", " ".join(str(error).split()))
         sys.exit(2)
     except RecursionError:
-        sys.stderr.write("captious: a value in a file is nested too deeply to be read\n")
+        _say("captious", "a value in a file is nested too deeply to be read")
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,7 +118,7 @@ def run(app: typer.Typer, name: str = "captious") -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = error.strerror or str(error)
-        sys.stderr.write(f"captious: {_neutral(f'{where}cannot be read or written ({reason})')}\n")
+        _say("captious", f"{where}cannot be read or written ({reason})")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -132,6 +138,29 @@ def _without_library_warnings() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def _say(who: str, message: str) -> None:
+    """Print an error: on one line, or on a terminal with its beginning in color and lines that break between words."""
+    message = _neutral(message)
+    if not sys.stderr.isatty():
+        sys.stderr.write(f"{who}: {message}\n")
+        return
+    from captious.render.terminal import complain
+
+    complain(who, message)
+
+
+def _meant(error: Any) -> str:
+    """The option that an unknown one was meant to be: one that it begins or abbreviates, or the nearest in spelling."""
+    option = error.option_name
+    params = error.ctx.command.params if error.ctx else ()
+    flags = [flag for param in params for flag in (*param.opts, *param.secondary_opts) if flag.startswith("--")]
+    letters = ".*".join(map(re.escape, option.strip("-")))
+    for fits in (lambda flag: flag.startswith(option), lambda flag: re.fullmatch(f"--{letters}.*", flag) is not None):
+        if option.startswith("--") and (meant := list(filter(fits, flags))):
+            return f"; did you mean {min(meant, key=len)}?"
+    return nearest(option, flags).replace("'", "")
 
 
 def _neutral(text: str) -> str:

@@ -71,8 +71,9 @@ def lic(
     classifiers = [classifier_named(text, protocol.frozen) for text in dict.fromkeys(classifier)]
     stored = (work or data_folder() / "bias") if session.runtime.cache else None
     try:
-        with session.working():
+        with session.working() as step:
             subjects = read_subjects(named_files(predictions), label, session.reading, human_captions, labels)
+            step("training classifiers")
             result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
         if stored is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from captious.cli.params import Only, command
+from captious.cli.params import Only, command, params_of, with_flags
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import (
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Keep = Annotated[
     str | None,
-    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+    Option("Also write the ids that pass, as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
 ]
-Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
+Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
@@ -58,29 +58,28 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+    where: Annotated[
+        str | None, Option("Of the worst items only those that pass a filter, such as 'words > 4'.", metavar="FILTER")
+    ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
-    add: Annotated[
-        tuple[str, ...], Option("Metrics to add to the run in --out; nothing else is computed.", metavar="METRICS")
-    ] = (),
-    no_references: Annotated[bool, Option("Leave the references out of the items of the run.")] = False,
+    add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
+    no_references: Annotated[bool, Option("Store no references in the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
+    --explain 1002 says why item 1002 has its scores.
 
-    --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
+    A pattern or a folder means shards, which are scored into the folder of --out. The same command again resumes.
     With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
-    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
-    The same command again goes on where it stopped.
-
     Example: captious score preds.json --references refs.json
-    Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
-    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
-    Example: captious score preds.json --references refs.json --out run1 --add spice
+    Example: captious score preds.json --images photos/ --metrics clipscore,specs
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
+    Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
@@ -90,10 +89,10 @@ def score(
 
     parse_all(add or metrics)  # a misspelt name is said before anything is read
     if not add and is_run(predictions):
-        _show_run(predictions, session, worst, explain)
+        _show_run(predictions, session, worst, where, explain)
         return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep, add, no_references)
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
@@ -114,7 +113,7 @@ def score(
             if explain is not None:
                 report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    _print_worst(report, worst, session.output)
+    _print_worst(report, worst, where, session.output)
 
 
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
@@ -132,7 +131,7 @@ def _added(predictions: str, session: Session, add: Sequence[str], explain: str 
         return report if explain is None else replace(report, explanations=report.explain(explain))
 
 
-def _show_run(folder: str, session: Session, worst: int, explain: str | None) -> None:
+def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
     """Print the report of a run again."""
     from captious.runs import read_run
 
@@ -141,12 +140,12 @@ def _show_run(folder: str, session: Session, worst: int, explain: str | None) ->
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    _print_worst(report, worst, session.output)
+    _print_worst(report, worst, where, session.output)
 
 
-def _print_worst(report: Report, worst: int, output: Output) -> None:
+def _print_worst(report: Report, worst: int, where: str | None, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
-        listed = report.worst(worst)
+        listed = report.worst(worst, where=where)
         (listed.in_percent() if output.percent else listed).print()
 
 
@@ -156,6 +155,7 @@ def _score_shards(
     engine: Engine,
     metrics: Metrics,
     worst: int,
+    where: str | None,
     explain: str | None,
     keep: str | None,
     add: Sequence[str],
@@ -176,7 +176,7 @@ def _score_shards(
         printing.deliver(plan)
         return
     if output.out is None:
-        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
@@ -184,7 +184,7 @@ def _score_shards(
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
-    with printing.working(every=60.0) as step:
+    with printing.working() as step:
         report = score_shards(
             source,
             metrics,
@@ -209,7 +209,7 @@ def _score_shards(
             if output.json:
                 shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     if worst:
-        shown.append(report.worst(worst))
+        shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
@@ -244,6 +244,17 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
         parse_filter(text, FilterSchema(run_columns(types, labels), labels))
 
 
+def _what_is_sharded(source: str) -> str:
+    """Why a source is scored as shards, and what to do if that was not meant."""
+    from captious.io.storage import is_remote
+
+    if is_remote(source):
+        return "what is at an address is scored as shards, into a folder: download a single file, or pass out=..."
+    if Path(source).is_dir():
+        return "is a folder, whose files are scored as shards, into a folder: name one file, or pass out=..."
+    return "shards are scored into a folder; pass out=..."
+
+
 def keep(
     runs: Annotated[
         tuple[str, ...],
@@ -260,7 +271,7 @@ def keep(
         str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
     ] = None,
     sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
-    seed: Annotated[int, Option("Random seed of the sample.")] = SEED,
+    seed: Annotated[int, Option("Random seed, kept in the result.")] = SEED,
 ) -> None:
     """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
@@ -391,18 +402,37 @@ def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Lis
 
 
 def check(
-    predictions: Predictions,
+    predictions: Annotated[
+        tuple[str, ...], Argument("Files of captions, each checked by itself; '-' for standard input.")
+    ],
     session: Annotated[
         Session,
         Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
     ],
 ) -> None:
     """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be corrected."""
-    from captious.io.check import check
+    from captious.io.check import Findings, check
+    from captious.render import Document
 
-    result = check(Path(predictions), reading=session.reading)
-    session.deliver(result)
-    if result.errors:
+    # What is found names arguments of Python; a command that scores has the options that they are.
+    options = params_of(score)
+    results = [check(Path(file), reading=session.reading) for file in predictions]
+    results = [
+        replace(
+            one,
+            findings=Findings(
+                replace(finding, message=with_flags(finding.message, options)) for finding in one.findings
+            ),
+        )
+        for one in results
+    ]
+    if len(results) == 1:
+        session.deliver(results[0])
+    else:
+        sections = [replace(result.findings.text(), title=result.name) for result in results]
+        data = {"files": [result.document().data for result in results]}
+        session.deliver(Document(f"{len(results)} files", sections=sections, data=data, name="check"))
+    if any(result.errors for result in results):
         raise typer.Exit(2)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from captious._files import expanded
 from captious._specs import split
@@ -61,11 +61,8 @@ def command(app: typer.Typer, name: str | None = None, panel: str | None = None)
 
 def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with one parameter for each option, as typer reads them."""
-    parts = {
-        name: (declared(function)[name], parameter.default)
-        for name, parameter in inspect.signature(function).parameters.items()
-    }
-    params = [param for name, part in parts.items() for param in _flatten(name, *part)]
+    parts = _parts(function)
+    params = params_of(function)
     twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
     if twice:
         raise TypeError(f"{function.__name__}: several options are called {twice[0]}")
@@ -84,19 +81,31 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
     run.__annotations__ = {}
-    run.takes_words = [param.flag for param in params if param.option.words]  # type: ignore[attr-defined]
+    run.params = params  # type: ignore[attr-defined]
     run.__wrapped__ = function  # type: ignore[attr-defined]
     return run
+
+
+def _parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
+    """How each parameter of a command is declared, and its default."""
+    parameters = inspect.signature(function).parameters
+    return {name: (declared(function)[name], parameter.default) for name, parameter in parameters.items()}
+
+
+def params_of(function: Callable[..., Any]) -> list[Param]:
+    """The options and arguments of a command."""
+    return [param for name, part in _parts(function).items() for param in _flatten(name, *part)]
 
 
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
     if _is_group(declaration.kind):
         for field, inner in _shown(declaration):
-            yield from _flatten(field.name, inner, _default(field, default), declaration.kind.__name__)
+            yield from _flatten(field.name, inner, _default(field, default), declaration.kind.title)
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
     else:
         kind = declaration.option.type or without_none(declaration.kind)
+        panel = declaration.option.panel or panel
         yield Param(name, kind, declaration.option, default, panel, declaration.kind == str | Path | None)
 
 
@@ -156,25 +165,35 @@ class Param:
         return self.kind is bool and self.default is True
 
     @property
-    def _elements(self) -> tuple[Any, ...]:
+    def elements(self) -> tuple[Any, ...]:
+        """The types of the elements of a list; nothing for another type."""
         return get_args(self.kind) if get_origin(self.kind) in (list, tuple) else ()
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is REQUIRED
+
+    @property
+    def negation(self) -> str:
+        """The flag that says no, where the default is neither yes nor no."""
+        return f"/--no-{self.flag[2:]}" if self.kind is bool and self.default is None else ""
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer sees."""
         option, kind, default = self.option, self.kind, self.default
-        if self._elements:
-            kind = list[Path] if Path in self._elements else list[str]
+        if self.elements:
+            kind = list[Path] if Path in self.elements else list[str]
             default = [str(part) for part in default] if isinstance(default, (list, tuple)) else default
-        kind = str if self.addresses else kind
-        metavar = option.metavar or ("LIST" if self._elements and not isinstance(option, Argument) else None)
+        kind = str if self.addresses else list[str] if option.repeated else kind
+        metavar = option.metavar or ("LIST" if self.elements and not isinstance(option, Argument) else None)
         shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
         shown |= {"min": option.min, "max": option.max, "envvar": option.env}
         shown |= {"autocompletion": complete_metrics} if option.metavar == "METRICS" else {}
         if isinstance(option, Argument):
             info = typer.Argument(**shown)
         else:
-            either = f"/--no-{self.flag[2:]}" if kind is bool and default is None else ""
-            info = typer.Option(self.flag + either, *option.flags, **shown)
+            info = typer.Option(self.flag + self.negation, *option.flags, **shown)
         return inspect.Parameter(
             self.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -186,6 +205,10 @@ class Param:
         """The value for what typer parsed; lists of words and numbers may be repeated or have commas."""
         if self._negative:
             return not parsed
+        if self.option.repeated:
+            from captious.io.formats import FileList
+
+            parsed = FileList(parsed) if len(parsed or ()) > 1 else (parsed or [None])[0]
         if isinstance(parsed, Path):
             return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
@@ -194,11 +217,11 @@ class Param:
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if self.addresses and parsed is not None:
             return parsed if "://" in parsed else expanded(Path(parsed))
-        if not self._elements or not parsed:
+        if not self.elements or not parsed:
             if self.kind in (int, float) and parsed is not None:
                 check_value(self.flag, parsed, self.kind, self.option)
-            return self.default if self._elements else parsed
-        kinds = [kind for kind in self._elements if kind is not Ellipsis]
+            return self.default if self.elements else parsed
+        kinds = [kind for kind in self.elements if kind is not Ellipsis]
         whole = Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
@@ -239,9 +262,20 @@ def complete_metrics(incomplete: str) -> list[str]:
 class Command(TyperCommand):
     """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
 
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the help."""
+        from captious.cli.help import command_help
+
+        formatter.write(command_help(ctx.command_path, self.help or "", self._own_params))
+
+    @property
+    def _own_params(self) -> Sequence[Param]:
+        params: Sequence[Param] = getattr(self.callback, "params", ())
+        return params
+
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse, after these two checks; a line that a shell completes is not whole yet."""
-        flags = getattr(self.callback, "takes_words", ())
+        flags = [param.flag for param in self._own_params if param.option.words]
         args = _one_word_each(args, flags)
         if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
             values, extra, order = self.make_parser(ctx).parse_args(list(args))
@@ -262,6 +296,23 @@ class Command(TyperCommand):
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
         return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
+
+
+class Group(TyperGroup):
+    """A group of commands with our help."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the help: the commands in their panels, then the options."""
+        from captious.cli.help import Row, group_help
+
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            Row(getattr(command, "rich_help_panel", None) or "Commands", name, "", command.get_short_help_str(300))
+            for name, command in commands
+            if command is not None
+        ]
+        options = [(", ".join(param.opts), getattr(param, "help", "") or "") for param in self.get_params(ctx)]
+        formatter.write(group_help(ctx.command_path, self.help or "", options, rows))
 
 
 def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:
@@ -291,13 +342,17 @@ _ARGUMENT = re.compile(
 )
 
 
+_READING = re.compile(r"\breading=Reading\(([^()]*)\)")
+"""Options of reading, as Python programs give them."""
+
+
 def with_flags(message: str, params: Sequence[Param]) -> str:
     """The message with flags in place of arguments.
 
     >>> images = Param("images", str, Option("Folder."), None)
     >>> several = Param("several", bool, Option("Several."), False)
-    >>> with_flags("no images: pass images=...; or several=True, and bleu(images=1)", [images, several])
-    'no images: pass --images; or --several, and bleu(images=1)'
+    >>> with_flags("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
+    'pass --images; or --several, and bleu(images=1)'
     """
     options = {param.name: param for param in params if not isinstance(param.option, Argument)}
 
@@ -312,7 +367,7 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
         value = value.strip("'")
         return f"{param.flag} {value}{end}" if value else param.flag
 
-    return _ARGUMENT.sub(flag, message)
+    return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))
 
 
 def deliver(result: Result, output: Output) -> None:

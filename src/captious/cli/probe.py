@@ -1,4 +1,4 @@
-"""``captious probe``: what encoders, painters and metrics can tell apart."""
+"""``captious probe``: what encoders, painters and metrics can tell apart, and what captions invent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ from typing import Annotated, Literal
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Encoders, Grammar, Imagination, Label, Metrics, Out, Prefix, Session, Tagger
+from captious.cli.session import (
+    Encoders,
+    Grammar,
+    Imagination,
+    Label,
+    Metrics,
+    Out,
+    Prefix,
+    Session,
+    SystemFiles,
+    Tagger,
+)
 from captious.options import Argument, Option, Reading
 
 app = typer.Typer(
-    help="Encoders, painters and metrics under test: details, retrieval, hubness, classes, word order, pictures.",
+    help="Encoders, painters, metrics and captions under test: details, retrieval, hubness, classes, word order, "
+    "pictures, invented objects.",
     no_args_is_help=True,
 )
 RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
@@ -135,6 +147,37 @@ def compositionality(
             pairs, session.reading.images, perturbations=perturbations or ARO, seed=resampling.seed
         )
         result = probe_compositionality(contests, parsed, resampling, step)
+    session.deliver(result)
+
+
+@command(app)
+def hallucination(
+    systems: SystemFiles,
+    session: Annotated[
+        Session,
+        Only(
+            *("references", "images", "items", "missing", "several", "format", "id_column", "candidate_column"),
+            *(*RESULT, "device", "batch", "precision", "cache"),
+        ),
+    ],
+    metric: Annotated[
+        str, Option('CHAIR with its parameters, such as "chair(objects=objects.parquet)".', metavar="METRIC")
+    ] = "chair",
+) -> None:
+    """Which objects captions invent, with which real ones, where in the caption, and against its length (CHAIR).
+
+    Systems stand side by side, with paired tests against the first. The objects of the images come from a column of
+    the captions, or from a table: captious make objects.
+
+    Example: captious probe hallucination greedy.jsonl opera.jsonl --metric "chair(objects=objects.parquet)" --out page/
+    """
+    from captious.probes.hallucination import probe_hallucination
+
+    with session.working() as step:
+        captions = {name: session.read(path) for name, path in systems.files().items()}
+        result = probe_hallucination(
+            captions, metric, session.resampling, missing=session.reading.missing, progress=step
+        )
     session.deliver(result)
 
 

@@ -55,6 +55,8 @@ ImageFeatures = Annotated[Path | None, Option("File of image features, instead o
 class Runs(Options):
     """Runs to look at, and what people said of their captions."""
 
+    title = "Runs"
+
     runs: Annotated[
         tuple[str, ...],
         Argument("Folders that captious score or compare wrote; NAME=FOLDER names one.", metavar="RUNS"),
@@ -75,6 +77,8 @@ class Runs(Options):
 class SystemFiles(Options):
     """Systems that captioned the same items."""
 
+    title = "Systems"
+
     systems: Annotated[
         tuple[str, ...],
         Argument("Files of captions, the baseline first; NAME=FILE names a system.", metavar="SYSTEMS"),
@@ -90,6 +94,8 @@ class SystemFiles(Options):
 @dataclass(frozen=True)
 class Listening(Options):
     """Where a server listens."""
+
+    title = "Server"
 
     host: Host = "127.0.0.1"
     port: Port = 0
@@ -111,10 +117,10 @@ class Session(Options):
         return read(source, reading=self.reading)
 
     @contextmanager
-    def working(self, every: float | None = None) -> Iterator[Callable[[str], None]]:
+    def working(self) -> Iterator[Callable[[str], None]]:
         """Work with progress on standard error, in the session's runtime; gives what to call with each step.
 
-        An occupied output is refused before any work. ``every`` is as in `captious.render.progress.display`.
+        An occupied output is refused before any work.
         """
         from captious.io.storage import is_remote
         from captious.render.document import refuse_output
@@ -125,7 +131,7 @@ class Session(Options):
                 raise InputError(f"{self.output.out}: only scores of shards are written to an address, expected a path")
             refuse_output(self.output.out, self.output.overwrite)
         with (
-            display(every) as shown,
+            display() as shown,
             using(replace(self.runtime, progress=shown.advance, log=shown.log)),
         ):
             yield shown.step

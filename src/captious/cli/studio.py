@@ -31,6 +31,8 @@ StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio
 class StudyData(Options):
     """A study and where its answers are: what every command needs that works on one."""
 
+    title = "Study"
+
     study: StudyFile
     db: Annotated[
         str | None,
@@ -50,6 +52,8 @@ class StudyData(Options):
 @dataclass(frozen=True)
 class Act(Options):
     """What an owner does about a rater."""
+
+    title = "Rater"
 
     rater: Annotated[str, Option("The rater, such as r17.", metavar="ID")]
     reason: Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]

@@ -88,7 +88,7 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     """Everything that is wrong or odd with captions; the arguments are those of `captious.read`.
 
     >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
-    references: 1 id (2) without a candidate in captions; pass missing='skip' to leave them out
+    references: 1 id (2) without a candidate in captions; pass reading=Reading(missing='skip') to leave them out
     """
     reading = combined(reading, references, images)
     complaints: list[str] = []
@@ -122,11 +122,21 @@ def _empty(captions: CaptionSet) -> Iterable[Finding]:
         ids = [captions.ids[owner] for owner in captions.candidates.owners[blank].tolist()]
         share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
         number = counted(ids, "empty candidate caption")
-        yield Finding("warning", f"{number}{share}: scored, not dropped, which lowers values", True)
+        yield Finding(
+            "warning",
+            f"{number}{share}: kept; metrics that count words give it a low value, metrics with a model give it none",
+            True,
+        )
 
 
 _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
-    ("warning", 0, lambda text: not text.strip(), "empty ", "; scored as they are, not dropped"),
+    (
+        "warning",
+        0,
+        lambda text: not text.strip(),
+        "empty ",
+        ": kept; metrics that count words give it a low value, metrics with a model give it none",
+    ),
     ("warning", 0, lambda text: "\n" in text, "", " with a line break inside; read as a space"),
     ("warning", 0, _CONTROL.search, "", " with control characters"),
     ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),

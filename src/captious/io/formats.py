@@ -41,6 +41,8 @@ class Row:
     fields: dict[str, Any]
     keyed: bool = False
     """Whether the format says the id, as COCO annotations and dictionaries do; it stands in the column ``id``."""
+    aligned: bool | None = False
+    """Whether the id is the number of the line; None for captions in memory that stand by position."""
 
 
 def rows_of(
@@ -51,9 +53,28 @@ def rows_of(
     A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, …
     """
     name = name_of(source, role)
+    if isinstance(source, FileList):
+        return _rows_of_files(source, format)
     if not isinstance(source, (str, os.PathLike)):
         return _objects(source, name, role, ids)
     return rows_of_content(_content(source), name, format)
+
+
+class FileList(tuple[str, ...]):
+    """Several files of references, whose captions of one id add up; a list of texts in memory is no such thing."""
+
+
+def _rows_of_files(files: FileList, format: str | None) -> Iterator[Row]:
+    """The rows of all files; of files with a caption on each line, all must have as many lines."""
+    lengths: dict[str, int] = {}
+    for file in files:
+        rows = list(rows_of(file, format))
+        if rows and rows[0].aligned:
+            lengths[file] = len(rows)
+            first, number = next(iter(lengths.items()))
+            if len(rows) != number:
+                raise InputError(f"{file}: has {len(rows):,} lines, {first} has {number:,}, expected as many in each")
+        yield from rows
 
 
 def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
@@ -118,6 +139,8 @@ def _depth(value: Any) -> int:
 
 def name_of(source: Any, role: str = "captions") -> str:
     """What messages call a source: a file by its path, a set by its name, other objects by their role."""
+    if isinstance(source, FileList):
+        return " and ".join(source)
     if isinstance(source, (str, os.PathLike)):
         return "standard input" if str(source) == "-" else os.fsdecode(source)
     return source.name if isinstance(source, CaptionSet) and role == "captions" else role
@@ -199,7 +222,7 @@ def _by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -
         hint = f"; if each list is one reference of every caption, pass list(zip(*{name}))" if transposed else ""
         raise InputError(f"{name}: {len(entries)} for {len(keys)} captions, expected one each, in their order{hint}")
     for number, (key, entry) in enumerate(zip(keys, entries, strict=True), start=1):
-        yield Row(f"{name}: entry {number}", {"id": key, "caption": entry}, keyed=True)
+        yield Row(f"{name}: entry {number}", {"id": key, "caption": entry}, keyed=True, aligned=None)
 
 
 def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
@@ -287,9 +310,10 @@ def _is_caption(text: str) -> bool:
 
 
 def _format_of(name: str, content: bytes) -> str:
-    suffixes = [suffix for suffix in Path(name).suffixes if suffix != ".gz"]
-    if suffixes and suffixes[-1].lower() in FORMATS:
-        return FORMATS[suffixes[-1].lower()]
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes if suffix.lower() != ".gz"]
+    named = FORMATS.get(suffixes[-1], "") if suffixes else ""
+    if named and named != LINES:
+        return named
     if content[:4] == b"PAR1":
         return "parquet"
     if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
@@ -297,7 +321,11 @@ def _format_of(name: str, content: bytes) -> str:
     first_line = content.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     if first_line[:1] in (b"{", b"["):
         return "json"
-    return "tsv" if b"\t" in first_line else "csv"
+    if b"\t" in first_line:
+        return "tsv"
+    # Tables are called .txt too; one with a header names its ids.
+    cells = {cell.strip().strip('"').lower() for cell in first_line.decode(errors="replace").split(",")}
+    return LINES if named == LINES and cells.isdisjoint(ID_COLUMNS) else "csv"
 
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
@@ -429,6 +457,12 @@ def looks_printed(text: str) -> bool:
     return text.lstrip().startswith(("[", "(", "array(")) and _LOOKS_PRINTED.fullmatch(text) is not None
 
 
+def _lines(content: bytes, name: str) -> Iterator[Row]:
+    """A caption on each line, with the ids 0, 1, 2, …; an empty line is an empty caption."""
+    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n")):
+        yield Row(f"{name}: line {number + 1}", {"id": number, "caption": line.strip()}, keyed=True, aligned=True)
+
+
 def _jsonl(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON Lines file; blank lines are passed over."""
     # Line by line: the whole file as text would take as much memory again, or four times as much.
@@ -492,7 +526,21 @@ def _document(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
         return _sentences(document, name)
     if isinstance(document.get("annotations"), list):
         return _annotations(document, name)
+    for key in WRAPPERS:
+        if _are_records(document.get(key)):
+            return _records(document[key], name)
     return _mapping(document, name)
+
+
+WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items")
+"""Keys under which programs put a list of records; an id of an image has none of these names."""
+
+
+def _are_records(entries: Any) -> bool:
+    """Whether a value is a list of records with ids, and not the captions of one image."""
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping):
+        return False
+    return not entries[0].keys().isdisjoint(ID_COLUMNS)
 
 
 def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
@@ -624,6 +672,8 @@ _READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
     "csv": partial(_delimited, delimiter=","),
     "tsv": partial(_delimited, delimiter="\t"),
     "parquet": _parquet,
+    "txt": _lines,
 }
+LINES = "txt"
 FORMATS = {f".{name}": name for name in _READERS} | {".ndjson": "jsonl", ".pq": "parquet"}
 """Formats by the ending of a file's name."""

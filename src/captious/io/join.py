@@ -22,7 +22,7 @@ from captious.options import Reading
 
 Complain = Callable[[str], None]
 REPEATED = "occurs more than once"
-_SKIP = "pass missing='skip' to leave them out"
+_SKIP = "pass reading=Reading(missing='skip') to leave them out"
 
 
 def refuse(message: str) -> NoReturn:
@@ -39,12 +39,15 @@ class Gathered:
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     first_rows: dict[str, str] = field(default_factory=dict)
     """Where each id first occurs."""
+    aligned: bool | None = None
+    """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
 
 def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
     """Candidates by id, and the references where the same rows carry them."""
     gathered, several = Gathered(), reading.several
     for row in rows:
+        gathered.aligned = row.aligned
         key = row_id(row, reading.id_column, complain)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
@@ -60,12 +63,14 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
         if key in gathered.candidates:
             if not several:
                 styled = STYLE_COLUMN in row.fields and not reading.id_column
-                instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
+                ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
+                instead = f"reading=Reading(id_column='{ids}') where each style is an item"
                 swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
+                other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
                 complain(
                     f"{row.where}: id {key!r} {REPEATED} (first at {gathered.first_rows[key]}), expected "
-                    f"one row per id; {swapped}pass several=True where an item has several candidates, "
-                    + (instead if styled else "id_column=... where another column is the id")
+                    f"one row per id; {swapped}pass reading=Reading(several=True) where an item has several "
+                    f"candidates, {other}"
                 )
                 continue
             gathered.candidates[key] += texts
@@ -88,6 +93,7 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     gathered, named = Gathered(), reading.references_id_column or reading.id_column
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     for row in rows:
+        gathered.aligned = row.aligned
         id_column = None if foreign and row.keyed and named not in row.fields else named
         key = row_id(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
@@ -128,7 +134,14 @@ def join(
     keys: Collection[str] = candidates.candidates.keys()
     lonely = [key for key in keys if not references.get(key)] if references else []
     unused = [key for key in references if key not in candidates.candidates]
-    if reading.missing == "error":
+    if others is not None and {candidates.aligned, others.aligned} == {True, False}:
+        lines, table = (name, references_name) if candidates.aligned else (references_name, name)
+        complain(
+            f"{lines}: has a caption on each line and no ids, {table} has ids; expected lines in both, or ids in both"
+        )
+    elif references and references.keys().isdisjoint(keys):
+        complain(_nothing_in_common(list(keys), list(references), name, references_name))
+    elif reading.missing == "error":
         if lonely:
             where = "" if references_name == "references" else f" in {references_name}"
             complain(f"{name}: {_some(lonely)} without references{where}; {_SKIP}")
@@ -137,8 +150,6 @@ def join(
     if lonely:
         without = set(lonely)
         keys = [key for key in keys if key not in without]
-    if not keys:
-        complain(f"{name}: no id is also in {references_name}, such as {', '.join(list(candidates.candidates)[:3])}")
     columns = _columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
         try:
@@ -155,6 +166,14 @@ def join(
         columns=columns,
         name=name,
         skipped=len(lonely) + len(unused),
+    )
+
+
+def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
+    """What is said where no candidate has references: the ids of both sides."""
+    return (
+        f"{name}: none of its {_some(keys, 3)} is in {other_name}, which has {_some(others, 3)}; "
+        "reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns"
     )
 
 
@@ -288,10 +307,10 @@ def described(value: Any) -> str:
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"
 
 
-def _some(ids: Sequence[str]) -> str:
-    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids)})"
+def _some(ids: Sequence[str], shown: int = 5) -> str:
+    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids, shown)})"
 
 
-def first_few(ids: Sequence[str]) -> str:
-    """The first five ids, as messages show them."""
-    return ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+def first_few(ids: Sequence[str], shown: int = 5) -> str:
+    """The first ids, as messages show them."""
+    return ", ".join(ids[:shown]) + (", …" if len(ids) > shown else "")

@@ -80,7 +80,8 @@ def refuse_unused(reading: Reading) -> None:
     """A column of a file that is not there cannot be meant."""
     if reading.references is None and reading.references_id_column is not None:
         raise InputError(
-            "references_id_column=... names a column of references, and there are none; pass references=..."
+            "reading=Reading(references_id_column=...) names a column of references, and there are none; pass "
+            "references=..."
         )
 
 

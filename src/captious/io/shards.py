@@ -24,15 +24,15 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import GZIP, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
+from captious.io.formats import GZIP, LINES, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.tars import KEY, tar_rows
 from captious.options import Reading
 
-FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
-"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them."""
+FORMATS = {ending: name for ending, name in TABLES.items() if name != LINES} | {".tar": "tar", ".tgz": "tar"}
+"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
@@ -155,7 +155,7 @@ def _known(files: Mapping[str, int], source: str, format: str | None) -> dict[st
         if format is None and format_of(address) is None:
             ending = PurePosixPath(address).suffix
             unknown = f"{address}: {f'ends in {ending}' if ending else 'has no ending'}"
-            raise InputError(f"{unknown}, expected one of {ENDINGS}, or pass format=...")
+            raise InputError(f"{unknown}, expected one of {ENDINGS}, or pass reading=Reading(format=...)")
     return dict(files)
 
 

@@ -67,7 +67,7 @@ def tar_samples(
                 raise _Unusable(
                     NO_CAPTION_FILE,
                     f"{where}: has no caption file ({expected}) where other samples have one; name the column of the "
-                    "JSON with candidate_column=... to take the captions of all samples from it",
+                    "JSON with reading=Reading(candidate_column=...) to take the captions of all samples from it",
                 )
             yield key, Row(where, fields)
         except _Unusable as fault:

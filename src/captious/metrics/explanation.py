@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from captious.errors import UnknownKey
+from captious.metrics.registry import find_key
 from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone, Value
 from captious.render.tables import columns as table_columns
@@ -306,11 +306,8 @@ class Explanations(Result):
         return len(self.explanations)
 
     def __getitem__(self, key: str) -> Explanation:
-        for one in self.explanations:
-            if key in (one.metric, one.label, one.metric.partition("(")[0]):
-                return one
-        known = ", ".join(one.metric for one in self.explanations)
-        raise UnknownKey(f"{key!r} is not explained, only {known or 'nothing'}")
+        by_metric = {one.metric: one for one in self.explanations}
+        return by_metric[find_key(key, {one.metric: one.label for one in self.explanations}, "explanations")]
 
     def __repr__(self) -> str:
         return f"<Explanations of {self.id}: {', '.join(one.label for one in self.explanations)}>"

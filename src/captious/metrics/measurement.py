@@ -103,6 +103,9 @@ class Signature:
 class ItemValues(dict[str, float]):
     """Values by item id, which may be asked for as a string or as a number."""
 
+    def __getitem__(self, key: object, /) -> float:  # wider than a dictionary's, for type checkers
+        return super().__getitem__(key)  # type: ignore[index]
+
     def __missing__(self, key: object) -> float:
         if str(key) in self.keys():
             return self[str(key)]
@@ -141,7 +144,7 @@ class Measurement(PlainState):
         return values
 
     @cached_property
-    def items(self) -> Mapping[str, float]:
+    def items(self) -> ItemValues:
         """The value of each item by id."""
         return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
 

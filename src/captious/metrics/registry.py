@@ -68,6 +68,9 @@ FUNCTIONS: dict[str, type[Metric]] = {}
 """Metrics of this process that `captious.metric_from` made of functions."""
 
 LABELS = {
+    **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
+    **{f"chair {value}": f"chair(value={value})" for value in ("recall", "f1", "words")},
+    **{f"chair{sign}{value}": f"chair(value={value})" for sign in ("", "_") for value in "si"},
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
@@ -87,7 +90,7 @@ LABELS = {
     "spice (original)": "spice_original",
     "spice (spacy)": "spice",
 }
-"""Labels of tables and papers that are read as names, in lower case."""
+"""Labels of tables and papers, in lower case, and what they stand for."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
@@ -293,17 +296,27 @@ def _is_installed(metric: Metric) -> bool:
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
-    name, values = text.strip().lower(), dict[str, str]()
-    if name not in LABELS:
-        name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
+    text = LABELS.get(text.strip().lower(), text)
+    _refuse_missing_commas(text)
+    name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
+    if name in LABELS:
+        name, own = _specs.parse(LABELS[name], "metric", "bleu")
+        values = {**own, **values}
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
-    return metric_class(LABELS.get(name, name)), values
+    return metric_class(name), values
 
 
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
     return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
+
+
+def _refuse_missing_commas(text: str) -> None:
+    """Metrics that stand side by side are several; what they miss is said."""
+    parts = re.split(r"[\s;+|/]+(?![^()]*\))", text.strip())
+    if len(parts) > 1 and all(one.partition("(")[0].lower() in {*METRICS, *LABELS, ALL} for one in parts):
+        raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:

@@ -161,6 +161,8 @@ def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None
 
     ``limit`` is the number of tokens that a pair may have; without one the checkpoint says it.
     """
+    for library in ("torch", "transformers", "huggingface_hub"):
+        require(library, "bleurt")  # before a part that other models share asks for it, in the name of their extra
     runtime = current()
     key = (weights, activation, limit, runtime.device, runtime.precision, file_stats(local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, activation, limit, runtime))

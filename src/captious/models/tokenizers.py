@@ -21,7 +21,7 @@ import numpy as np
 
 from captious._files import digest, load_json, read_regular
 from captious._typing import Ints
-from captious.errors import InputError, require
+from captious.errors import InputError, one_line, require
 from captious.models.encoder import Tokens
 from captious.models.folders import write_json
 from captious.models.hub import fetch, weights_folder
@@ -252,7 +252,10 @@ def from_files(vocabulary: Path, merges: Path) -> Any:
     pairs = [
         (left, right) for left, _, right in (line.partition(" ") for line in lines) if right and left != "#version:"
     ]
-    return _byte_pairs(ids, pairs)
+    try:
+        return _byte_pairs(ids, pairs)
+    except InputError as error:
+        raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
 
 
 def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
@@ -260,11 +263,13 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> An
     if START not in vocabulary or END not in vocabulary:
         raise InputError(f"a byte-pair vocabulary of {len(vocabulary)} tokens lacks {START} or {END}, which CLIP's has")
     parts = tokenizers.pre_tokenizers
-    backend = tokenizers.Tokenizer(
-        tokenizers.models.BPE(
+    try:
+        model = tokenizers.models.BPE(
             vocabulary, merges, end_of_word_suffix="</w>", unk_token=END, continuing_subword_prefix=""
         )
-    )
+    except Exception as error:  # the library raises the bare class, such as for a merge of unknown tokens
+        raise InputError(f"its merges do not fit its vocabulary: {one_line(error)}") from None
+    backend = tokenizers.Tokenizer(model)
     normalize = tokenizers.normalizers
     backend.normalizer = normalize.Sequence(
         [normalize.NFC(), normalize.Replace(tokenizers.Regex(r"\s+"), " "), normalize.Lowercase()]

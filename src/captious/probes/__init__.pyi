@@ -9,6 +9,8 @@ from captious.probes.entities import EntityRecall as EntityRecall
 from captious.probes.entities import read_answers as read_answers
 from captious.probes.entities import recall as recall
 from captious.probes.entities import tasks as tasks
+from captious.probes.hallucination import Hallucination as Hallucination
+from captious.probes.hallucination import probe_hallucination as probe_hallucination
 from captious.probes.hubness import Hubness as Hubness
 from captious.probes.hubness import probe_hubness as probe_hubness
 from captious.probes.masking import Masking as Masking

@@ -17,6 +17,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.errors import InputError, nearest, require
 from captious.render.cells import has_interval, number, numeric
+from captious.render.charts import trend
 from captious.render.document import Cell, Chart, Column, Document, Items, Series, Table
 from captious.render.notebook import COLORS
 from captious.render.tables import finite
@@ -261,11 +262,27 @@ def _plane(chart: Chart) -> Any:
     base = _colored(alt, chart).encode(x=across)
     if chart.kind == "scatter":
         layers = [base.mark_circle(opacity=0.4, size=24).encode(y=up, tooltip=["label:N", "x:Q", "y:Q"])]
+        layers += _trends(alt, chart)
     else:
         layers = [base.mark_line(point=True).encode(y=up, tooltip=["series:N", "x:N" if named else "x:Q", "y:Q"])]
         if any(len(series.low) for series in chart.series):
             layers.append(base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q"))
     return _finished(alt, chart, layers, "y", {"width": PANEL, "height": 200})
+
+
+def _trends(alt: Any, chart: Chart) -> list[Any]:
+    """The mean of y in steps of x, a line for each series."""
+    if not chart.trend:
+        return []
+    lines = []
+    for series in chart.series:
+        x, y = (np.asarray(part, dtype=np.float64) for part in (series.x, series.y))
+        valid = np.isfinite(x) & np.isfinite(y)
+        means = [{"x": one, "y": other} for one, other in trend(x[valid], y[valid])]
+        if means:
+            line = alt.Chart(alt.Data(values=means)).mark_line(color=COLORS[1 % len(COLORS)], strokeWidth=2.5)
+            lines.append(line.encode(x="x:Q", y="y:Q"))
+    return lines
 
 
 def _histogram(chart: Chart) -> Any:
@@ -301,6 +318,12 @@ def _finished(alt: Any, chart: Chart, layers: list[Any], axis: str, size: Mappin
     if chart.reference is not None:
         dashed = alt.Chart().mark_rule(strokeDash=[4, 3], opacity=0.6)
         layers.append(dashed.encode(**{axis: alt.datum(chart.reference)}))
+        if chart.reference_name:
+            # The name stands at the top of an upright line, and at the right end of a level one.
+            at = {"y": alt.value(-6)} if axis == "x" else {"x": alt.value("width")}
+            words = {"align": "center"} if axis == "x" else {"align": "right", "dy": -6}
+            name = alt.Chart().mark_text(text=chart.reference_name, opacity=0.6, **words)
+            layers.append(name.encode(**{axis: alt.datum(chart.reference)}, **at))
     drawn = alt.layer(*layers, data=alt.Data(values=_points(chart))).properties(**size)
     return drawn.properties(title=_title(alt, chart.title, [chart.note]))
 

@@ -267,13 +267,23 @@ def _scatter(chart: Chart) -> tuple[str, int]:
     return _with_legend(chart, parts)
 
 
-def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
-    """The mean of y in steps of x."""
+def trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
+    """The mean of y in steps of x that have enough points.
+
+    >>> trend(np.repeat([0.0, 1.0], 50), np.repeat([2.0, 4.0], 50))
+    [(0.0, 2.0), (1.0, 4.0)]
+    """
     if not len(across) or np.ptp(across) == 0:
-        return ""
+        return []
     step = np.minimum(BINS - 1, (BINS * (across - across.min()) / np.ptp(across)).astype(int))
     groups = [step == one for one in range(BINS) if (step == one).sum() >= CROWD]
-    points = " ".join(f"{x(across[one].mean())},{y(up[one].mean())}" for one in groups)
+    return [(float(across[one].mean()), float(up[one].mean())) for one in groups]
+
+
+def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
+    points = " ".join(f"{x(one)},{y(other)}" for one, other in trend(across, up))
+    if not points:
+        return ""
     return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
 
 

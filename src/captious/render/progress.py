@@ -1,7 +1,8 @@
-"""What is at work, on standard error: the step and bars where that is a terminal, a line now and then where asked."""
+"""What is at work, on standard error: the step and bars where that is a terminal, a line a minute where it is none."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from typing import NamedTuple
 from captious.render.terminal import messages, words
 
 Advance = Callable[[str, float, float], None]
+FIRST_STEP = "reading"
+MINUTE = 60.0
+"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 class Display(NamedTuple):
@@ -24,11 +28,10 @@ class Display(NamedTuple):
 
 
 @contextmanager
-def display(every: float | None = None) -> Iterator[Display]:
+def display(every: float = MINUTE) -> Iterator[Display]:
     """A spinner with the step and bars beneath.
 
-    Where standard error is no terminal, only log lines appear, and with ``every`` a line of progress after so many
-    seconds.
+    Where standard error is no terminal, log lines appear, and every so many seconds a line that says what is at work.
     """
     from rich.console import Group
     from rich.live import Live
@@ -49,9 +52,11 @@ def display(every: float | None = None) -> Iterator[Display]:
         console.print(words(line, "yellow"), soft_wrap=True)
 
     if not console.is_terminal:
-        yield Display(lambda step: None, lines(log, every) if every else lambda what, done, total: None, log)
+        status = Status()
+        with _repeated(every, lambda: log(status.line())):
+            yield Display(status.begin, status.advance, log)
         return
-    spinner = Spinner("dots", text=words("reading"))
+    spinner = Spinner("dots", text=words(FIRST_STEP))
     parts = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     bars = Progress(TextColumn("{task.description}", markup=False), *parts, console=console)
     tasks: dict[str, tuple[TaskID, float]] = {}
@@ -61,6 +66,8 @@ def display(every: float | None = None) -> Iterator[Display]:
             # What was done before this run is left out, or the time left would be guessed far too short.
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
+            if str(spinner.text) == FIRST_STEP:  # whoever counts has read
+                spinner.update(text=words(what))
         task, before = tasks[what]
         bars.update(task, completed=done - before, total=total - before, visible=done < total)
 
@@ -68,16 +75,47 @@ def display(every: float | None = None) -> Iterator[Display]:
         yield Display(lambda step: spinner.update(text=words(step)), advance, log)
 
 
-def lines(log: Callable[[str], None], every: float) -> Advance:
-    """Progress as lines: how far, and how long still at the pace since the last line."""
-    last: dict[str, tuple[float, float]] = {}
+@contextmanager
+def _repeated(every: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function every so many seconds, in a thread that ends with the block."""
+    ended = threading.Event()
 
-    def advance(what: str, done: float, total: float) -> None:
+    def repeat() -> None:
+        while not ended.wait(every):
+            call()
+
+    threading.Thread(target=repeat, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+class Status:
+    """What is at work, as a line: the step and its minutes, or what is counted, how far it is, and the time left."""
+
+    def __init__(self) -> None:
+        self._step, self._since = FIRST_STEP, time.monotonic()
+        self._counted: tuple[str, float, float] | None = None
+        self._before: dict[str, tuple[float, float]] = {}
+        """When each count stood where, at its beginning or at the last line."""
+
+    def begin(self, step: str) -> None:
+        """A step begins."""
+        self._step, self._since, self._counted = step, time.monotonic(), None
+
+    def advance(self, what: str, done: float, total: float) -> None:
+        """So many of a count are done."""
+        self._before.setdefault(what, (time.monotonic(), done))
+        self._counted = (what, done, total) if done < total else None
+
+    def line(self) -> str:
+        """How far the work is; the time left is guessed from the pace since the last line."""
         now = time.monotonic()
-        then, before = last.setdefault(what, (now, done))
-        if now - then >= every and done > before:
-            last[what] = (now, done)
-            left = (now - then) / (done - before) * (total - done)
-            log(f"{what}: {done:g} of {total:g}, {left / 60:.0f} min left")
-
-    return advance
+        if self._counted is None:
+            return f"{self._step}: {(now - self._since) / 60:.0f} min so far"
+        what, done, total = self._counted
+        then, before = self._before[what]
+        self._before[what] = (now, done)
+        left = f", {(now - then) / (done - before) * (total - done) / 60:.0f} min left" if done > before else ""
+        return f"{what}: {done:g} of {total:g}{left}"

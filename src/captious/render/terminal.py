@@ -69,6 +69,14 @@ def warn(warnings: Sequence[str]) -> None:
         console.print(line, soft_wrap=True)
 
 
+def complain(who: str, message: str) -> None:
+    """Print an error on stderr, its beginning in red."""
+    console = messages()
+    line = words(_wrapped(f"{who}: {message}", console.width))
+    line.stylize("bold red", 0, len(who) + 1)
+    console.print(line, soft_wrap=True)
+
+
 def print_document(document: Document, console: Console | None = None, *, signatures: bool = False) -> None:
     """Warnings on standard error, then titles, texts and tables, notes and signatures, those in full where asked."""
     warn(document.warnings)

@@ -20,6 +20,7 @@ from captious._typing import Floats
 from captious._values import PlainState
 from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
+from captious.filters import matching_rows
 from captious.io.join import first_few
 from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
 from captious.metrics.contract import Metric
@@ -31,7 +32,7 @@ from captious.options import Resampling
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, Why, link
 from captious.render.document import Value
 from captious.render.tables import finite, write_csv
-from captious.runs.folder import Run, open_run
+from captious.runs.folder import Run, joined, open_run
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
@@ -186,8 +187,8 @@ class Report(PlainState, Result):
         notes = list(chain.from_iterable(one.notes for one in self))
         return notes if self.unit == "item" else list(dict.fromkeys(notes))
 
-    def worst(self, number: int = 10, metric: str | None = None) -> Document:
-        """The items with the worst value of a metric, the last one unless named.
+    def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
+        """The items with the worst value of a metric, the last one unless named; with a filter, of those that pass.
 
         Printed it is a table; a notebook and a saved page show the images beside the captions.
         """
@@ -195,7 +196,12 @@ class Report(PlainState, Result):
             raise InputError(f"worst: number is {number!r}, expected a whole number; pass a metric as metric=...")
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
-        indices = worst_first(measurement)[:number]
+        indices = worst_first(measurement)
+        if where is not None:
+            source = self.run.parts() if self.run is not None else joined(list(self.items()))
+            passes = matching_rows(source, where, {key: one.metric.label for key, one in self.measurements.items()})
+            indices = [index for index in indices if passes[index]]
+        indices = indices[:number]
         captions = self.captions_at(indices)
         rows, entries, images = [], [], captions.images
         referenced = any(part[str(measurement.metric)].signature.references[1] for part in self.parts if part.items)
@@ -205,7 +211,7 @@ class Report(PlainState, Result):
             row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
             rows.append(row[:shown])
             entries.append(gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
-        title = f"worst {len(rows)} by {label}"
+        title = f"worst {len(rows)} by {label}{f' of those with {where.strip()}' if where is not None else ''}"
         value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])

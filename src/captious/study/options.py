@@ -15,6 +15,8 @@ from captious.options import Argument, Option, Options
 class StudyInput(Options):
     """Ratings, the columns of their file, and the metrics to compare with them."""
 
+    title = "Ratings and metrics"
+
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
     data: Annotated[
         str | Path | None,

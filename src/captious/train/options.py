@@ -30,6 +30,8 @@ FREE = frozenset({"save_every", "together"})
 class Settings(Options):
     """How to learn. None stands for what the model that the training starts from needs."""
 
+    title = "Training"
+
     epochs: Annotated[int | None, Option("Passes over the data; with --resume, more than before go on.", min=1)] = None
     batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
     """The contrast is among these."""
@@ -41,7 +43,7 @@ class Settings(Options):
     warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
     weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
     clip_norm: Annotated[float, Option("Longest gradient; 0 for any.", min=0)] = 0.0
-    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0, max=2**63 - 1)] = 0
+    seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = 0
     save_every: Annotated[int, Option("Steps between checkpoints.", min=1)] = 200
     validate_every: Annotated[int, Option("Steps between validations, besides the ends of epochs.", min=0)] = 0
     lock: Annotated[
@@ -73,6 +75,8 @@ class Settings(Options):
 @dataclass(frozen=True)
 class Training(Options):
     """What to learn from, and where the model goes."""
+
+    title = "Data and model"
 
     out: Annotated[Path, Option("Folder or file to write.", flags=("-o",), metavar="PATH")]
     data: Annotated[

@@ -131,7 +131,7 @@ class Chair(Metric):
     name: ClassVar[str] = "chair"
     main: ClassVar[str] = "value"
     always_shown: ClassVar[tuple[str, ...]] = ("value",)
-    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("s", "i", "recall", "f1", "words")}
+    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("words", "recall", "f1", "s", "i")}
     by_chunk: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Rohrbach, Hendricks, Burns, Darrell, Saenko. Object Hallucination in Image Captioning. EMNLP 2018."
@@ -203,7 +203,7 @@ class Chair(Metric):
             if caption_source(rule) in columns and table.vocabulary != str(vocabulary):
                 raise InputError(
                     f"{self.objects}: its captions were read with the vocabulary {table.vocabulary}, expected "
-                    f"{vocabulary}; make it again with: {MAKER} --vocabulary {self.vocabulary}"
+                    f"{vocabulary}; make the table again with that vocabulary: {MAKER}"
                 )
         state = ChairState(finder, replace(finder, lemmas=rule), table, columns)
         return Shared(state, " and ".join(self._settings(state).values()))
@@ -218,7 +218,7 @@ class Chair(Metric):
 
     def score_items(self, captions: CaptionSet, state: Shared[ChairState]) -> Scored:
         """Rows: numerator and denominator of the value, summed over the candidates."""
-        counts, read, truths = self._counted(captions, state.value)
+        counts, read, truths = self.examine(captions, state)
         owners = captions.candidates.owners
         rows = np.zeros((len(captions), counts.shape[1]))
         np.add.at(rows, owners, counts)
@@ -248,14 +248,12 @@ class Chair(Metric):
                 shares = rows[..., 0] / rows[..., 1]
         return shares
 
-    def counts(self, captions: CaptionSet, state: Shared[ChairState]) -> Floats:
-        """What is counted of each candidate: `STATISTICS`."""
-        return self._counted(captions, state.value)[0]
-
-    def _counted(self, captions: CaptionSet, state: ChairState) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
-        """The statistics of every candidate, the candidates as they were read, and the truth of every item."""
+    def examine(
+        self, captions: CaptionSet, state: Shared[ChairState]
+    ) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
+        """The `STATISTICS` of every candidate, the candidates as they were read, and the truth of every item."""
         key = ("chair", replace(self, value="s"))
-        return captions.once(key, lambda: self._count(captions, state))
+        return captions.once(key, lambda: self._count(captions, state.value))
 
     def _count(self, captions: CaptionSet, state: ChairState) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
         read, truths = self.read(captions, state), self.truths(captions, state)
@@ -334,7 +332,7 @@ class Chair(Metric):
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[ChairState]) -> list[Why]:
         """The captions of each item with their objects marked, and what is in the image."""
         chosen = captions.take(indices)
-        _, read, truths = self._counted(chosen, state.value)
+        _, read, truths = self.examine(chosen, state)
         mentions: list[list[Mention]] = [[] for _ in indices]
         for one, owner in zip(read, chosen.candidates.owners.tolist(), strict=True):
             mentions[owner] += one.objects.mentions
@@ -354,7 +352,7 @@ class Chair(Metric):
 
     def break_down(self, item: CaptionSet, state: Shared[ChairState]) -> Breakdown:
         """Mentions of a caption, objects of the image, or whole captions, each with what it adds to the value."""
-        counts, read, (truth,) = self._counted(item, state.value)
+        counts, read, (truth,) = self.examine(item, state)
         sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
         parts = [
             part

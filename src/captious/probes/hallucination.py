@@ -1,0 +1,471 @@
+"""Hallucination: which objects captions invent, with which real ones, where in the caption, and against its length.
+
+Everything comes from what CHAIR reads in the captions (`captious.metrics.hallucination.chair`). Two systems or more
+stand side by side, with paired tests against the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.comparison import Difference, compare
+from captious.errors import InputError
+from captious.evaluation import evaluate
+from captious.metrics.hallucination.chair import LABELS, Chair, ImageObjects, ReadCaption, Value
+from captious.metrics.registry import parse
+from captious.options import Missing, Resampling
+from captious.probes.probe import Probe
+from captious.render import Cell, Chart, Column, Document, Section, Series, Table
+from captious.render.document import Value as Shown
+from captious.runs.report import Report, explorer
+from captious.stats.bootstrap import Estimate, bootstrap
+from captious.stats.resampling import Statistic
+from captious.stats.shares import shares
+
+VALUES: tuple[Value, ...] = ("s", "i", "recall", "f1", "words")
+"""Values in the order of the tables."""
+SCORED = cast(tuple[Value, ...], Chair.variants["value"])
+"""Values in the order in which they are scored: the page sorts items by the last."""
+CALLED_CHAIR: tuple[Value, ...] = ("s", "i")
+LENGTHS = (16, 32, 64, 96, 128, 192, 256)
+"""Words after which captions are cut for the curve against length, as far as captions have so many."""
+SENTENCES = 6
+"""Sentences that are shown one by one; later ones are together."""
+LISTED = 20
+"""Objects, and pairs of objects, that the tables show; JSON has all."""
+QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+HUMAN_FLOOR = (
+    "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
+    "CHAIR_I 2.6."
+)
+"""Measured by ``python -m lab.reproductions chair`` on 202,654 captions."""
+LONGER = 0.02
+"""The share by which captions of one system are longer before a note says so."""
+Progress = Callable[[str], None]
+
+
+class ObjectCount(NamedTuple):
+    """An object in the captions of one system."""
+
+    mentions: int
+    wrong: int
+    """Mentions of it in captions of images that it is not in."""
+    images: int
+    """Images with a wrong mention of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inventions:
+    """What one system invents."""
+
+    objects: Mapping[str, ObjectCount]
+    pairs: Mapping[tuple[str, str], int]
+    """Images in which the first object is invented and the second one is real."""
+    quarters: Sequence[Estimate]
+    """The share of wrong mentions by quarter of the caption, in words."""
+    sentences: Sequence[Estimate]
+    """The same by the sentence of the caption; the last one has all later sentences."""
+    sentence_mentions: Sequence[int]
+    lengths: Mapping[int, Mapping[str, Estimate]]
+    """CHAIR_S and CHAIR_I of the first so many words of each caption; 0 stands for whole captions."""
+    by_length: Sequence[tuple[float, Estimate, Estimate]]
+    """Quarters of the captions from the shortest to the longest: mean words, CHAIR_S, CHAIR_I."""
+
+
+@dataclass(frozen=True, repr=False)
+class Hallucination(Probe):
+    """What systems invent, side by side."""
+
+    metric: str
+    reports: Mapping[str, Report]
+    systems: Mapping[str, Inventions]
+    differences: Sequence[Difference] = ()
+    test: str = ""
+
+    def document(self) -> Document:
+        """The values, the objects, their company, their place in the caption, and the curve against length."""
+        curves = [self._quarters(), *(self._first_words(value) for value in CALLED_CHAIR)]
+        sections: list[Section] = [self._values(), *([self._differences()] if self.differences else [])]
+        sections += [chart for _, chart in curves]
+        sections += [self._objects(), self._pairs(), curves[0][0], self._sentences()]
+        sections += [*(table for table, _ in curves[1:]), self._by_length(), explorer(self.reports)]
+        reports = self.reports.items()
+        return replace(
+            self.build(
+                "Hallucination",
+                f"Mentions of objects that are not in the image, by {self.metric}. In per cent where there is no unit.",
+                sections,
+                "hallucination",
+                dict.fromkeys(line for _, report in reports for line in report.signatures),
+                self._notes(),
+                systems={name: self._data(name) for name in self.systems},
+                differences=self.differences,
+            ),
+            warnings=list(dict.fromkeys(f"{name}: {line}" for name, report in reports for line in report.warnings)),
+        )
+
+    def _notes(self) -> list[str]:
+        notes = [HUMAN_FLOOR] if self._original_truth else []
+        if len(self.systems) > 1:
+            words = {name: report["words"].corpus for name, report in self._named().items()}
+            shortest, longest = min(words, key=words.__getitem__), max(words, key=words.__getitem__)
+            if words[longest] > (1 + LONGER) * words[shortest]:
+                notes.append(
+                    f"{shortest} writes {words[shortest]:.1f} words a caption and {longest} {words[longest]:.1f}. A "
+                    "system that says less invents less: compare them at equal length"
+                )
+        return notes
+
+    @property
+    def _original_truth(self) -> bool:
+        """Whether captions are read and judged as those of the human floor."""
+        chair = next(iter(self._named().values()))["s"].metric
+        known = ("vocabulary", "truth", "count", "last_sentence", "max_words")
+        return bool(chair.objects) and all(getattr(chair, name) == getattr(Chair, name) for name in known)
+
+    def _named(self) -> dict[str, dict[Value, Any]]:
+        """The measurements of each system by the value of the metric."""
+        return {
+            name: {one.metric.value: one for one in report if isinstance(one.metric, Chair)}
+            for name, report in self.reports.items()
+        }
+
+    def _cells(self, name: str) -> dict[str, Cell]:
+        return {value: self.reports[name].cell(str(one.metric)) for value, one in self._named()[name].items()}
+
+    def _values(self) -> Table:
+        rows: list[list[Shown]] = []
+        for name in self.systems:
+            cells = self._cells(name)
+            rows.append([name, *(replace(cells[value], limits=(0.0, 1.0)) for value in VALUES)])
+        columns = [
+            Column(
+                LABELS[value].removeprefix("CHAIR "),
+                decimals=1,
+                scale=1 if value == "words" else 100,
+                level=self.resampling.level if self.resampling.samples else None,
+                spread="half",
+                higher_is_better={"s": False, "i": False, "words": None}.get(value, True),
+                bar=value != "words",
+                key=LABELS[value].lower().replace(" ", "_"),
+            )
+            for value in VALUES
+        ]
+        return Table(
+            "chair", "CHAIR", ("system", *columns), rows, "± is half of the interval over images.", turned=True
+        )
+
+    def _differences(self) -> Table:
+        """Paired tests, and on how many images the other system has a wrong object where one has none."""
+        rows: list[list[Shown]] = []
+        values = {str(one.metric): value for value, one in next(iter(self._named().values())).items()}
+        for row in sorted(self.differences, key=lambda row: VALUES.index(values[row.metric])):
+            value = values[row.metric]
+            factor = 1 if value == "words" else 100
+            better, worse, p = self.discordant(row.baseline, row.system) if value == "s" else (None, None, None)
+            cell = Cell(factor * row.difference, factor * row.low, factor * row.high)
+            rows.append([LABELS[value], f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, better, worse, p])
+        columns = (
+            "value",
+            "systems",
+            Column("difference", decimals=1, signed=True, level=self.resampling.level, bar=True),
+            Column("p", "p"),
+            Column("p (Holm)", "p", key="p_holm"),
+            Column("better images", key="better"),
+            Column("worse images", key="worse"),
+            Column("McNemar p", "p", key="mcnemar_p"),
+        )
+        note = (
+            f"{self.test}. An image is better where the second system has no wrong object and the first has one. "
+            "McNemar's test is the exact sign test on these images."
+        )
+        return Table("differences", "Differences", columns, rows, note)
+
+    def discordant(self, baseline: str, system: str) -> tuple[int, int, float]:
+        """Images on which a system is better than the baseline, and worse, by CHAIR_S; and McNemar's exact p."""
+        from scipy.stats import binomtest
+
+        named = self._named()
+        ours, theirs = (named[name]["s"].values for name in (baseline, system))
+        better, worse = int(np.sum(theirs < ours)), int(np.sum(theirs > ours))
+        return better, worse, float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+
+    def _objects(self) -> Table:
+        names = list(self.systems)
+        totals: Counter[str] = Counter()
+        for one in self.systems.values():
+            totals.update({category: count.wrong for category, count in one.objects.items()})
+        rows: list[list[Shown]] = []
+        for category, _ in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]:
+            counts = [self.systems[name].objects.get(category, ObjectCount(0, 0, 0)) for name in names]
+            cells: list[Shown] = []
+            for count in counts:
+                rate = count.wrong / count.mentions if count.mentions else None
+                cells += [count.wrong, count.mentions, rate, count.images]
+            rows.append([category, *cells])
+        columns: list[Column | str] = ["object"]
+        for name in names:
+            before, key = (f"{name}: ", f"{name}_") if len(names) > 1 else ("", "")
+            columns += [
+                Column(f"{before}wrong", key=f"{key}wrong"),
+                Column("mentions", key=f"{key}mentions"),
+                Column("rate", decimals=1, scale=100, bar=True, key=f"{key}rate"),
+                Column("images", key=f"{key}images"),
+            ]
+        return Table("objects", "Objects that are invented most", columns, rows, "Rate: wrong mentions over mentions.")
+
+    def _pairs(self) -> Table:
+        names = list(self.systems)
+        totals: Counter[tuple[str, str]] = Counter()
+        for one in self.systems.values():
+            totals.update(one.pairs)
+        rows: list[list[Shown]] = [
+            [invented, real, *(self.systems[name].pairs.get((invented, real), 0) for name in names)]
+            for (invented, real), _ in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]
+        ]
+        columns: list[Column | str] = ["invented", "in the image"]
+        columns += [Column("images" if len(names) == 1 else name) for name in names]
+        return Table("pairs", "Invented objects and real ones in the same image", columns, rows, "Number of images.")
+
+    def _quarters(self) -> tuple[Table, Chart]:
+        series = {name: one.quarters for name, one in self.systems.items()}
+        return _curves(
+            "quarters", "Where in the caption", "quarter", QUARTERS, series, self.resampling.level, "wrong mentions, %"
+        )
+
+    def _sentences(self) -> Table:
+        columns: list[Column | str] = ["sentence"]
+        most = max(len(one.sentences) for one in self.systems.values())
+        rows: list[list[Shown]] = [
+            [str(number) if number < SENTENCES else f"{number}+"] for number in range(1, most + 1)
+        ]
+        for name, one in self.systems.items():
+            before = f"{name}: " if len(self.systems) > 1 else ""
+            columns += [
+                Column(f"{before}wrong, %", decimals=1, scale=100, spread="half", bar=True),
+                Column(f"{before}mentions"),
+            ]
+            for row, number in zip(rows, range(most), strict=True):
+                known = number < len(one.sentences)
+                row += [
+                    Cell.of(one.sentences[number]) if known else None,
+                    one.sentence_mentions[number] if known else 0,
+                ]
+        return Table("sentences", "By sentence", columns, rows, detail=True)
+
+    def _first_words(self, value: Value) -> tuple[Table, Chart]:
+        """The curve over the first words of the captions."""
+        numbers = {number for one in self.systems.values() for number in one.lengths if number}
+        ticks = [*sorted(numbers), 0]
+        series = {
+            name: [one.lengths[number][value] if number in one.lengths else Estimate(float("nan")) for number in ticks]
+            for name, one in self.systems.items()
+        }
+        names = [str(number) if number else "all" for number in ticks]
+        title, unit = f"{LABELS[value]} of the first words", f"{LABELS[value]}, %"
+        return _curves(f"lengths_{value}", title, "words", names, series, self.resampling.level, unit)
+
+    def _by_length(self) -> Table:
+        """Captions by their own length."""
+        columns: list[Column | str] = ["captions"]
+        rows: list[list[Shown]] = [
+            [name] for name in ("shortest quarter", "2nd quarter", "3rd quarter", "longest quarter")
+        ]
+        for name, one in self.systems.items():
+            before = f"{name}: " if len(self.systems) > 1 else ""
+            columns.append(Column(f"{before}words", decimals=1))
+            columns += [
+                Column(f"{before}{LABELS[value]}", decimals=1, scale=100, spread="half", bar=True)
+                for value in CALLED_CHAIR
+            ]
+            for row, (words, wrong_captions, wrong_mentions) in zip(rows, one.by_length, strict=True):
+                row += [words, Cell.of(wrong_captions), Cell.of(wrong_mentions)]
+        return Table("by_length", "By the length of captions", columns, rows, "± is half of the interval over images.")
+
+    def _data(self, name: str) -> dict[str, Any]:
+        one, measured = self.systems[name], self._named()[name]
+        return {
+            "values": {value: {"value": measured[value].corpus, **_ends(self._cells(name)[value])} for value in VALUES},
+            "objects": {category: count._asdict() for category, count in one.objects.items()},
+            "pairs": [{"invented": a, "real": b, "images": images} for (a, b), images in one.pairs.items()],
+            "quarters": one.quarters,
+            "sentences": one.sentences,
+            "lengths": {number or "all": values for number, values in one.lengths.items()},
+            "by_length": [{"words": words, "s": s, "i": i} for words, s, i in one.by_length],
+        }
+
+
+def _ends(cell: Cell) -> dict[str, float]:
+    return {"low": cell.low, "high": cell.high}
+
+
+def _curves(
+    key: str,
+    title: str,
+    tick: str,
+    ticks: Sequence[str],
+    series: Mapping[str, Sequence[Estimate]],
+    level: float,
+    unit: str,
+) -> tuple[Table, Chart]:
+    """Shares by steps: the table of them, and a curve for each system."""
+    columns = [
+        Column(unit if len(series) == 1 else name, decimals=1, scale=100, level=level, key=name) for name in series
+    ]
+    rows: list[list[Shown]] = [
+        [name, *(Cell.of(values[index]) for values in series.values())] for index, name in enumerate(ticks)
+    ]
+    lines = [
+        Series(
+            name,
+            list(ticks),
+            [100 * one.value for one in values],
+            [100 * one.low for one in values],
+            [100 * one.high for one in values],
+        )
+        for name, values in series.items()
+    ]
+    return Table(key, title, (tick, *columns), rows, unit), Chart("lines", lines, title, unit, x=tick)
+
+
+def probe_hallucination(
+    systems: Mapping[str, CaptionSet],
+    metric: str | Chair = "chair",
+    resampling: Resampling = Resampling(),
+    *,
+    missing: Missing = "error",
+    progress: Progress | None = None,
+) -> Hallucination:
+    """What systems invent by CHAIR, whose parameters the metric has; its ``value`` is left open.
+
+    All systems must have captioned the same items, unless ``missing`` is ``skip``: then those that all have count.
+    """
+    step = progress or (lambda name: None)
+    chair = parse(metric) if isinstance(metric, str) else metric
+    if not isinstance(chair, Chair):
+        raise InputError(f"{metric}: expected chair with its parameters, such as chair(objects=objects.parquet)")
+    if not systems:
+        raise InputError("no captions, expected at least one system")
+    metrics = [replace(chair, value=value) for value in SCORED]
+    differences, test = tuple[Difference, ...](), ""
+    if len(systems) > 1:
+        compared = compare(dict(systems), metrics, resampling, progress=progress, missing=missing)
+        reports, differences, test = compared.reports, compared.differences, compared.test
+    else:
+        ((name, captions),) = systems.items()
+        reports = {name: evaluate(captions, metrics, resampling, progress=progress)}
+    inventions = {}
+    for name, report in reports.items():
+        step(f"{name}: objects")
+        inventions[name] = inspect(report.captions, chair, resampling)
+    written = str(chair).replace("value=s,", "").replace("(value=s)", "")
+    names = ", ".join(dict.fromkeys(captions.name for captions in systems.values()))
+    return Hallucination(names, resampling, written, reports, inventions, differences, test)
+
+
+def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inventions:
+    """What the captions of one system invent."""
+    state = chair.prepare(captions)
+    _, read, truths = chair.examine(captions, state)
+    owners = captions.candidates.owners.tolist()
+    known = [(one, truths[owner], owner) for one, owner in zip(read, owners, strict=True) if not truths[owner].reason]
+    quarters, sentences = _by_place(known, len(captions), resampling)
+    numbers = _sentence_mentions(known)
+    most = max((number for number, mentions in enumerate(numbers, 1) if mentions), default=1)
+    return Inventions(
+        objects=_object_counts(known),
+        pairs=_pair_counts(known),
+        quarters=quarters,
+        sentences=sentences[:most],
+        sentence_mentions=numbers[:most],
+        lengths=_curve(captions, chair, resampling),
+        by_length=_by_length(known, len(captions), resampling),
+    )
+
+
+Known = Sequence[tuple[ReadCaption, ImageObjects, int]]
+"""Captions with the objects of their image, which are known, and the index of their item."""
+
+
+def _object_counts(known: Known) -> dict[str, ObjectCount]:
+    mentions, wrong, images = Counter[str](), Counter[str](), dict[str, set[int]]()
+    for one, truth, owner in known:
+        for mention in one.objects.mentions:
+            mentions[mention.category] += 1
+            if mention.category not in truth.objects:
+                wrong[mention.category] += 1
+                images.setdefault(mention.category, set()).add(owner)
+    order = sorted(mentions, key=lambda category: (-wrong[category], category))
+    return {
+        category: ObjectCount(mentions[category], wrong[category], len(images.get(category, ()))) for category in order
+    }
+
+
+def _pair_counts(known: Known) -> dict[tuple[str, str], int]:
+    pairs: dict[tuple[str, str], set[int]] = {}
+    for one, truth, owner in known:
+        for category in one.objects.categories - truth.objects:
+            for real in truth.objects:
+                pairs.setdefault((category, real), set()).add(owner)
+    return dict(
+        sorted(((pair, len(images)) for pair, images in pairs.items()), key=lambda entry: (-entry[1], entry[0]))
+    )
+
+
+def _by_place(known: Known, items: int, resampling: Resampling) -> tuple[list[Estimate], list[Estimate]]:
+    """Shares of wrong mentions by quarter of the caption's words, and by sentence, with intervals over images."""
+    wrong, number = np.zeros((items, 4 + SENTENCES)), np.zeros((items, 4 + SENTENCES))
+    for one, truth, owner in known:
+        words = max(len(one.text.split()), 1)
+        for mention in one.objects.mentions:
+            before = len(one.text[: mention.start].split())
+            places = [min(4 * before // words, 3), 4 + min(mention.sentence, SENTENCES - 1)]
+            number[owner, places] += 1
+            wrong[owner, places] += mention.category not in truth.objects
+    estimates = shares(wrong, number, np.arange(items), resampling).estimates()
+    return estimates[:4], estimates[4:]
+
+
+def _sentence_mentions(known: Known) -> list[int]:
+    numbers = Counter(min(mention.sentence, SENTENCES - 1) for one, _, _ in known for mention in one.objects.mentions)
+    return [numbers[sentence] for sentence in range(SENTENCES)]
+
+
+def _curve(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[int, dict[str, Estimate]]:
+    """CHAIR_S and CHAIR_I of the first words; steps that are longer than nearly all captions say nothing new."""
+    lengths = sorted(len(text.split()) for text in captions.candidates.values)
+    longest = lengths[int(0.95 * (len(lengths) - 1))] if lengths else 0
+    curve = {}
+    for number in [*(number for number in LENGTHS if number < longest), 0]:
+        cut = replace(chair, max_words=number or chair.max_words)
+        statistics: dict[str, Statistic] = {
+            value: replace(cut, value=value).measure(captions).statistic for value in CALLED_CHAIR
+        }
+        estimates = bootstrap(statistics, resampling)
+        curve[number] = {value: estimates.get(value, Estimate(one.value)) for value, one in statistics.items()}
+    return curve
+
+
+def _by_length(known: Known, items: int, resampling: Resampling) -> list[tuple[float, Estimate, Estimate]]:
+    """Quarters of the captions by their own length."""
+    words = np.array([len(one.text.split()) for one, _, _ in known])
+    quarter = np.empty(len(known), dtype=np.int64)
+    quarter[np.argsort(words, kind="stable")] = 4 * np.arange(len(known)) // max(len(known), 1)
+    hits, trials = np.zeros((items, 8)), np.zeros((items, 8))
+    for (one, truth, owner), own in zip(known, quarter.tolist(), strict=True):
+        wrong = sum(mention.category not in truth.objects for mention in one.objects.mentions)
+        hits[owner, [own, 4 + own]] += wrong > 0, wrong
+        trials[owner, [own, 4 + own]] += 1, len(one.objects.mentions)
+    estimates = shares(hits, trials, np.arange(items), resampling).estimates()
+    return [(_mean(words[quarter == own]), estimates[own], estimates[4 + own]) for own in range(4)]
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else float("nan")
