@@ -150,15 +150,11 @@ def test_rho_is_as_scipy_has_it():
     assert spearman(np.ones(5), np.arange(5.0)) is None
 
 
-def test_inside_a_polygon_with_a_notch(explorer):
+def test_inside_a_polygon_with_a_notch():
     # A U: the point between its arms is outside.
-    condition = inside("x", "y", [(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)], "l")
-    points = "(VALUES (1, 0.5, 2.0), (2, 1.5, 2.0), (3, 2.5, 2.0), (4, 1.5, 0.5), (5, NULL, 1.0)) AS points (n, x, y)"
-    with explorer.table.cursor() as cursor:
-        rows = cursor.execute(
-            f"SELECT n FROM {points} WHERE {condition.sql} ORDER BY n", condition.parameters
-        ).fetchall()
-    assert rows == [(1,), (3,), (4,)]
+    corners = [(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)]
+    x, y = np.array([0.5, 1.5, 2.5, 1.5, 9.0]), np.array([2.0, 2.0, 2.0, 0.5, 0.5])
+    assert inside(x, y, corners).tolist() == [True, False, True, True, False]
 
 
 def test_share_below_counts_smaller_values(explorer):

@@ -27,15 +27,16 @@ class Pictures:
     def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
         """``folder``: the only one images come from, else those of the runs; ``kept``: where thumbnails are."""
         self.folder = None if folder is None else ImageFolder(folder)
-        self._roots = [Path(run) for run in runs if not is_remote(run)]
+        self._roots = [Path(run).resolve() for run in runs if not is_remote(run)]
         self._kept = kept or data_folder() / "thumbnails"
 
     def path(self, id: str, name: str | None) -> Path | None:
         """Where the image of an item is; None where there is none that may be shown."""
         if self.folder is not None:
+            if name and "/" in name and (path := _inside(self.folder.path.resolve(), name)):
+                return path
             # A path of another computer names the image by its last part.
-            below = Path(name).name if name and Path(name).is_absolute() else name
-            return _inside(self.folder.path, name) or self.folder.find(below or "", id)
+            return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
         return next(filter(None, (_inside(root, name) for root in self._roots)), None)
 
     def file(self, id: str, name: str | None) -> tuple[Path, str]:
@@ -73,6 +74,6 @@ def _inside(folder: Path, name: str | None) -> Path | None:
         return None
     try:
         path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+        return path if path.is_relative_to(folder) and path.is_file() else None
     except (OSError, ValueError, RuntimeError):  # a null character, a loop of links
         return None

@@ -8,7 +8,8 @@ of a file or of a user is part of a statement:
     t0, t1, …              the captions of each system; w0, w1, … the mean number of their words
     m0_0, m0_1, m1_0, …    the value of a system and a score, null where there is none
     f0, f1, …              further columns of the runs, the image's path among them
-    q; u0, u1, …           the references, and why a system's item has no value, where the table is in memory
+    q; u0, u1, …; h        where the table is in memory: the references, why a system's item has no value, and the id,
+                           all captions and references as one text in lower case
 
     g0, g1, …; p0, …; c0   of what people said: the largest difference between two, how many they are, their comments
 
@@ -213,12 +214,14 @@ class ItemTable:
     def _columns(self, system: int) -> dict[str, FilterColumn]:
         rated = bool(self.opinions)
         columns = {score.key: FilterColumn("number", self.value(system, at)) for at, score in enumerate(self.scores)}
+        folded = "" if self.whole is None else "items.h"
         built_in = {
             **caption_columns(f"items.t{system}"),
+            "caption": FilterColumn("texts", f"items.t{system}", folded),
             "words": FilterColumn("number", self.words(system)),
             "id": FilterColumn("text", "items.id"),
             "system": FilterColumn("text", f"CAST($name{system} AS VARCHAR)"),
-            "references": FilterColumn("texts", self.references),
+            "references": FilterColumn("texts", self.references, folded),
             "comment": FilterColumn("texts", f"{self._people}.c{system}" if rated else "CAST([] AS VARCHAR[])"),
             "gap": FilterColumn("number", self.gap(system)),
             "raters": FilterColumn("number", f"coalesce({self._people}.p{system}, 0)" if rated else "0"),
@@ -316,15 +319,15 @@ def open_table(
     """The runs of these folders joined by item id, with ratings from a file and images from a folder."""
     opened = open_runs(runs)
     held = sum(run.rows.bytes for run in opened) <= HELD
-    folder = tempfile.TemporaryDirectory(prefix="captious-explore-")
-    place = Path(folder.name)
-    locked = {"enable_external_access": "false", "lock_configuration": "true"}
-    limits = {"memory_limit": MEMORY, "temp_directory": str(place / "spilled")}
-    connection = connect(":memory:" if held else str(place / "items.duckdb"), **limits, **locked)
     scores = _scores(opened)
+    folder = tempfile.TemporaryDirectory(prefix="captious-explore-")
+    connection = _connect(Path(folder.name), held)
     if len(opened) > 1:
         _refuse_repeated(connection, opened)
     whole = _load(connection, opened, scores, held)
+    if held:  # what only loading needed is given back
+        connection.close()
+        connection = _connect(Path(folder.name), held)
     pictures = Pictures([run.run.address for run in opened], images)
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
     table = ItemTable(tuple(opened), connection, pictures, scores, warnings, whole, folder=folder)
@@ -388,6 +391,13 @@ def _field_places(runs: Sequence[SystemRun]) -> dict[str, int]:
 # Into DuckDB
 
 
+def _connect(folder: Path, held: bool) -> Any:
+    """A connection that reads no file but its own in this folder, and that nobody can configure."""
+    locked = {"enable_external_access": "false", "lock_configuration": "true"}
+    limits = {"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
+    return connect(":memory:" if held else str(folder / "items.duckdb"), **limits, **locked)
+
+
 def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], held: bool) -> pa.Table | None:
     """Make the table ``items``; gives it where it is to be held in memory."""
     keys, places, systems = [score.key for score in scores], _field_places(runs), list(enumerate(runs))
@@ -404,6 +414,9 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         owners = [f"q_{system}" for system, run in systems if run.has_references]
         columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
         columns += [f"u{system}" for system, _ in systems]
+        lists = [*(f"t{system}" for system, _ in systems), *owners]
+        texts = ", ".join(["id", *(f"array_to_string({one}, chr(10))" for one in lists)])
+        columns.append(f"lower(concat_ws(chr(10), {texts})) AS h")
     joined = _stage(0, runs[0], keys, places, held)
     for system, run in systems[1:]:
         both = f"({joined}) AS a FULL JOIN ({_stage(system, run, keys, places, held)}) AS b ON a.id = b.id"

@@ -177,6 +177,8 @@ class Statement(NamedTuple):
     captions: Mapping[int, str]
     terms: Sequence[str]
     parameters: dict[str, Any]
+    tables: dict[str, pa.Table]
+    """What the conditions read besides the items."""
 
     @property
     def where(self) -> str:
@@ -210,7 +212,7 @@ class Explorer:
         """How many items a view lists, where no page of it is shown."""
         statement = self.statement(view)
         source = self.table.source(statement.where)
-        with self.table.cursor() as cursor:
+        with self.table.cursor(**statement.tables) as cursor:
             sql = f"SELECT count(*) FROM {source} WHERE {statement.where}"
             return int(cursor.execute(sql, statement.parameters).fetchall()[0][0])
 
@@ -298,18 +300,19 @@ class Explorer:
 
     def _choose(self, view: View) -> pa.Table:
         statement = self.statement(view)
-        key, tables = self._key(view)
+        key, ranks = self._key(view)
+        tables = {**statement.tables, **ranks}
         columns = ["items.n", f"{key} AS k"]
         if statement.captions and len(self.table.systems) > 1:
             passing = {system: f"coalesce({sql}, false)" for system, sql in statement.captions.items()}
             if len(passing) == 1:
                 passing = {}
             columns += [f"{passing.get(system, 'true')} AS p{system}" for system in range(len(self.table.systems))]
-        source = self.table.source(key, statement.where) + " JOIN ranks USING (n)" * bool(tables)
+        source = self.table.source(key, statement.where) + " JOIN ranks USING (n)" * bool(ranks)
         if "refs." in statement.where:
             return self._choose_by_references(source, columns, statement, tables)
         where = f" WHERE {statement.where}" if statement.where else ""
-        if tables and not where:
+        if ranks and not where:
             source, columns = "ranks", ["n", "k"]
         order = "" if self.table.whole is None else f" ORDER BY {self._order(view)}"
         with self.table.cursor(**tables) as cursor:
@@ -368,6 +371,7 @@ class Explorer:
             captions,
             [term.sql for term in terms],
             {name: value for name, value in parameters.items() if name not in self.table.names or f"${name}" in used},
+            {f"lasso{system}": self._inside(view, system) for system in captions} if view.lasso else {},
         )
 
     def _on_captions(self, view: View, system: int) -> Iterator[Condition]:
@@ -386,7 +390,25 @@ class Explorer:
             metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
             yield Condition(" OR ".join(f"{table.value(system, metric)} IS NULL" for metric in metrics), {})
         if view.lasso:
-            yield inside(table.value(system, view.x), table.value(system, view.y), view.lasso, f"{prefix}l")
+            yield Condition(f"items.n IN (SELECT n FROM lasso{system})", {})
+
+    def _inside(self, view: View, system: int) -> pa.Table:
+        """The items whose dot is inside the lasso: those inside the rectangle around it, looked at more closely."""
+        key = ("lasso", view.lasso, view.x, view.y, system)
+        return self._once(key, lambda: self._dots_inside(view, system))
+
+    def _dots_inside(self, view: View, system: int) -> pa.Table:
+        import pyarrow as pa
+
+        values = [self.table.value(system, score) for score in (view.x, view.y)]
+        (left, right), (low, high) = ((min(ends), max(ends)) for ends in zip(*view.lasso, strict=True))
+        around = f"{values[0]} BETWEEN $left AND $right AND {values[1]} BETWEEN $low AND $high"
+        with self.table.cursor() as cursor:
+            sql = f"SELECT n, {values[0]} AS x, {values[1]} AS y FROM {self.table.source(*values)} WHERE {around}"
+            ends = {"left": left, "right": right, "low": low, "high": high}
+            dots = cursor.execute(sql, ends).fetchnumpy()
+        x, y = (np.ma.getdata(dots[axis]) for axis in "xy")
+        return pa.table({"n": pa.array(dots["n"][inside(x, y, view.lasso)], pa.int32())})
 
     def _thresholds(self, filter: Filter) -> dict[str, float]:
         if not filter.quantiles:
@@ -398,6 +420,8 @@ class Explorer:
     def _mentions(self, term: str, place: int) -> Condition:
         """That an item has a word in its id, a caption or a reference."""
         table = self.table
+        if table.whole is not None:
+            return Condition(f"contains(items.h, lower($q{place}))", {f"q{place}": term})
         texts = [FilterColumn("texts", f"items.t{system}") for system in range(len(table.systems))]
         columns = [FilterColumn("text", "items.id"), *texts, FilterColumn("texts", table.references)]
         tests = tuple(TextTest(0, 0, "has", ColumnNode(0, 0, "", column), term) for column in columns)
@@ -502,7 +526,7 @@ class Explorer:
             values = self.table.values(system, score, self.table.step)
             self._facts[system, score] = np.sort(values[~np.isnan(values)].round(DECIMALS))
         ordered = self._facts[system, score]
-        return 100 * float(np.searchsorted(ordered, round(value, DECIMALS))) / max(1, len(ordered))
+        return 100 * float(ordered.searchsorted(round(value, DECIMALS))) / max(1, len(ordered))
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         """What ``make`` returns; the results that were used last are kept."""
@@ -563,25 +587,20 @@ def spearman(x: Floats, y: Floats) -> float | None:
     return float((first * second).sum()) / scale if scale else None
 
 
-def inside(x: str, y: str, corners: Sequence[tuple[float, float]], prefix: str) -> Condition:
-    """That a point is in a polygon: a ray from it crosses the edges an odd number of times.
+def inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
+    """Which points are in a polygon: a ray from one crosses its edges an odd number of times.
 
-    >>> inside("x", "y", [(0, 0), (2, 0), (2, 2)], "l").sql[:60]
-    'x BETWEEN $l0 AND $l1 AND y BETWEEN $l2 AND $l3 AND (CAST((y'
+    >>> inside(np.array([1.0, 3.0]), np.array([1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
+    [True, False]
     """
-    parameters: dict[str, Any] = {}
-
-    def bind(value: float) -> str:
-        parameters[f"{prefix}{len(parameters)}"] = float(value)
-        return f"${prefix}{len(parameters) - 1}"
-
-    ends = [(min(values), max(values)) for values in zip(*corners, strict=True)]
-    box = [f"{axis} BETWEEN {bind(low)} AND {bind(high)}" for axis, (low, high) in zip((x, y), ends, strict=True)]
-    crossings = []
+    order = np.argsort(y)
+    x, y = x[order], y[order]
+    odd = np.zeros(len(x), dtype=np.bool_)
     for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
-        if y1 != y2:
-            meets = f"({x}) < {bind((x2 - x1) / (y2 - y1))} * (({y}) - {bind(y1)}) + {bind(x1)}"
-            above = f"(({y}) < {bind(y1)}) <> (({y}) < {bind(y2)})"
-            crossings.append(f"CAST({above} AND {meets} AS INTEGER)")
-    odd = f"({' + '.join(crossings)}) % 2 = 1" if crossings else "false"
-    return Condition(f"{' AND '.join(box)} AND {odd}", parameters)
+        if y1 != y2:  # only the points at the height of an edge can meet it
+            beside = slice(*np.searchsorted(y, sorted((y1, y2))))
+            with np.errstate(over="ignore", invalid="ignore"):
+                odd[beside] ^= x[beside] < (x2 - x1) * (y[beside] - y1) / (y2 - y1) + x1
+    result = np.zeros(len(x), dtype=np.bool_)
+    result[order] = odd
+    return result
