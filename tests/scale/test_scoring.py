@@ -463,8 +463,9 @@ def test_further_columns_and_references_of_shards(tmp_path: Path) -> None:
         out = tmp_path / f"scores-{stored}"
         report = score_shards(source, "cider", out=out, resampling=FEW, engine=SERIAL, store_references=stored)
         (first, _) = report.items()
-        names = ["id", "candidates", *(["references"] if stored else []), "uid", "width", "lang", "cider", "unscored"]
-        assert first.column_names == [*names, "shard"]
+        counts = ["words", "characters"]
+        names = ["id", "candidates", *(["references"] if stored else []), *counts, "uid", "width", "lang"]
+        assert first.column_names == [*names, "cider", "unscored", "shard"]
         assert first["width"].to_pylist() == [row["width"] for row in rows[::2]] and str(first["width"].type) == "int64"
         assert sorted(report.captions.ids) == sorted(row["uid"] for row in rows)
         if stored:
