@@ -35,6 +35,7 @@ NOT_RUN = Counter(
         "docs/guide/coming-from-pycocoevalcap.md": 2,
         "docs/guide/encoders.md": 1,
         "docs/guide/explore.md": 2,
+        "docs/guide/hallucination.md": 4,
         "docs/guide/images.md": 1,
         "docs/guide/imagine.md": 3,
         "docs/guide/judges.md": 8,
@@ -94,8 +95,8 @@ def files(tmp_path, monkeypatch):
     shutil.copy(DEMO / "references.json", ".")
     shutil.copy(DEMO / "references.json", "refs.json")
     shutil.copytree(DEMO / "images", "photos")
-    for name in ("long", "styles", "ratings"):
-        shutil.copy(DEMO / f"{name}.jsonl", ".")
+    for name in ("long.jsonl", "styles.jsonl", "ratings.jsonl", "objects.jsonl", "objects.txt"):
+        shutil.copy(DEMO / name, ".")
     write_json("first.json", rows[:30])
     write_json("second.json", rows[30:])
     write_rows("captions.jsonl", [{"id": id, "caption": text} for id, texts in references.items() for text in texts])

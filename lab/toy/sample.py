@@ -32,7 +32,20 @@ from lab.toy.captions import (
     styled,
     units,
 )
-from lab.toy.scenes import COLUMNS, GROUND, GROUPS, KINDS, SETTINGS, Scene, Thing, pick, record, scenes, stream
+from lab.toy.scenes import (
+    COLUMNS,
+    GROUND,
+    GROUPS,
+    KINDS,
+    PERSON_WORDS,
+    SETTINGS,
+    Scene,
+    Thing,
+    pick,
+    record,
+    scenes,
+    stream,
+)
 
 
 @dataclass(frozen=True)
@@ -364,6 +377,8 @@ def _write_files(sample: Sample, folder: Path) -> None:
         folder / "references.json", ((str(scene.id), sample.references_of(scene)) for scene in sample.scenes())
     )
     _write_coco(folder / "coco_annotations.json", sample)
+    _write_lines(folder / "objects.jsonl", map(_objects, sample.scenes()))
+    (folder / "objects.txt").write_text(vocabulary(), encoding="utf-8")
     (folder / "predictions").mkdir()
     for name in CAPTIONERS:
         results = (
@@ -374,6 +389,22 @@ def _write_files(sample: Sample, folder: Path) -> None:
     _write_lines(folder / "long.jsonl", (sample.detailed(scene) for scene in sample.scenes()))
     _write_lines(folder / "styles.jsonl", (row for scene in sample.scenes() for row in sample.styled(scene)))
     _write_lines(folder / "bias.jsonl", sample.portraits())
+
+
+def _objects(scene: Scene) -> dict[str, Any]:
+    """What is in a picture, as CHAIR reads it."""
+    return {"id": scene.id, "objects": list(dict.fromkeys(thing.kind for thing in scene.things))}
+
+
+def vocabulary() -> str:
+    """The words of all kinds of things, a kind a line, as a vocabulary of objects."""
+    lines = []
+    for kind in KINDS.values():
+        words = [singular for singular, _ in kind.words]
+        if kind.name == "person":
+            words += [word for words_of_group in PERSON_WORDS.values() for word in words_of_group]
+        lines.append(", ".join(dict.fromkeys([kind.name, *words])))
+    return "\n".join(lines) + "\n"
 
 
 def _write_images(sample: Sample, folder: Path, size: int, progress: Callable[[int], None]) -> None:

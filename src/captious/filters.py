@@ -49,13 +49,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from captious._typing import Bools
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line, require
 from captious.io.storage import is_remote
 from captious.metrics.registry import find_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from captious._typing import Bools
 
 Kind: TypeAlias = Literal["number", "text", "texts", "truth"]
 """What the values of a column are; ``texts``: a list of texts an item, ``truth``: true or false."""

@@ -22,6 +22,7 @@ Missing = Literal["error", "skip"]
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet", "txt"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Executor = Literal["serial", "processes", "ray"]
+LemmaRule = Literal["singularize", "wordnet", "spacy"]
 
 
 LARGEST = 2**31 - 1

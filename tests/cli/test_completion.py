@@ -52,5 +52,5 @@ def test_the_completion_of_a_named_shell_is_installed(tmp_path):
 
 def test_any_metric_of_a_list_is_completed():
     assert complete_metrics("CIDEr") == ["cider"]
-    assert complete_metrics("al") == ["all"]
+    assert complete_metrics("all") == ["all"]
     assert complete_metrics("cider,rouge_") == ["cider,rouge_n"]

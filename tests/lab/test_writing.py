@@ -45,6 +45,8 @@ def test_the_files_hold_the_sample(tmp_path: Path) -> None:
         results = json.loads((folder / "predictions" / f"{name}.json").read_text())
         assert {row["image_id"]: row["caption"] for row in results} == sample.predictions(name)
     assert [from_record(row) for row in lines(folder / "scenes.jsonl")] == list(sample.scenes())
+    objects = {row["id"]: row["objects"] for row in lines(folder / "objects.jsonl")}
+    assert objects == {one.id: list(dict.fromkeys(thing.kind for thing in one.things)) for one in sample.scenes()}
     assert [row["id"] for row in lines(folder / "long.jsonl")] == ids
     assert len(lines(folder / "styles.jsonl")) == 12 * 4
     assert len(lines(folder / "ratings.jsonl")) == 12 * 4

@@ -41,6 +41,8 @@ def test_all_is_what_the_data_allow_without_models_or_downloads(monkeypatch):
     assert names_of(CaptionSet.of({"1": "a dog", "2": "a cat"}, REFERENCES)) == free | compared
     several = CaptionSet.of({"1": ["a dog", "dogs"], "2": ["a cat", "cats"]}, REFERENCES)
     assert names_of(several) == free | compared | {"mbleu", "selfcider", "lsa"}
+    seen = CaptionSet.of({"1": "a dog"}, columns={"objects": [["dog"]]})
+    assert names_of(seen) == free | {"chair"}
     monkeypatch.setattr(resources, "available", lambda named: True)
     assert names_of(CaptionSet.of({"1": "a dog"}, REFERENCES)) == free | compared | {"meteor"}
 

@@ -177,6 +177,7 @@ def test_spacy_is_asked_for_by_its_extra(monkeypatch):
 def test_nltk_says_what_to_download(monkeypatch):
     nltk = pytest.importorskip("nltk")
     monkeypatch.setattr(nltk.data, "path", [])
+    nltk.tag._get_tagger.cache_clear()  # another test may have loaded it
     with pytest.raises(InputError, match=r"nltk\.downloader averaged_perceptron_tagger_eng"):
         tagger_named("nltk")([["A", "dog"]])
     monkeypatch.setattr(nltk, "pos_tag", lambda words: [(word, "NN") for word in words])

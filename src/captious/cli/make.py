@@ -27,8 +27,7 @@ from captious.cli.session import (
     Tokenizer,
 )
 from captious.errors import InputError
-from captious.options import Argument, Option, Resampling
-from captious.syntax.lemmas import LemmaRule
+from captious.options import Argument, LemmaRule, Option, Resampling
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet

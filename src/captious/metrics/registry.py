@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from captious import _specs
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
+from captious.io.columns import OBJECT_COLUMN
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -69,7 +70,7 @@ FUNCTIONS: dict[str, type[Metric]] = {}
 
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
-    **{f"chair {value}": f"chair(value={value})" for value in ("recall", "f1", "words")},
+    **{f"chair {value}": f"chair(value={value})" for value in ("recall", "precision", "f1", "words", "tokens")},
     **{f"chair{sign}{value}": f"chair(value={value})" for sign in ("", "_") for value in "si"},
     "cider-d": "cider",
     "ciderd": "cider",
@@ -280,10 +281,11 @@ def parse_all(
 
 def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """Names of the metrics that ``all`` stands for."""
-    supplied = {"references"} if captions is None else {"references", "several candidates"}
+    supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
     for one in captions or ():
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
+        supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
     metrics = [metric_class(name)() for name in names()]
     return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and _is_installed(metric)]
 

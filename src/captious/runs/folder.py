@@ -419,7 +419,7 @@ def metric_folder(metric: str) -> str:
     """The name of a folder for a metric: its written form as far as files may be called so, and a digest.
 
     >>> metric_folder("bleu(n=4)")
-    'bleu-n-4-6d4d4d3d'
+    'bleu-n-4-b38a2782'
     """
     plain = re.sub(r"\W+", "-", metric).strip("-")[:40]
     return f"{plain}-{digest(metric.encode())[:8]}"

@@ -13,12 +13,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
 
+from captious.options import LemmaRule
 from captious.syntax import parsing
 from captious.syntax.tagging import Tagging, tagger_named
 
-LemmaRule = Literal["singularize", "wordnet", "spacy"]
 WORDNET_LEMMAS = Path(__file__).parent / "data" / "wordnet_lemmas.json"
 
 _UNINFLECTED = """

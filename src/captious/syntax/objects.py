@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from captious._files import digest, read_regular
 from captious.errors import InputError, nearest, one_line
+from captious.options import LemmaRule
 from captious.syntax import parsing
-from captious.syntax.lemmas import LemmaRule, lemmatize
+from captious.syntax.lemmas import lemmatize
 from captious.syntax.sentences import Sentence, sentences
 
 COCO, REPAIRED = "coco", "coco-repaired"

@@ -140,6 +140,7 @@ def test_keys_work_in_an_open_item_too(explore, table):
     page = explore(table, "order=given&item=1")
     page.wait_for_selector("#full[open] >> text=1 of 4")
     page.keyboard.press("Escape")
+    page.wait_for_selector("#full:not([open])", state="attached")
     for key, item in (("o", "1"), ("j", "2"), ("j", "3"), ("k", "2")):
         page.keyboard.press(key)
         page.wait_for_function("id => document.querySelector('#full[open] h2')?.textContent === id", arg=item)

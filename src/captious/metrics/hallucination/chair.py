@@ -26,9 +26,9 @@ from captious.metrics.hallucination.truth import (
     open_table,
 )
 from captious.metrics.rows import Scored, listed_ids
+from captious.options import LemmaRule
 from captious.render import Column, Why
 from captious.syntax import parsing
-from captious.syntax.lemmas import LemmaRule
 from captious.syntax.objects import Mention, ObjectFinder, Objects, open_vocabulary
 from captious.syntax.sentences import sentences
 
@@ -203,7 +203,8 @@ class Chair(Metric):
             if caption_source(rule) in columns and table.vocabulary != str(vocabulary):
                 raise InputError(
                     f"{self.objects}: its captions were read with the vocabulary {table.vocabulary}, expected "
-                    f"{vocabulary}; make the table again with that vocabulary: {MAKER}"
+                    f"{vocabulary}; make the table again with that vocabulary: "
+                    f"{MAKER} --vocabulary {self.vocabulary}"
                 )
         state = ChairState(finder, replace(finder, lemmas=rule), table, columns)
         return Shared(state, " and ".join(self._settings(state).values()))

@@ -34,7 +34,7 @@ class NamedObject(NamedTuple):
 def nouns(texts: Sequence[str], tagger: str) -> list[list[NamedObject]]:
     """The common nouns of each text in the singular, each once. ``spacy`` also cuts the texts into its own tokens.
 
-    >>> [str(one) for one in nouns(["Two dogs and a cat; the dogs sleep."], "captious")[0]]
+    >>> [str(one) for one in nouns(["Two dogs near a cat; the dogs are asleep."], "captious")[0]]
     ['dog', 'cat']
     """
     words = common_nouns(texts) if tagger == "spacy" else _tagged_nouns(texts, tagger)

@@ -22,7 +22,7 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.formats import rows_of, text_list
 from captious.io.images import image_number, image_of
 from captious.io.join import gather_references
-from captious.syntax.lemmas import LemmaRule
+from captious.options import LemmaRule
 from captious.syntax.objects import ObjectFinder, Vocabulary, open_vocabulary
 
 MAKER = "captious make objects instances_val2014.json captions_val2014.json --out objects.parquet"
