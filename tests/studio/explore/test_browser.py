@@ -148,6 +148,18 @@ def test_keys_work_in_an_open_item_too(explore, table):
     page.wait_for_selector("#item-actions >> text=1 item selected", state="attached")
 
 
+def test_an_item_opened_before_the_close_event_of_another_is_still_the_open_one(explore, table):
+    page = explore(table, "order=given&item=1")
+    page.wait_for_selector("#full[open] >> text=1 of 4")
+    page.evaluate("""() => {
+        document.getElementById("full").close();  // its event comes later
+        dispatchEvent(new KeyboardEvent("keydown", { key: "o" }));
+    }""")
+    page.wait_for_selector("#full[open] >> text=1 of 4")
+    page.keyboard.press("j")
+    page.wait_for_selector("#full[open] >> text=2 of 4")
+
+
 def test_brushing_the_histogram_keeps_a_range(explore, table):
     page = explore(table, "sort=rouge&order=given&system=sat")
     chart = page.locator("#distribution svg")
