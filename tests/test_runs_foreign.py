@@ -183,5 +183,5 @@ def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
     change(run, resampling=resampling)
     assert read_run(run).resampling == Resampling(20)
     change(run, resampling={**resampling, "interval": "bca"})
-    with pytest.raises(InputError, match="resampling.interval is 'bca', expected percentile or t"):
+    with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
         read_run(run)

@@ -280,7 +280,7 @@ def test_a_difference_of_few_items_has_a_t_interval_too():
 
 def test_reports_comparisons_and_studies_say_that_intervals_of_few_items_are_too_narrow():
     captions = {str(number): ["a red dog", "a cat", "two birds fly"][number % 3] for number in range(60)}
-    people = dict.fromkeys(captions, ["a red dog runs"])
+    people = {key: ["a red dog runs"] for key in captions}
     few = {key: captions[key] for key in list(captions)[:49]}
     line = "intervals of fewer than 50 items are too narrow; interval=t makes them wider"
 
