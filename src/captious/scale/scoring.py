@@ -253,7 +253,9 @@ class ShardScoring:
             for one in summary.metrics
             if corpora.get(one.metric, one.corpus) == one.corpus
         }
-        scoring = Scoring(run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references)
+        scoring = ScoringPass(
+            run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references
+        )
         return {**failed, **self._work("scored", scoring, list(left), valued)}
 
     def _is_empty(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
@@ -271,14 +273,14 @@ class ShardScoring:
         left = [shard for shard in shards if shard.name not in prepared]
         if not left:
             return {}
-        preparation = Preparation(self.run, tuple(metrics), self.reading, str(Path.cwd()))
+        preparation = PreparationPass(self.run, tuple(metrics), self.reading, str(Path.cwd()))
         return self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
 
     def _work(
-        self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]
+        self, what: str, setup: PreparationPass | ScoringPass, shards: Sequence[Shard], valued: Collection[str]
     ) -> dict[str, str]:
         """Work on shards; those that fail do not stop the others, and come back with the reason."""
-        pace = Pace(what, len(self.run.marker.shards), len(shards), self.step)
+        pace = ShardProgress(what, len(self.run.marker.shards), len(shards), self.step)
         failures: dict[str, str] = {}
         with closing(run_tasks(setup, shards, self.engine)) as ends:
             for end in ends:
@@ -293,7 +295,7 @@ class ShardScoring:
         order = {shard.name: place for place, shard in enumerate(self.run.marker.shards)}
         return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
 
-    def _refuse_unfit(self, outcome: Outcome, valued: Collection[str]) -> None:
+    def _refuse_unfit(self, outcome: ShardOutcome, valued: Collection[str]) -> None:
         """Stop where the first shard has nothing for a metric: the other shards will lack it too.
 
         A folder in which nothing was finished before is left as if it had not been begun.
@@ -305,7 +307,7 @@ class ShardScoring:
                 raise InputError(line)
 
 
-class Pace:
+class ShardProgress:
     """How far the work is: a bar of shards, and a line with the rate and the failures."""
 
     def __init__(self, what: str, shards: int, left: int, step: Callable[[str], None]) -> None:
@@ -313,7 +315,7 @@ class Pace:
         self.items, self.failed, self.start = 0, 0, time.perf_counter()
         self._show()
 
-    def advance(self, outcome: Outcome | None, error: str) -> None:
+    def advance(self, outcome: ShardOutcome | None, error: str) -> None:
         """A shard ended, well or with an error."""
         self.done += 1
         if outcome is None:
@@ -334,7 +336,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShardOutcome:
     """What came of a shard. Its scores are in the folder."""
 
     items: int
@@ -345,7 +347,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class PreparationPass:
     """Pass 1, which workers get as the setup of their tasks: the state of a shard for each metric that needs one."""
 
     run: Run
@@ -354,12 +356,12 @@ class Preparation:
     work_folder: str
     """That relative paths mean."""
 
-    def __call__(self) -> Callable[[Shard], Outcome]:
+    def __call__(self) -> Callable[[Shard], ShardOutcome]:
         """The function of a shard."""
         change_folder(self.work_folder)
         return self.prepare
 
-    def prepare(self, shard: Shard) -> Outcome:
+    def prepare(self, shard: Shard) -> ShardOutcome:
         """Save the states of a shard; that of a shard which has nothing for a metric is empty."""
         shards = self.run.marker.shards
         metrics = [one for one in self.metrics if shard.name not in CorpusStates(self.run, one).prepared(shards)]
@@ -368,11 +370,11 @@ class Preparation:
         states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:
             CorpusStates(self.run, metric).save(shard, states.get(metric))
-        return Outcome(len(captions), unfit)
+        return ShardOutcome(len(captions), unfit)
 
 
 @dataclass(frozen=True)
-class Scoring:
+class ScoringPass:
     """Pass 2, or the only one: the setup that workers get."""
 
     run: Run
@@ -387,7 +389,7 @@ class Scoring:
     """By metric, what stands for the shards that its corpus statistics come from."""
     store_references: bool = True
 
-    def __call__(self) -> Callable[[Shard], Outcome]:
+    def __call__(self) -> Callable[[Shard], ShardOutcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
         DECODERS.keep()
@@ -398,17 +400,17 @@ class Scoring:
             else metric.prepare(nothing)
             for metric in self.metrics
         }
-        return Scorer(self, states).score
+        return ShardScorer(self, states).score
 
 
 @dataclass(frozen=True)
-class Scorer:
+class ShardScorer:
     """What a worker keeps while it scores shard after shard."""
 
-    scoring: Scoring
+    scoring: ScoringPass
     states: Mapping[Metric, Any]
 
-    def score(self, shard: Shard) -> Outcome:
+    def score(self, shard: Shard) -> ShardOutcome:
         """Read a shard, measure what it lacks, write its part."""
         scoring, clock = self.scoring, Clock()
         if not current().cache:
@@ -430,7 +432,7 @@ class Scorer:
             measured = measure_shard(captions, wanted, self.states, clock.begin)
         measurements = {str(metric): one for metric, one in measured.items()}
         if conflict := self._conflict(measurements):
-            return Outcome(len(captions), conflict=conflict)
+            return ShardOutcome(len(captions), conflict=conflict)
         clock.begin("write")
         types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
         summary = part_summary(
@@ -451,7 +453,7 @@ class Scorer:
                 items = with_columns(file.read(), items, list(map(str, wanted)))
             summary = _combined(before, summary, scoring.run.metrics)
         scoring.run.write_part(_timed(summary, before, clock), items, types)
-        return Outcome(len(captions), unfit)
+        return ShardOutcome(len(captions), unfit)
 
     def _before(self, shard: Shard) -> PartSummary | None:
         """The summary of the part that is there already, of the shard as it is now."""
