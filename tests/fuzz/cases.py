@@ -19,8 +19,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
-"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
+NOT_RUN = {"demo", "studio serve", "studio demo"}
+"""Demos take seconds and have no file, servers never end; ``view`` ends, for it is always given a folder to write."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -454,7 +454,7 @@ SLOTS = {
     "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
     "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
     "run": Run(),
-    "opinions": Table(
+    "caption_ratings": Table(
         rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
         {"rating": NUMBER},
         required=("rating",),
@@ -503,7 +503,7 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
+    "view": ["{run} --ratings {caption_ratings} --out {out}", "{run} --images {images} --out {out}"],
     "studio check": ["{plan}", "{pairs_plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
@@ -677,7 +677,7 @@ def option_value(rng, param, folder):
         return _word(rng.choice(("nosuch", "", "a\nb", "\udcff")), WRONG)
     if param.name == "work":
         return replace(odd_place(rng, folder, ""), wrong=ODD)  # it may be a new folder
-    if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
+    if inner is Path or bounds.metavar in ("FILE", "FOLDER", "PATH"):
         return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
     return _word(rng.choice(WORDS), ODD)
 
