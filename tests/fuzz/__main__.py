@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz --cases 6000 --seed 1``: malformed files, options, metrics, runs and tars, counted by outcome."""
+"""``python -m tests.fuzz --cases 6000 --seed 1``: malformed files, options, metrics, runs and tars, and what came of them."""
 
 import argparse
 import faulthandler
