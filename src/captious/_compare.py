@@ -28,6 +28,7 @@ from captious.runs.folder import is_run, open_run, system_folders
 from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
 from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
 from captious.runs.shards_page import FEW
+from captious.stats.bootstrap import too_narrow
 from captious.stats.resampling import (
     Convention,
     Statistic,
@@ -100,7 +101,10 @@ class Comparison(PlainState, Result):
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, *self._explorer()],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
-            notes=_by_system({name: report.notes for name, report in self.reports.items()}),
+            notes=[
+                *([] if self._sharded else too_narrow(self._items, self._first.resampling)),
+                *_by_system({name: report.notes for name, report in self.reports.items()}),
+            ],
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
@@ -433,7 +437,7 @@ class PairedTest:
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
         if resampling.samples:
             draws = bootstrap_weights(units, resampling.samples, resampling.seed)
-            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention)
+            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention, resampling.interval)
         if self.test == "bootstrap":
             return bootstrapped
         p_values = paired_randomization(statistics, swap_masks(units, self.permutations, resampling.seed))
