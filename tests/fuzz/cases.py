@@ -178,8 +178,8 @@ class Run:
 
     def right(self, folder, name):
         """The folder as it should be."""
+        from captious._evaluate import evaluate
         from captious.captions import CaptionSet
-        from captious.evaluation import evaluate
         from captious.options import Resampling
 
         captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})

@@ -231,7 +231,7 @@ class Report(PlainState, Result):
         corpus statistics are those that it was scored with. What is not in its folder, such as an idf corpus, must be
         what it was. Replies of chat models come from the store of replies alone.
 
-        >>> from captious.evaluation import evaluate
+        >>> from captious._evaluate import evaluate
         >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
         >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
         [('red', 0.3333), ('dog', 0.3333)]
