@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz --cases 6000 --seed 1``: malformed files, options, metrics, runs and tars, and what came of them."""
+"""``python -m tests.fuzz --cases 6000 --seed 1``: malformed input of all families, and what came of it, counted."""
 
 import argparse
 import faulthandler

@@ -1,4 +1,4 @@
-"""Malformed files, options, metrics, runs and tars: one line and exit code 2, or a result that says what is left out."""
+"""Malformed files, options, metrics, runs, tars: one line and exit code 2, or a result that says what is left out."""
 
 from collections import Counter
 
