@@ -86,7 +86,7 @@ question = "How good?"
         part = rng.choice([name for name in ("study.toml", "a.jsonl", "study.db") if (path.parent / name).exists()])
         odd = Blob((path.parent / part).read_bytes(), Path(part).suffix).spoiled(rng, folder, "spoiled")
         (path.parent / part).unlink()
-        if Path(odd.text).exists() or Path(odd.text).is_symlink():
+        if os.path.lexists(odd.text):  # unlike Path.exists, it takes a name that is too long
             (path.parent / part).symlink_to(odd.text)
         # The database holds what it needs of the captions; a changed byte in it need not be seen.
         return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
@@ -168,7 +168,7 @@ class Gallery:
         inner = Blob(json.dumps(self.facts).encode(), ".json")
         spoiled = inner.spoiled(rng, folder, "spoiled")
         (Path(path) / "gallery.json").unlink()
-        if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
+        if os.path.lexists(spoiled.text):
             (Path(path) / "gallery.json").symlink_to(spoiled.text)
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
@@ -194,7 +194,7 @@ class Run:
         file = path / rng.choice(["captious-run.json", "items/captions.parquet", "rows/captions.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
-        if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
+        if os.path.lexists(spoiled.text):
             file.symlink_to(spoiled.text)
         return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
 

@@ -489,10 +489,9 @@ class Trainer:
 
 def _restore_random_state(folder: Path) -> None:
     """Set the random state of a checkpoint; ``load_state`` goes on without a word where its file is damaged."""
-    from accelerate.utils import RNG_STATE_NAME, load
-
+    utils = require("accelerate", "clip").utils
     try:
-        states = load(folder / f"{RNG_STATE_NAME}_{rank()}.pkl")
+        states = utils.load(folder / f"{utils.RNG_STATE_NAME}_{rank()}.pkl")
         random.setstate(states["random_state"])
         np.random.set_state(states["numpy_random_seed"])  # noqa: NPY002 - accelerate stored this one
         torch.set_rng_state(states["torch_manual_seed"])
