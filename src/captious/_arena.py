@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from captious._compare import align, named_systems, system_captions
+from captious._evaluate import settings_of
 from captious._typing import Floats
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
-from captious.comparison import align, named_systems, system_captions
 from captious.errors import InputError
-from captious.evaluation import settings_of
 from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.judges.dry_run import DryRun

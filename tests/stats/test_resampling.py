@@ -13,9 +13,9 @@ from sacrebleu.metrics import BLEU
 
 import captious
 from captious import compare, correlate
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.contract import MeanMetric
 from captious.metrics.measurement import Measurement

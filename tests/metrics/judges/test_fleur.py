@@ -9,9 +9,9 @@ import pytest
 from tests.metrics.judges.answers import fleur
 from tests.models.chat.stub import asked, pictures, response
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.judges.digits import find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.fleur import Fleur, RefFleur
 from captious.models.chat.endpoint import Unanswered

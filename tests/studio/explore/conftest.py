@@ -5,8 +5,8 @@ import json
 import pytest
 from PIL import Image
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.options import Resampling
 
 REFERENCES = {

@@ -291,7 +291,7 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
 
 
 def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
-    from captious.comparison import compare
+    from captious._compare import compare
     from captious.studio.collect.plan import read_plan
     from captious.studio.collect.tasks import build_tasks
 

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.studio.explore.conftest import REFERENCES, SYSTEMS, write_run
 
+from captious._compare import compare
 from captious.captions import CaptionSet
-from captious.comparison import compare
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.studio.explore.records import first_of
