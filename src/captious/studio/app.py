@@ -38,12 +38,12 @@ def build_app(
 
     ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
     """
-    renderer = PageRenderer(plan)
+    renderer = PageRenderer(log.plan)
     rules = replace(rules, error_page=renderer.error)
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
-    owner = OwnerPages(plan, log, owner_token, address, renderer)
+    owner = OwnerPages(log, owner_token, address, renderer)
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)

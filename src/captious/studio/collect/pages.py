@@ -10,6 +10,7 @@ import logging
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -41,6 +42,7 @@ from captious.studio.collect.sessions import (
     TooManyWrong,
     study_name,
 )
+from captious.studio.collect.tables import PERSON
 
 Form = Mapping[str, str]
 COMMENT = 2000
@@ -49,6 +51,15 @@ VISITORS, SENT = 60, 12
 """People who may begin from one address in a minute: of an open study, as in a classroom, and of those whom a platform
 sends, each from home."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
+PAUSED = (
+    "The researchers have paused the study for a while. Everything that you have saved is kept, and the task that you "
+    "have open stays yours. Come back later by the same link, and you go on where you were."
+)
+EXCLUDED = (
+    "The researchers ask no more answers of you in this study. Thank you for your time. If you think that this is a "
+    "mistake, please write to them."
+)
+RETURN = "Please return the task on the platform that sent you."
 LINK_AGAIN = "Open the link that you were sent. If you did, ask the person who sent it for a new one."
 
 logger = logging.getLogger("captious.studio")
@@ -58,11 +69,20 @@ class RaterPages:
     """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
 
     def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: PageRenderer, answers: Limit) -> None:
-        self.plan, self.log, self.rules, self.renderer, self.answers = plan, log, rules, renderer, answers
+        self.log, self.rules, self.renderer, self.answers = log, rules, renderer, answers
         self.kind = kind_of(plan)
         self.sessions = RaterSessions(plan, log, rules.hosts if rules.origin else ())
-        self.images = plan.file(plan.images) if plan.images else None
         self.visitors = Limit(VISITORS if plan.source.name == "open" else SENT, seconds=60)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force; a request of a rater has read it on before a page is made."""
+        return self.log.plan()
+
+    @property
+    def images(self) -> Path | None:
+        """The folder of images."""
+        return self.plan.file(self.plan.images) if self.plan.images else None
 
     def routes(self) -> list[BaseRoute]:
         """All of them."""
@@ -217,8 +237,8 @@ class RaterPages:
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
         text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
-        if self.plan.source.name in ("prolific", "mturk"):
-            text += " Please return the task on the platform that sent you."
+        if self.plan.source.name in PERSON:
+            text += f" {RETURN}"
         return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
 
     def _must_consent(self, session: RaterSession) -> bool:
@@ -229,12 +249,16 @@ class RaterPages:
     def task(self, request: Request) -> Response:
         """The page that the rater has open, or the next one; the end where there is none."""
         session = self._session(request)
-        if self._must_consent(session):
+        if session.rater.excluded:
+            return self._excluded()
+        if self._must_consent(session) and self.log.now.history.paused is None:
             return RedirectResponse(session.address("/consent"), 303)
         page = self.log.next_page(session.rater.id)
         if page is not None:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
+        if why == "paused":
+            return self._paused(session)
         if why == "wait":
             return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
@@ -310,10 +334,11 @@ class RaterPages:
         """An image of a page that the rater has opened, by page and number."""
         session = self._session(request)
         page = self.log.page_named(session.rater.id, request.path_params["page"])
-        if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
+        images = self.images
+        if page is None or page.task.image is None or request.path_params["number"] != 0 or images is None:
             raise HTTPException(404)
         try:
-            path, kind = image_file(self.images, page.task.image)
+            path, kind = image_file(images, page.task.image)
             content = (
                 path.read_bytes()
             )  # here, in one thread: a response that reads piece by piece changes it five times
@@ -327,6 +352,8 @@ class RaterPages:
     def done(self, request: Request) -> Response:
         """Thanks, and the completion code, for a rater who has nothing left to do."""
         session = self._session(request)
+        if session.rater.excluded:
+            return self._excluded()
         if not session.rater.finished:
             if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
                 return RedirectResponse(session.address("/task"), 303)
@@ -344,6 +371,19 @@ class RaterPages:
             return RedirectResponse(session.address("/task"), 303)
         words = "The study has all the answers it needs, so there is nothing left for you to do."
         return self._end(session, "The study is full", words, self.plan.source.full)
+
+    def _excluded(self) -> Response:
+        """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
+        source = self.plan.source
+        text = source.excluded or EXCLUDED
+        if not source.excluded and source.name in PERSON:
+            text += f" {RETURN}"
+        return self._message("Your part in this study has ended", text)
+
+    def _paused(self, session: RaterSession) -> Response:
+        """Tell raters that the study is paused, and that nothing of theirs is lost."""
+        text = self.log.now.history.message or PAUSED
+        return self._message("The study is paused", text, (session.address("/task"), "Try again"))
 
     def _wait(self, session: RaterSession) -> Response:
         """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""

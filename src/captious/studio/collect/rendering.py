@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,14 @@ HEADINGS = {
 class PageRenderer:
     """The pages of one study. Everything that comes from a file or a rater is escaped."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan | Callable[[], Plan]) -> None:
+        """``plan`` may be a function that gives the plan in force, which an amendment changes."""
+        self._plan = plan
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that pages show."""
+        return self._plan() if callable(self._plan) else self._plan
 
     @cached_property
     def environment(self) -> Environment:
@@ -50,7 +56,7 @@ class PageRenderer:
         )
         filters = (anchor, blocks, keyed, number, sentence)
         environment.filters |= {function.__name__: function for function in filters}
-        environment.globals |= {"static": self.static_address, "title": self.plan.title}
+        environment.globals |= {"static": self.static_address}
         return environment
 
     @cached_property
@@ -69,7 +75,7 @@ class PageRenderer:
 
     def render(self, template: str, **values: Any) -> str:
         """The HTML of a template."""
-        return self.environment.get_template(template).render(**values)
+        return self.environment.get_template(template).render({"title": self.plan.title, **values})
 
     def error(self, status: int, message: str) -> str:
         """The page of a refusal or a failure."""
