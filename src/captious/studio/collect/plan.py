@@ -114,10 +114,10 @@ class Source:
     """Completion code for those who did their tasks."""
     full: str | None = None
     """Code for those who come when nothing is left to do."""
-    excluded: str = ""
-    """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+    excluded: str = ""
+    """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class StudyAccount(Result):
             ["state", "paused" if is_paused(self.changes) else "running"],
             ["digest of the text", plan.digest[:12]],
         ]
-        sections = [Table("study", f"{plan.title}, in {self.name}", ["", ""], facts)]
+        sections = [Table("study", f"{plan.title}, in {self.name}", ["key", "value"], facts)]
         sections += [changes_table(self.changes)] if self.changes else []
         data: dict[str, Any] = {
             "title": plan.title,
