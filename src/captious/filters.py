@@ -103,6 +103,8 @@ class FilterColumn:
 
     kind: Kind
     sql: str
+    folded: str = ""
+    """SQL of a text in lower case that contains all texts of the column, where there is one: it makes ``has`` quick."""
 
 
 @dataclass(frozen=True)
@@ -1137,7 +1139,10 @@ class _Compiler:
         if _kind(node.operand) == "text":
             return test.format(sql)
         several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
-        return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
+        absent = ""
+        if node.kind == "has" and (folded := node.operand.column.folded):
+            absent = f"WHEN len({sql}) > 0 AND NOT contains({folded}, lower({value})) THEN false "
+        return f"CASE {absent}WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
     def value(self, node: Operand) -> str:
         """SQL of a number or a text, null where there is none."""

@@ -523,13 +523,12 @@ def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images",
     from captious.render.progress import display
     from captious.render.terminal import warn
     from captious.studio.explore.site import export_site as write
-    from captious.studio.explore.table import join
+    from captious.studio.explore.table import open_table
 
     refuse_occupied(out, session.output.overwrite)
-    images = session.reading.images
     with display() as shown:
-        table = join(runs.folders(), runs.ratings, images)
-        unreadable = write(table, out, session.output.overwrite, images, partial(shown.advance, "images"))
+        table = open_table(runs.folders(), runs.ratings, session.reading.images)
+        unreadable = write(table, out, session.output.overwrite, partial(shown.advance, "images"))
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
     typer.echo(f"written: {out / 'index.html'}", err=True)

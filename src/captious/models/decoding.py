@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
 from captious.io.images import UnreadableImage, decode_image, read_image
-from captious.models._segments import key_of
 from captious.models.encoder import Encoder, Pixels
+from captious.models.segments import key_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

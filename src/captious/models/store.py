@@ -25,7 +25,7 @@ from captious._files import data_folder
 from captious._typing import Bools, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
-from captious.models._segments import (
+from captious.models.segments import (
     SUFFIX,
     Damaged,
     Keys,

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from captious._files import digest
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.contract import Metric
-from captious.options import Resampling
+from captious.options import Interval, Resampling
 from captious.render.tables import dumps
 from captious.stats.bootstrap import Estimate
 
@@ -255,8 +255,11 @@ def _shard(record: Any, where: str) -> Shard:
 
 def _resampling(record: Mapping[str, Any], where: str) -> Resampling:
     facts = _Facts(record, where, "resampling.")
-    values = {"samples": facts.whole("samples"), "seed": facts.whole("seed"), "level": facts.number("level") or 0.0}
+    values: dict[str, Any] = {name: facts.whole(name) for name in ("samples", "seed")}
+    values["level"] = facts.number("level") or 0.0
+    if "interval" in record:
+        values["interval"] = facts.choice("interval", get_args(Interval))
     try:
-        return Resampling(**{one.name: values[one.name] for one in fields(Resampling)})  # type: ignore[arg-type]
+        return Resampling(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

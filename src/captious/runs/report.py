@@ -23,7 +23,7 @@ from captious.errors import InputError
 from captious.filters import matching_rows
 from captious.io.join import first_few
 from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
-from captious.metrics.contract import Metric
+from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import find_key
@@ -37,7 +37,7 @@ from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
 from captious.runs.tables import items_table, rows_table
-from captious.stats.bootstrap import Estimate, bootstrap
+from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
 from captious.stats.correlation import Moments
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Report(PlainState, Result):
         corpus statistics are those that it was scored with. What is not in its folder, such as an idf corpus, must be
         what it was. Replies of chat models come from the store of replies alone.
 
-        >>> from captious.evaluation import evaluate
+        >>> from captious._evaluate import evaluate
         >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
         >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
         [('red', 0.3333), ('dog', 0.3333)]
@@ -310,10 +310,37 @@ class Report(PlainState, Result):
                 explorer({PurePath(self.name).name: self}),
             ],
             warnings=self.warnings,
-            notes=[*self._beside_the_original(), *self.notes, *(explained.notes if explained else ())],
+            notes=[
+                *self._beside_the_original(),
+                *self._few_items(),
+                *self.notes,
+                *(explained.notes if explained else ()),
+            ],
             signatures=self.signatures,
             data=self.data(),
         )
+
+    def _few_items(self) -> list[str]:
+        """Notes on intervals that are too narrow: of few items, or of a mean in which few items differ from the rest.
+
+        A rare value that no item of the sample has widens no interval, whichever way the interval is made.
+        """
+        if not self.intervals or self.unit != "item":
+            return []
+        if few := too_narrow(self.size, self.resampling):
+            return few
+        notes = []
+        for key, one in self.measurements.items():
+            if key not in self.intervals or not isinstance(one.metric, MeanMetric):
+                continue
+            values = one.values[~np.isnan(one.values)]
+            differing = len(values) - int(np.unique(values, return_counts=True)[1].max(initial=0))
+            if 0 < differing < FEW <= len(values):
+                notes.append(
+                    f"{self.label(key)}: only {differing} of {len(values):,} items differ from the rest; below {FEW} "
+                    "the interval is too narrow"
+                )
+        return notes
 
     def _beside_the_original(self) -> list[str]:
         """How the values of another program agree with those that captious computed."""

@@ -12,13 +12,13 @@ from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any
 
+from captious._evaluate import Specs, metric_specs
 from captious._files import MARKER, digest, refuse_irregular, sweep
 from captious._specs import split
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.engines.processes import process_count, visible_gpus
 from captious.errors import InputError
-from captious.evaluation import Specs, metric_specs
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, is_remote, split_address
 from captious.metrics.contract import Metric

@@ -44,7 +44,18 @@ GROWING = {
 FILES = ("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct", "checks.gold")
 """Keys that choose the items; what counts is which items they give now."""
 FREE = (
-    *("title", "instructions", "consent", "question", "aspects.*.question", "aspects.*.ends", "aspects.*.faults"),
+    *(
+        "language",
+        "words",
+        "words.*",
+        "title",
+        "instructions",
+        "consent",
+        "question",
+        "aspects.*.question",
+        "aspects.*.ends",
+        "aspects.*.faults",
+    ),
     *("options.*.text", "options.*.key", "overall", "label", "merge", "votes", "seconds", "pay", "per_rater"),
     *("checks.every", "checks.repeat", "checks.flag.*", "source.done", "source.full", "source.excluded", "source.keys"),
 )

@@ -488,7 +488,8 @@ def tasks_digest(payloads: Sequence[str]) -> str:
 
 def to_json(plan: Plan) -> dict[str, Any]:
     """The values of a plan as JSON keeps them; its text and digests are kept beside them."""
-    values = {**asdict(plan), "path": str(plan.path), "text": "", "digest": ""}
+    kept = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
+    values = {**asdict(plan), **kept}
     del values["origin"]
     return values
 

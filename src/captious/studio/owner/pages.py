@@ -33,7 +33,7 @@ from captious.studio.access import form_token, same_token
 from captious.studio.collect.events import Event, answers_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.rendering import PageRenderer, RendererInForce
 from captious.studio.collect.sessions import invite, study_name
 from captious.studio.owner.agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
 from captious.studio.owner.export import FILES, export_study
@@ -170,10 +170,10 @@ class OwnerPages:
         log: StudyLog,
         token: str,
         address: str,
-        renderer: PageRenderer,
+        renderer: RendererInForce,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        self.log, self.renderer = log, renderer
+        self.log, self._renderer = log, renderer
         self.address = address
         self._csrf = form_token(token)
         self._metrics = metrics
@@ -185,6 +185,11 @@ class OwnerPages:
     def plan(self) -> Plan:
         """The plan in force."""
         return self.log.plan()
+
+    @property
+    def renderer(self) -> PageRenderer:
+        """The pages of the plan in force."""
+        return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
         """What the app of a study includes."""
