@@ -79,8 +79,8 @@ class ChangedRun:
         """The folder as it should be: eight items with images beside them."""
         from tests.fuzz.cases import CAPTIONS, IDS, others
 
+        from captious._evaluate import evaluate
         from captious.captions import CaptionSet
-        from captious.evaluation import evaluate
         from captious.options import Resampling
 
         images = [written(folder, f"{key}.png", png()) for key in IDS]
