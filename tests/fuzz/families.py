@@ -79,9 +79,7 @@ class ChangedRun:
         """The folder as it should be: eight items with images beside them."""
         from tests.fuzz.cases import CAPTIONS, IDS, others
 
-        from captious._evaluate import evaluate
-        from captious.captions import CaptionSet
-        from captious.options import Resampling
+        from captious import CaptionSet, Resampling, evaluate
 
         images = [written(folder, f"{key}.png", png()) for key in IDS]
         captions = CaptionSet.of(

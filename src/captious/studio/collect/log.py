@@ -60,6 +60,7 @@ from captious.studio.collect.tables import (
     version_of,
 )
 from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -99,6 +100,7 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     if log.begun:
         log.check(plan)
     else:
+        refuse_unwritten(plan)
         log.begin(plan, build_tasks(plan))
     return log.plan(), log
 

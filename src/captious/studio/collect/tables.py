@@ -452,7 +452,8 @@ def tasks_digest(payloads: Sequence[str]) -> str:
 
 
 def _to_json(plan: Plan) -> dict[str, Any]:
-    return {**asdict(plan), "path": str(plan.path), "text": "", "digest": ""}
+    frozen = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
+    return {**asdict(plan), **frozen}
 
 
 def load_plan(data: dict[str, Any], text: str, digest: str) -> Plan:
