@@ -1,4 +1,4 @@
-"""From a Python function to a command: its parameters and its option dataclasses become command-line options.
+"""A Python function as a command: its parameters and its option dataclasses become command-line options.
 
 A command is a function whose parameters are annotated with an `Option`, an `Argument`, or an option dataclass. A
 dataclass is flattened into one option per field, and rebuilt before the function is called. The command line is the

@@ -104,7 +104,7 @@ class Store:
         return any(segment.holds(key) for segment in self.segments)
 
     def put(self, keys: Keys, rows: Rows, lengths: Ints32 | None = None) -> None:
-        """Store rows; they are on disk, where other processes see them, within seconds."""
+        """Store rows under keys. Within seconds they are on disk, where other processes see them."""
         if not len(keys):
             return
         if not self._pending:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
 
 KEY = b"captious"
-"""Of the summary in the schema metadata of a part's Parquet file."""
+"""The key of the summary in the schema metadata of a part's Parquet file."""
 REPORT = ("report.html", "report.json", "report.tex", "report.txt")
 TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
 """Files of the report."""
@@ -250,7 +250,7 @@ class Run:
                 raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def summaries(self) -> list[PartSummary]:
-        """Of all parts, in their order."""
+        """The summaries of all parts, in their order."""
         with ThreadPoolExecutor(READERS) as pool:
             summaries = list(pool.map(self.summary, self.names))
         for one in summaries:

@@ -81,13 +81,13 @@ class Report(PlainState, Result):
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
-    """Of the intervals."""
+    """How the intervals were resampled."""
     explanations: Explanations | None = None
     """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
     parts: tuple[PartSummary, ...] = ()
-    """Of a run: what is known of each part besides its items."""
+    """What is known of each part of a run besides its items."""
     images: str | os.PathLike[str] | None = None
-    """Of a run: the folder of its images. Without it only images in the folder of the run itself are opened."""
+    """The folder of a run's images. Without it only images in the folder of the run itself are opened."""
 
     store_references: bool = True
     """Whether a saved run holds the references of its items."""
@@ -106,7 +106,7 @@ class Report(PlainState, Result):
 
     @cached_property
     def captions(self) -> CaptionSet:
-        """The captions. Those of a run are read from its folder, all of them, when first asked for."""
+        """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
         from captious.runs.explaining import with_own_images
 
         if isinstance(self.source, CaptionSet):
@@ -115,7 +115,7 @@ class Report(PlainState, Result):
 
     @property
     def name(self) -> str:
-        """Of the captions; of shards, the folder of their run."""
+        """The name of the captions; of shards, the folder of their run."""
         if isinstance(self.source, CaptionSet):
             return self.source.name
         return self.source.address if self.unit == "shard" else self.source.marker.name
@@ -178,7 +178,7 @@ class Report(PlainState, Result):
 
     @property
     def signatures(self) -> list[str]:
-        """Every signature; those that differ in the parameters of the metric alone share a line."""
+        """The signatures of all metrics; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
 
     @property
