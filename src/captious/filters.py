@@ -1188,7 +1188,11 @@ def connect(database: str = ":memory:", **config: Any) -> Any:
         "python_enable_replacements": "false",
         "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
     }
-    return require("duckdb", "query").connect(database, config={**options, **config})
+    locked = config.pop("lock_configuration", "false")
+    connection = require("duckdb", "query").connect(database, config={**options, **config})
+    connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one wherever Python is interactive
+    connection.execute(f"SET lock_configuration = {locked}")
+    return connection
 
 
 PART = "captious.part"
