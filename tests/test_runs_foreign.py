@@ -185,3 +185,9 @@ def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
     change(run, resampling={**resampling, "interval": "bca"})
     with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
         read_run(run)
+
+
+def test_a_run_without_a_part_is_refused(run):
+    change(run, parts={})
+    with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
+        read_run(run)

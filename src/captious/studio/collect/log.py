@@ -11,6 +11,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -87,9 +88,10 @@ def database_of(plan: Plan, db: str | None = None) -> str:
 def open_log(plan: Plan, db: str | None = None) -> StudyLog:
     """The log of a study that has begun, with the plan that it began with."""
     log = StudyLog.open(database_of(plan, db))
-    if not log.begun:
-        raise InputError(f"{log.name}: holds no study yet; serve {plan.path} first")
-    log.check(plan)
+    with log.closed_on_error():
+        if not log.begun:
+            raise InputError(f"{log.name}: holds no study yet; serve {plan.path} first")
+        log.check(plan)
     return log
 
 
@@ -97,12 +99,13 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
     plan = read_plan(path)
     log = StudyLog.open(database_of(plan, db))
-    if log.begun:
-        log.check(plan)
-    else:
-        refuse_unwritten(plan)
-        log.begin(plan, build_tasks(plan))
-    return log.plan(), log
+    with log.closed_on_error():
+        if log.begun:
+            log.check(plan)
+        else:
+            refuse_unwritten(plan)
+            log.begin(plan, build_tasks(plan))
+        return log.plan(), log
 
 
 class StudyLog:
@@ -124,19 +127,29 @@ class StudyLog:
     def open(cls, database: str | Path) -> StudyLog:
         """The log in a database: a path, ``sqlite:///…`` or ``postgresql://…``. Nothing is made before `begin`."""
         log = cls(Database(database))
-        version = log._version()
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
-                f"{len(MIGRATIONS)}); install a newer one"
-            )
-        if 0 < version < len(MIGRATIONS):
-            log.database.write(migrate)
+        with log.closed_on_error():
+            version = log._version()
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
+                    f"{len(MIGRATIONS)}); install a newer one"
+                )
+            if 0 < version < len(MIGRATIONS):
+                log.database.write(migrate)
         return log
 
     def close(self) -> None:
         """Close all connections."""
         self.database.engine.dispose()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close all connections where the block raises, so that SQLite leaves no files beside its own."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _version(self) -> int:
         if self.database.absent:
