@@ -36,7 +36,8 @@ def fit(
 ) -> None:
     """Count the n-grams of each style in one pass, and keep them as a model: CORPUS.style, or what --out names."""
     from captious._files import refuse_existing
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
     from captious.probes.style import stream
     from captious.render import Document
 
@@ -126,6 +127,6 @@ def correlate(
 
 
 def _load(path: Path) -> StyleModel:
-    from captious.metrics.style.model import load
+    from captious.metrics.style.files import load
 
     return load(path).contrasting()
