@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captious.cli.params import Only, command, deliver
-from captious.cli.session import Folds, Session, Tokenizer
+from captious.cli.params import Only, command
+from captious.cli.session import Folds, Session, Tokenizer, deliver
 from captious.errors import InputError
 from captious.io.columns import STYLE_COLUMN
 from captious.options import Argument, Option, Output
