@@ -235,7 +235,7 @@ class Param:
     def _list(self, parsed: list[Any]) -> Any:
         """The list or tuple that words stand for; words and numbers may be repeated or have commas."""
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
-        whole = Path in kinds or isinstance(self.option, Argument)
+        whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
         texts = list(parsed) if whole else [part for text in parsed for part in split(text)]

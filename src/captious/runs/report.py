@@ -36,7 +36,7 @@ from captious.runs.folder import Run, joined, open_run
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
-from captious.runs.tables import items_table, rows_table
+from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
 from captious.stats.correlation import Moments
 
@@ -367,7 +367,7 @@ class Report(PlainState, Result):
 
             return shards_data(self)
         return {
-            "name": self.name,
+            "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
             "metrics": [self.facts(key) for key in self.measurements],
@@ -471,7 +471,7 @@ class Report(PlainState, Result):
     def marker(self, parts: Mapping[str, int]) -> Marker:
         """What the marker of a run says once these parts are written."""
         facts: dict[str, Any] = {
-            "name": PurePath(self.name).name if self.unit == "shard" else self.name,
+            "name": PurePath(self.name).name if self.unit == "shard" else shown_path(self.name),
             "metrics": tuple(map(self.facts, self.measurements)),
             "items": self.size,
             "skipped": self.skipped,
@@ -483,7 +483,7 @@ class Report(PlainState, Result):
         }
         if isinstance(self.source, Run):
             return replace(self.source.marker, **facts)
-        reading: dict[str, Any] = {"source": self.name}
+        reading: dict[str, Any] = {"source": shown_path(self.name)}
         if self.source.selection:
             reading["list"] = self.source.selection
         if not self.store_references:
@@ -495,7 +495,7 @@ class Report(PlainState, Result):
         if isinstance(self.source, Run):
             self._copy(self.source, folder)
             return
-        captions, draft = self.source, Run(str(folder), self.marker({}))
+        captions, draft = without_machine_paths(self.source), Run(str(folder), self.marker({}))
         write_csv(
             {
                 "id": captions.ids,
