@@ -98,7 +98,7 @@ def systems(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
     session: Annotated[
         Session,
-        Only("id_column", "candidate_column", "samples", "seed", "level", *SHOWN),
+        Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
     ],
     aspects: Annotated[
         tuple[str, ...], Option("Columns of further ratings, one for each aspect.", metavar="NAMES")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.errors import InputError, nearest
 from captious.options import PERMUTATIONS, Reading, Resampling, choices_of
-from captious.stats.bootstrap import NAN, Estimate, crossed_draws
+from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
 from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
 from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, paired_randomization, swap_masks
 from captious.stats.tests import bootstrap_p, detectable, power_of, rank_clusters
@@ -83,7 +84,7 @@ def systems(
         *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
         *(f"{key}:{number}" for key, number in facts.items()),
         *([f"ties:half|bradley-terry:prior={PRIOR:g}"] if tournament else []),
-        f"ci:{resampling.signature(draw)}",
+        f"ci:{rule.interval}",
         f"test:{rule.signature},holm",
         f"captious:{__version__}",
     ]
@@ -98,7 +99,10 @@ def systems(
         line + f"; {len(answers.systems)} systems",
         rule.test,
         resampling,
-        tuple(_warnings(judged, answers, over)),
+        (
+            *_warnings(judged, answers, over),
+            *(too_narrow(len(answers.images), resampling, "images") if draw == "images" else ()),
+        ),
     )
 
 
@@ -159,6 +163,13 @@ class _Rule(NamedTuple):
         return "paired bootstrap over images and raters"
 
     @property
+    def interval(self) -> str:
+        """How intervals are made, for signatures; over raters they are always those of Student's t."""
+        return (self.resampling if self.over == "images" else replace(self.resampling, interval="t")).signature(
+            self.over
+        )
+
+    @property
     def signature(self) -> str:
         if self.over == "images":
             return f"permutation({self.permutations},images,seed={self.resampling.seed})"
@@ -177,9 +188,15 @@ class _Rule(NamedTuple):
             return {name: Estimate(value) for name, value in values.items()}, {}
         ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
         draws = crossed_draws(aggregate, rows, ways, self.resampling)
-        level = self.resampling.level
-        within = {name: np.clip(one, *limits(name)) for name, one in draws.items()}
-        return {name: Estimate.of(value, within[name], level) for name, value in values.items()}, draws
+        images = int(cells.image.max()) + 1
+        estimates = {
+            # Draws of both ways are as wide as Student's t already.
+            name: Estimate.under(value, draws[name], self.resampling, images)
+            if self.over == "images"
+            else Estimate.of(value, draws[name], self.resampling.level)
+            for name, value in values.items()
+        }
+        return {name: _within(one, *limits(name)) for name, one in estimates.items()}, draws
 
     def p_values(
         self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
@@ -222,6 +239,11 @@ def _ordered(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     ordered = [distinct[index] for index in id_order(distinct)]
     places = {name: place for place, name in enumerate(ordered)}
     return tuple(ordered), np.array([places[name] for name in names], dtype=np.int64)
+
+
+def _within(estimate: Estimate, lowest: float, highest: float) -> Estimate:
+    """The estimate with an interval that ends where the value must."""
+    return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
 
 
 def _ratio(rows: Floats) -> Statistic:

@@ -88,6 +88,8 @@ class SystemRanking(Result):
     test: str
     resampling: Resampling
     warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Notes on the intervals."""
 
     def __repr__(self) -> str:
         return f"<SystemRanking {PurePath(self.name).name}: {', '.join(self.order)}>"
@@ -138,7 +140,7 @@ class SystemRanking(Result):
 
     def notes(self) -> list[str]:
         """What the numbers rest on."""
-        return [self.counts]
+        return [self.counts, *self.remarks]
 
     def power_statement(self) -> str:
         """The difference that would have been found, in a sentence or two."""
@@ -250,6 +252,5 @@ class SystemRanking(Result):
             "over": self.over,
             "test": self.test,
             "counts": self.counts,
-            "ci": self.resampling.signature(self.over),
             "signature": self.signature,
         }
