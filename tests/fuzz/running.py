@@ -17,14 +17,14 @@ from unittest import mock
 
 from tests.fuzz.cases import case_of
 
-from captious.cli.app import build, run
+from captious.cli.app import GROUPS, command_tree, run
 from captious.render import progress, terminal
 
 LIMIT = 180.0
 """Seconds after which a case counts as a hang: far more than the first import of torch takes on a busy machine."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = build()
+APP = command_tree(tuple(GROUPS))
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",
