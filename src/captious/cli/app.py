@@ -100,6 +100,8 @@ def run(app: Callable[..., Any], name: str = "captious") -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
+            if os.name == "nt" and not stream.isatty():
+                stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
     try:
         with _without_library_warnings():
             sys.exit(app(prog_name=name, standalone_mode=False) or 0)

@@ -109,7 +109,7 @@ def new(
     )
     number = len(build_tasks(parse_plan(text, study)))
     with whole_file(study) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline="\n")
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
     typer.echo(json.dumps(facts, indent=2) if session.output.json else line)

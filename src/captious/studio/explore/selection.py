@@ -33,7 +33,7 @@ def write_selection(table: Joined, ids: Sequence[str], name: str, parent: Path) 
     images = _image_folder(table, items)
     with whole_folder(target, marker=MARKER) as folder:
         (folder / "captions").mkdir()
-        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8")
+        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for captions, file in zip(table.captions, files.values(), strict=True):
             texts = [(key, item, table.texts_of(captions, item)) for key, item in zip(ids, items, strict=True)]
             rows = [
@@ -43,7 +43,9 @@ def write_selection(table: Joined, ids: Sequence[str], name: str, parent: Path) 
         references = {key: table.texts_of(table.references, item) for key, item in zip(ids, items, strict=True)}
         if any(references.values()):
             _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
-        (folder / STUDY).write_text(_study(target, files, images, any(references.values())), encoding="utf-8")
+        (folder / STUDY).write_text(
+            _study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+        )
     study = shlex.quote(str(target / STUDY))
     return {
         "folder": str(target),
@@ -75,4 +77,4 @@ def _image(path: str | None, folder: Path | None) -> dict[str, str]:
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8", newline="\n")
