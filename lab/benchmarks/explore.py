@@ -66,7 +66,7 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
 def write_ratings(path: Path, items: int) -> None:
     """Three ratings of a tenth of the captions of the first system."""
     rng = np.random.default_rng(5)
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for number in range(0, items, 10):
             for rater, rating in enumerate(rng.integers(1, 6, 3).tolist(), 1):
                 row = {"id": f"{number:08d}/sat", "system": "sat", "rater": f"r{rater}", "rating": rating}
@@ -107,7 +107,7 @@ def served(*arguments: str) -> Iterator[tuple[str, int, float]]:
 
 def memory(pid: int) -> float:
     """Resident memory of a process in MB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 

@@ -162,7 +162,7 @@ def _descriptors(out, error):
     before = sys.stdin, sys.stdout, sys.stderr
     for source, number in ((null, 0), (out.fileno(), 1), (error.fileno(), 2)):
         os.dup2(source, number)
-    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb")), *streams
+    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"), *streams
     try:
         yield
     finally:
@@ -193,7 +193,7 @@ def _limited():
         raise Hang
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     handler = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, LIMIT, 1.0)
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
