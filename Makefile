@@ -18,6 +18,15 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 pytest: $(VENV)/.dev
 	$(PYTEST)
 
+# The tests that a contributor to a metric needs, in a small environment of their own.
+quick: .venv-quick/.made
+	.venv-quick/bin/python -m lab.quick
+
+.venv-quick/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-quick
+	.venv-quick/bin/python -m pip install --quiet -c constraints.txt -e '.[quick]'
+	touch $@
+
 # Which lines of captious no test runs. It takes half as long again as make test.
 coverage: $(VENV)/.dev programs
 	$(PYTEST) --cov --cov-report=term
@@ -73,4 +82,4 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-quick demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache
