@@ -115,7 +115,8 @@ def model_of_styles():
     """The bytes of a fitted model of two styles."""
     import tempfile
 
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     with tempfile.TemporaryDirectory() as folder:
         pairs = [(("calm", "loud")[index % 2], text) for index, text in enumerate(CAPTIONS)]

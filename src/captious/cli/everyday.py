@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, get_type_hi
 
 import typer
 
-from captious.cli.params import Only, command, params_of, with_flags
+from captious.cli.messages import with_flags
+from captious.cli.params import Only, command, params_of
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import (
