@@ -216,7 +216,7 @@ def test_few_permutations_are_warned_of(ratings):
 def test_latex_is_whole_booktabs_tables(study):
     text = study.to_latex()
     tables = re.findall(r"\\begin{tabular}.*?\\end{tabular}", text, re.DOTALL)
-    assert len(tables) == text.count(r"\begin{tabular}") == 5  # metrics, between systems, means of systems, people, their tests
+    assert len(tables) == text.count(r"\begin{tabular}") == 5  # metrics, between systems, their means, people, tests
     for part in tables:
         head = re.search(r"\\begin{tabular}{(\w+)}", part)[1]
         body = [line for line in part.splitlines() if line.endswith(r"\\")]
