@@ -57,7 +57,7 @@ def test_scores_computed_elsewhere(study, sample, tmp_path):
 def test_systems_by_their_ratings(study, sample, tmp_path):
     code, out, _ = study("systems", sample / "ratings.jsonl", "--samples", 50, "--difference", 0.2)
     assert code == 0
-    for part in ("mean rating", "p (Holm)", "would have been found with probability 0.80", "One of 0.20", "ci:bootstrap"):
+    for part in ("mean rating", "p (Holm)", "would have been found with probability 0.80", "of 0.20", "ci:boot"):
         assert part in out
     data = json.loads(study("systems", sample / "ratings.jsonl", "--samples", 20, "--json")[1])
     rows = [json.loads(line) for line in (sample / "ratings.jsonl").read_text().splitlines()]
