@@ -139,7 +139,7 @@ def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 

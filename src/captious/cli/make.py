@@ -81,7 +81,7 @@ def units(
         typer.echo("\n".join(lines))
         return
     with whole_file(output.out) as draft:
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
 
