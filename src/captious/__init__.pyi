@@ -13,8 +13,8 @@ from captious.comparison import compare as compare
 from captious.errors import InputError as InputError
 from captious.evaluation import evaluate as evaluate
 from captious.evaluation import evaluate_shards as evaluate_shards
-from captious.gating.gate import Gate as Gate
-from captious.gating.gate import gate as gate
+from captious.gating.verdict import Gate as Gate
+from captious.gating.verdict import gate as gate
 from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read

@@ -63,7 +63,6 @@ def gate(
     Example: captious gate base.json --references refs.json --plan --changed 0.2
     """
     from captious import gating
-    from captious.render.document import refuse_output
 
     if plan or update:
         for name, value in {"summary": summary, "markdown": markdown, "junit": junit, "undecided": undecided}.items():
@@ -81,10 +80,9 @@ def gate(
     if update:
         _update(base, new, session, metrics, values_only)
         return
+    for path, sign in ((markdown, gating.MARK), (junit, gating.SUITE)):
+        _refuse_other(path, sign, session.output.overwrite)
     try:
-        for path in (markdown, junit):
-            if path is not None:
-                refuse_output(path.with_suffix(".txt") if path.suffix == ".md" else path, True)
         target = _summary_file() if summary else None
         with session.working() as step:
             result = gating.gate(
@@ -154,6 +152,14 @@ def _update(base: str, new: str, session: Session, metrics: Metrics, values_only
         )
     session.deliver(report)
     typer.echo(f"written: {base}", err=True)
+
+
+def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
+    """Refuse to replace a file, unless an earlier gate wrote it."""
+    from captious._files import refuse_existing
+
+    ours = path is not None and path.is_file() and sign.encode() in path.read_bytes()[:300]
+    refuse_existing(path, overwrite or ours)
 
 
 def _write(path: Path, text: str) -> None:

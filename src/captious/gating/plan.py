@@ -9,10 +9,10 @@ from typing import Any
 
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, reading_of, settings_of
-from captious.gating.gate import tested
 from captious.gating.lock import Lock, is_lock
 from captious.gating.margins import Margins, gate_file, margins_of
 from captious.gating.sides import paired_sides, scored, sides_names, tested_metrics
+from captious.gating.verdict import tested
 from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import bootstrap
@@ -134,9 +134,8 @@ def plan_gate(
             decimals[key] = sides.metric(key).decimals
     else:
         if isinstance(base, Lock) or is_lock(base):
-            raise InputError(
-                f"{base.path if isinstance(base, Lock) else base}: is a lock file; name a run or a file of captions to plan"
-            )
+            path = base.path if isinstance(base, Lock) else base
+            raise InputError(f"{path}: is a lock file, expected a run or a file of captions to plan with")
         report = scored(base, specs, Resampling(0), runtime, progress, reading)
         name, size = report.name, report.size
         keys, _ = tested_metrics(list(report), specs)

@@ -23,7 +23,7 @@ from captious.stats.resampling import bootstrap_weights, id_order, resampled_dif
 LOST = 10
 """Captions that lost most, of which a gate shows so many."""
 FEW = 100
-"""Items below which the bounds are too narrow: with 30 to 60 items a true loss of the margin passes in 6 to 8 %."""
+"""Items, or changed captions, below which the bounds are too narrow: a true loss of the margin passes in 6 to 8 %."""
 MARK = "<!-- captious-gate -->"
 """The first line of the Markdown, by which a comment is found again and replaced."""
 TONES: dict[Decision, Tone] = {"pass": "good", "worse": "bad", "undecided": "unsure"}
@@ -329,7 +329,7 @@ def _decided(
     margins = {key: losses[key].absolute(sides.pairs[key].baseline.value) for key in keys}
     higher = {key: sides.metric(key).higher_is_better for key in keys}
     tests = tested(sides.pairs, margins, higher, resampling)
-    rows, few = [], sorted({one.items for one in sides.pairs.values() if one.items < FEW})
+    rows = []
     for key, (decision, p_holm) in zip(keys, decisions([tests[key] for key in keys], level), strict=True):
         test, pair, metric = tests[key], sides.pairs[key], sides.metric(key)
         reason = _gap(sides, key)
@@ -362,10 +362,12 @@ def _decided(
             )
         )
     warnings = list(sides.warnings)
-    if sides.sharded:
-        few = []
-    if few:
-        warnings.append(f"{few[0]} items: below {FEW} the bounds are too narrow, and a loss passes too often")
+    changed = sides.changed
+    sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
+    if changed:
+        sizes["changed captions"] = round(changed * sides.items)
+    if few := next((f"{size} {what}" for what, size in sizes.items() if size < FEW), ""):
+        warnings.append(f"{few}: below {FEW} the bounds are too narrow, and a loss passes too often")
     warnings += [f"{row.label}: {row.reason}" for row in rows if row.reason]
     decisive = _decisive(rows)
     signatures = [str(sides.new.measurements[key].signature) for key in keys]
@@ -375,7 +377,7 @@ def _decided(
         tuple(rows),
         sides.items,
         "shards" if sides.sharded else "items",
-        sides.changed,
+        changed,
         tuple(_lost(sides, decisive)),
         decisive,
         resampling,
