@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from lab.toy import make
 
+from captious._compare import compare
+from captious._evaluate import evaluate
 from captious._files import MARKER
 from captious.captions import CaptionSet
-from captious.comparison import compare
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.runs import read_run
 
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
+from captious._compare import compare
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.comparison import compare
-from captious.evaluation import evaluate
 from captious.options import Resampling
 from captious.render.html import page
 

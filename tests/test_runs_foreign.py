@@ -173,3 +173,15 @@ def test_the_command_says_it_in_one_line_with_exit_code_2(run, capsys):
             main()
         errors = capsys.readouterr().err
         assert end.value.code == 2 and errors.count("\n") == 1 and "range is missing" in errors
+
+
+def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
+    """Runs that were written before there was a choice; another word than the known ones is refused."""
+    record = change(run)
+    resampling = {key: value for key, value in record["resampling"].items() if key != "interval"}
+    assert record["resampling"]["interval"] == "percentile"
+    change(run, resampling=resampling)
+    assert read_run(run).resampling == Resampling(20)
+    change(run, resampling={**resampling, "interval": "bca"})
+    with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
+        read_run(run)

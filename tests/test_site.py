@@ -37,7 +37,7 @@ def test_the_site_has_every_kind_of_page(site):
     ):
         assert (site / f"{page}.html").stat().st_size > 5000
     reference = (site / "reference/api/index.html").read_text()
-    assert 'id="captious.evaluation.evaluate"' in reference
+    assert 'id="captious._evaluate.evaluate"' in reference
 
 
 def test_fields_of_options_are_documented_by_their_help_text(site):
@@ -73,7 +73,7 @@ def test_the_command_line_reference_has_every_command_and_option():
 
 def test_a_room_has_a_page_and_a_name_one_place():
     pages = api_pages()
-    assert "::: captious.evaluation.evaluate\n" in pages["reference/api/index.md"]
+    assert "::: captious._evaluate.evaluate\n" in pages["reference/api/index.md"]
     assert "[`Metric`](index.md#captious.metrics.contract.Metric)" in pages["reference/api/metrics.md"]
     assert "::: captious.metrics.contract.Metric\n" not in pages["reference/api/metrics.md"]
     assert "::: captious.testing.check_metric\n" in pages["reference/api/testing.md"]

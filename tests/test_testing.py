@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from captious import CaptionSet
-from captious.metrics import Breakdown, MeanMetric, Metric, Need, Part, Scored, State, TokenMetric, registry
+from captious.metrics import Breakdown, Contribution, MeanMetric, Metric, Need, Scored, State, TokenMetric, registry
 from captious.testing import CHECKS, ContractError, check_metric, sample
 
 
@@ -427,7 +427,7 @@ class Explaining(Sound):
     name: ClassVar[str] = "explaining"
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        return Breakdown([Part("letter", 0.75)])
+        return Breakdown([Contribution("letter", 0.75)])
 
 
 def test_explanations(faults):

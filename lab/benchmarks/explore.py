@@ -1,10 +1,11 @@
-"""The explorer on 200,000 items of two systems: seconds to open, to sort, filter, search and page, and its memory.
+"""The explorer on many items: seconds to open, to sort, filter, search and page, and the memory of the server.
 
     PYTHONPATH=. .venv/bin/python lab/benchmarks/explore.py --items 200000
+    PYTHONPATH=. .venv/bin/python lab/benchmarks/explore.py --items 10000000 --systems 1 --rounds 20
 
-Writes two synthetic runs with images and ratings into a temporary folder, starts ``captious view`` in a process of its
-own, and asks it over HTTP as the page does. The table has the median and the 95th percentile of many requests:
-"first" is the first time that an order or a filter is asked for, "again" when it is known.
+Writes synthetic runs with images and ratings into a temporary folder, starts ``captious view`` in a process of its own,
+and asks it over HTTP as the page does. The table has the median and the 95th percentile of many requests: "first" is
+the first time that an order or a filter is asked for, "again" when it was asked for before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,54 +29,67 @@ import numpy as np
 WORDS = ["a", "the", "red", "big", "dog", "cat", "man", "woman", "runs", "sits", "on", "in", "near", "green", "grass"]
 WORDS += ["table", "chair", "two", "three", "ball", "bus", "train"]
 METRICS = ("bleu(n=4)", "rouge", "cider", "clipscore")
-ROUNDS = 20
+PART = 20_000
+"""Items of a part, as of a shard."""
+POOL = 200_000
+"""Different captions, from which items draw theirs."""
 
 
 def write_run(folder: Path, system: str, items: int, images: list[str], seed: int) -> None:
-    """A run as ``captious score --out`` writes it, with made-up captions and scores."""
+    """A run as ``captious score --out`` writes it from shards, with made-up captions and scores."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from captious.runs.folder import ROW_GROUP, Run, parquet_bytes
+    from captious.runs.marker import Marker, MetricFacts
 
     rng = np.random.default_rng(seed)
-    texts = [" ".join(words) for words in np.array(WORDS)[rng.integers(0, len(WORDS), (items, 9))]]
-    references = [
-        " ".join(words) for words in np.array(WORDS)[np.random.default_rng(0).integers(0, len(WORDS), (5 * items, 10))]
-    ]
-    columns = {
-        "id": [f"{number:08d}" for number in range(items)],
-        "candidates": [[text] for text in texts],
-        "references": [references[5 * number : 5 * number + 5] for number in range(items)],
-        **{metric: rng.beta(2, 5, items) for metric in METRICS},
-        "style": np.array(["plain", "happy", "sad"])[rng.integers(0, 3, items)],
-        "image": [images[number % len(images)] for number in range(items)],
-    }
-    made = {"value": None, "level": None, "low": None, "high": None, "error": None, "decimals": 4, "unscored": 0}
-    facts = [
-        {"metric": key, "label": key, **made, "higher_is_better": True, "range": [0, 1], "signature": f"{key}|made up"}
-        for key in METRICS
-    ]
-    marker = {
-        "format": 1, "captious": "0", "name": system, "items": items, "skipped": 0, "unit": "item", "metrics": facts,
-        "read": {}, "parts": {"captions": items}, "failed": {}, "warnings": [], "notes": [], "complete": True,
-        "resampling": {"samples": 0, "seed": 0, "level": 0.95},
-    }  # fmt: skip
-    (folder / "items").mkdir(parents=True)
-    pq.write_table(pa.table(columns), folder / "items" / "captions.parquet")
-    (folder / "captious-run.json").write_text(json.dumps(marker))
+    candidates, references = _sentences(9, seed), _sentences(10, 0)
+    parts: dict[str, int] = {}
+    facts = [MetricFacts(key, key, signature=f"{key}|made up") for key in METRICS]
+    run = Run(str(folder), Marker(system, tuple(facts), unit="shard", items=items))
+    for first in range(0, items, PART):
+        number, name = min(PART, items - first), f"{first // PART:05d}"
+        ids, same = range(first, first + number), np.random.default_rng(first)
+        columns = {
+            "id": [f"{one:08d}" for one in ids],
+            "candidates": _lists(candidates.take(pa.array(rng.integers(0, POOL, number))), 1),
+            "references": _lists(references.take(pa.array(same.integers(0, POOL, 5 * number))), 5),
+            "image": [images[one % len(images)] for one in ids],
+            "style": np.array(["plain", "happy", "sad"])[same.integers(0, 3, number)],
+            **{metric: rng.beta(2, 5, number) for metric in METRICS},
+            "unscored": pa.nulls(number, pa.string()),
+        }
+        run.storage.write(run.items_name(name), parquet_bytes(pa.table(columns), ROW_GROUP))
+        parts[name] = number
+    replace(run, marker=replace(run.marker, parts=parts)).write_marker()
+
+
+def _sentences(length: int, seed: int) -> Any:
+    import pyarrow as pa
+
+    words = np.array(WORDS)[np.random.default_rng(seed).integers(0, len(WORDS), (POOL, length))]
+    return pa.array([" ".join(own) for own in words])
+
+
+def _lists(texts: Any, number: int) -> Any:
+    """Lists of so many texts each."""
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(np.arange(0, len(texts) + 1, number), pa.int32()), texts)
 
 
 def write_ratings(path: Path, items: int) -> None:
-    """Three ratings of a tenth of the captions of the first system."""
+    """Three ratings of a tenth of the captions of the first system, and of 20,000 at most."""
     rng = np.random.default_rng(5)
     with path.open("w") as file:
-        for number in range(0, items, 10):
+        for number in range(0, items, max(10, items // 20_000)):
             for rater, rating in enumerate(rng.integers(1, 6, 3).tolist(), 1):
                 row = {"id": f"{number:08d}/sat", "system": "sat", "rater": f"r{rater}", "rating": rating}
                 file.write(json.dumps(row) + "\n")
 
 
 def write_images(folder: Path, number: int) -> list[str]:
-    """Photographs of noise, 640 × 480."""
+    """Photographs of noise, 640 × 480; gives their names."""
     from PIL import Image
 
     folder.mkdir()
@@ -83,7 +98,7 @@ def write_images(folder: Path, number: int) -> list[str]:
         path = folder / f"{index}.jpg"
         small = Image.fromarray(rng.integers(0, 255, (24, 32, 3), dtype=np.uint8))
         small.resize((640, 480)).save(path, quality=85)
-        paths.append(str(path))
+        paths.append(path.name)
     return paths
 
 
@@ -105,74 +120,93 @@ def served(*arguments: str) -> Iterator[tuple[str, int, float]]:
         process.wait(10)
 
 
-def memory(pid: int) -> float:
-    """Resident memory of a process in MB."""
+def memory(pid: int) -> str:
+    """Resident memory of a process, now and at most."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+    parts = [line.split() for line in lines if line.endswith("kB")]
+    sizes = {name: int(size) // 1024 for name, size, _ in parts}
+    return f"{sizes['VmRSS:']} MB, {sizes['VmHWM:']} MB at most"
 
 
-def requests(items: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def requests(items: int, systems: int, number: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """What the page asks for, by what the user does; each list has as many different requests as there are rounds."""
-    rounds = range(ROUNDS)
+    rounds = range(number)
+    between = ("worst", "best", "gap", "between") if systems > 1 else ("worst", "best", "longest", "given")
     orders = [
         {"sort": metric, "order": order, **whose}
         for metric in METRICS
-        for order in ("worst", "best", "gap", "between")
+        for order in between
         for whose in ({}, {"system": "sat"})
     ]
     disagreeing = [{"order": "disagree", "x": x, "y": y} for x in METRICS for y in METRICS if x != y]
     words = [f"{first} {second}" for first in WORDS[:5] for second in WORDS[4:8]]
     return {
-        "sort": [("list", one) for one in orders[:ROUNDS]],
-        "two metrics disagree": [("list", one) for one in disagreeing[:ROUNDS]],
-        "raters disagree": [("list", {"order": "raters"})] * ROUNDS,
+        "sort": [("list", one) for one in orders[:number]],
+        "two metrics disagree": [("list", one) for one in disagreeing[:number]],
+        "raters disagree": [("list", {"order": "raters"})] * number,
         "filter by scores": [
             ("list", {"where": f'cider < 0.{n + 10} and system == "sat" and style == "happy"'}) for n in rounds
         ],
         "filter by caption": [("list", {"where": f'caption has "{words[n]}" and rouge > 0.1'}) for n in rounds],
         "search captions and references": [("list", {"q": f"{words[n].replace(' ', '')[:6]}x{n}"}) for n in rounds],
         "next page": [("list", {"first": 50 * n}) for n in rounds],
-        "last page": [("list", {"first": 10**8, "order": "best"})] * ROUNDS,
+        "a page in the middle": [("list", {"first": items // 2 + 50 * n}) for n in rounds],
+        "last page": [("list", {"first": 10**8, "order": "best"})] * number,
         "lasso": [
             ("list", {"x": "cider", "y": "rating", "lasso": f"0,1;0.{n + 10},1;0.{n + 10},4;0,4"}) for n in rounds
         ],
         "one item in full": [("item", {"id": f"{997 * n % items:08d}"}) for n in rounds],
         "histogram": [("distribution", {"score": METRICS[n % 4], "low": 0, "high": 1, "bins": 40}) for n in rounds],
         "scatter": [("points", {"x": METRICS[n % 3], "y": "rating"}) for n in rounds],
+        "score by length": [("lengths", {"score": METRICS[n % 4]}) for n in range(4)],
         "agreement of metrics": [("agreement", {})] * 2,
     }
 
 
 def main() -> None:
-    """Print the table."""
-    import httpx
-
+    """Write the runs and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=200_000)
+    parser.add_argument("--systems", type=int, default=2, choices=(1, 2))
     parser.add_argument("--images", type=int, default=500, help="different images")
+    parser.add_argument("--rounds", type=int, default=20, help="different requests of a kind")
+    parser.add_argument("--folder", type=Path, help="where the runs are written, and stay for the next time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        images = write_images(folder / "images", options.images)
-        for seed, system in enumerate(("sat", "oscar"), 1):
-            write_run(folder / system, system, options.items, images, seed)
-        write_ratings(folder / "ratings.jsonl", options.items)
-        runs = (str(folder / "sat"), str(folder / "oscar"), "--ratings", str(folder / "ratings.jsonl"))
-        with served(*runs) as (link, pid, begin), httpx.Client(timeout=60) as client:
-            address = link.partition("?")[0]
-            client.get(link, follow_redirects=True).raise_for_status()
-            print(f"{options.items:,} items, 2 systems, {len(METRICS)} metrics and ratings")
-            print(f"open: {time.perf_counter() - begin:.2f} s from the command to the page; {memory(pid):.0f} MB\n")
-            print(f"{'milliseconds':32}{'first':>9}{'p95':>9}{'again':>9}{'p95':>9}")
-            for what, asked in requests(options.items).items():
-                rows = [_times(client, address, asked) for _ in range(2)]
-                cells = "".join(f"{median(row):9.0f}{np.quantile(row, 0.95):9.0f}" for row in rows)
-                print(f"{what:32}{cells}")
-            pictures = [f"{address}thumbnail/{number}" for number in range(options.images)]
-            rows = [[_seconds(client, one) for one in pictures] for _ in range(2)]
-            cells = "".join(f"{median(row):9.0f}{np.quantile(row, 0.95):9.0f}" for row in rows)
-            print(f"{'thumbnail':32}{cells}")
-            print(f"\nmemory at the end: {memory(pid):.0f} MB")
+        folder = options.folder or Path(name)
+        systems = ("sat", "oscar")[: options.systems]
+        if not (folder / "ratings.jsonl").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            images = write_images(folder / "images", options.images)
+            for seed, system in enumerate(systems, 1):
+                write_run(folder / system, system, options.items, images, seed)
+            write_ratings(folder / "ratings.jsonl", options.items)
+        measure(folder, systems, options.items, options.images, options.rounds)
+
+
+def measure(folder: Path, systems: tuple[str, ...], items: int, images: int, rounds: int) -> None:
+    """Ask a server of the runs in a folder, and print the table."""
+    import httpx
+
+    runs = [str(folder / system) for system in systems]
+    size = sum(path.stat().st_size for run in runs for path in Path(run).glob("items/*.parquet"))
+    files = ("--ratings", str(folder / "ratings.jsonl"), "--images", str(folder / "images"))
+    with served(*runs, *files) as (link, pid, begin), httpx.Client(timeout=600) as client:
+        address = link.partition("?")[0]
+        client.get(link, follow_redirects=True).raise_for_status()
+        print(f"{items:,} items, {len(systems)} systems, {len(METRICS)} metrics and ratings, {size / 1e6:,.0f} MB")
+        print(f"open: {time.perf_counter() - begin:.2f} s from the command to the page; {memory(pid)}\n")
+        print(f"{'milliseconds':32}{'first':>9}{'p95':>9}{'again':>9}{'p95':>9}")
+        for what, asked in requests(items, len(systems), rounds).items():
+            rows = [_times(client, address, asked) for _ in range(2)]
+            print(f"{what:32}{_cells(rows)}", flush=True)
+        pictures = [f"{address}thumbnail/{number}" for number in range(min(images, items))]
+        print(f"{'thumbnail':32}{_cells([[_seconds(client, one) for one in pictures] for _ in range(2)])}")
+        print(f"\nmemory at the end: {memory(pid)}")
+
+
+def _cells(rows: list[list[float]]) -> str:
+    return "".join(f"{median(row):9.0f}{np.quantile(row, 0.95):9.0f}" for row in rows)
 
 
 def _times(client: Any, address: str, asked: list[tuple[str, dict[str, Any]]]) -> list[float]:

@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from lab.toy import make
 
+from captious._compare import StatisticPair
+from captious._evaluate import evaluate
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.comparison import StatisticPair
-from captious.evaluation import evaluate
 from captious.gating.verdict import gate, tested
 from captious.metrics.contract import Metric
 from captious.options import Resampling

@@ -127,13 +127,13 @@ class Clock:
         ("CIDEr", "captious.metrics.cider", "Cider.score"),
         ("merge states", "captious.text.idf", "DocumentFrequency.merge"),
         ("document frequencies", "captious.text.idf", "DocumentFrequency.frequencies"),
-        ("checks", "captious.evaluation", "findings_that_mislead"),
+        ("checks", "captious._evaluate", "findings_that_mislead"),
         ("order of ids", "captious.metrics.measurement", "_order"),
         ("intervals", "captious.runs.report", "bootstrap"),
         ("write items", "captious.runs.report", "Report.write_files"),
         ("page", "captious.render.html", "page"),
         ("print and save", "captious.cli.session", "deliver"),
-        ("the rest of evaluate", "captious.evaluation", "evaluate"),
+        ("the rest of evaluate", "captious._evaluate", "evaluate"),
     )
 
     def __init__(self) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from captious._compare import align, named_systems, system_captions
+from captious._evaluate import settings_of
 from captious._typing import Floats
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
-from captious.comparison import align, named_systems, system_captions
 from captious.errors import InputError
-from captious.evaluation import settings_of
 from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.judges.dry_run import DryRun
-from captious.metrics.judges.judged import PROMPTS, Bench, plan_requests, read_prompt
+from captious.metrics.judges.judged import PROMPTS, JudgeSetup, plan_requests, read_prompt
 from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Preference, ask, draw, questions
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
@@ -125,7 +125,7 @@ class Arena(Result):
         return estimate(statistic, len(rows), self.resampling)
 
     def _rows(self) -> Floats:
-        """For each item: wins of each system against each other with ties as halves, then hits and trials of shares."""
+        """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares."""
         ids = list(dict.fromkeys(match.id for match in self.judged))
         order = {ids[index]: place for place, index in enumerate(id_order(ids))}
         number = len(self.systems)
@@ -316,12 +316,12 @@ class Arena(Result):
 
 
 def rate_of(*systems: str) -> str:
-    """Under which name the win rate of a system, or of one against another, is kept."""
+    """The key of the win rate of a system, or of one against another."""
     return " ".join(("win rate", *map(repr, systems)))
 
 
 def elo_of(system: str) -> str:
-    """Under which name the Elo points of a system are kept."""
+    """The key of the Elo points of a system."""
     return f"elo {system!r}"
 
 
@@ -404,7 +404,7 @@ def arena(
     with using(runtime):
         entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
         if progress:
-            progress(f"{entries.bench.judge.model}: {len(entries.matches):,} comparisons")
+            progress(f"{entries.setup.judge.model}: {len(entries.matches):,} comparisons")
         return entries.compared(resampling)
 
 
@@ -421,9 +421,9 @@ def plan_arena(
 ) -> DryRun:
     """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
     entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
-    asking = entries.bench.judge
+    asking = entries.setup.judge
     schema = asking.known_to_have("schema")
-    asked = questions(entries.sets, entries.matches, entries.bench, schema=schema).values()
+    asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
     requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     plans = {(", ".join(entries.sets), f"arena(model={asking.model})"): plan_requests(asking, requests, REPLY_TOKENS)}
     failures = Counter(both.reason for both in asked if isinstance(both, Failure))
@@ -436,7 +436,7 @@ class _Entries:
     """Who meets whom before which judge."""
 
     sets: Mapping[str, CaptionSet]
-    bench: Bench
+    setup: JudgeSetup
     matches: Sequence[Match]
     drawn: bool
 
@@ -460,24 +460,24 @@ class _Entries:
             {name: read(system_captions(one), reading=reading) for name, one in named.items()}, reading.missing
         )
         _refuse_several(sets)
-        bench = Bench(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
-        return cls(sets, bench, draw(sets, comparisons, resampling.seed), comparisons is not None)
+        setup = JudgeSetup(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
+        return cls(sets, setup, draw(sets, comparisons, resampling.seed), comparisons is not None)
 
     def compared(self, resampling: Resampling) -> Arena:
-        """The result; nothing is asked before this."""
-        judge, first = self.bench.judge, next(iter(self.sets.values()))
+        """Ask the judge, and give the result. Nothing is asked before this."""
+        judge, first = self.setup.judge, next(iter(self.sets.values()))
         before = replace(judge.usage)
         pictures = any(image is not None for image in first.images)
         blind = pictures and not judge.can("images")
         schema = judge.can("schema")
-        matches = ask(self.sets, self.matches, self.bench, images=not blind, schema=schema)
+        matches = ask(self.sets, self.matches, self.setup, images=not blind, schema=schema)
         unjudged = [match for match in matches if match.outcome is None]
         if len(unjudged) == len(matches):
             why = "the model reads no images; pass references=..." if blind else matches[0].failure
             raise InputError(f"{judge.model}: no comparison has a verdict: {why}")
         drawn = f"(seed={resampling.seed})" if self.drawn else ""
         parts = [
-            *("arena", f"judge:{judge.identity}", f"prompt:{self.bench.prompt_digest}", "parse:json", "orders:both"),
+            *("arena", f"judge:{judge.identity}", f"prompt:{self.setup.prompt_digest}", "parse:json", "orders:both"),
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
             f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),

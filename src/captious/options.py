@@ -94,7 +94,7 @@ class Options:
     """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
 
     title = "Options"
-    """Of the panel in which the help of a command shows these options."""
+    """The title of the panel in which the help of a command shows these options."""
 
     def __post_init__(self) -> None:
         declarations = declared(type(self))  # type: ignore[arg-type]
@@ -166,6 +166,10 @@ class Reading(Options):
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
 
 
+Interval = Literal["percentile", "t"]
+"""How an interval follows from resamples: their percentiles, or Student's t with their standard deviation."""
+
+
 @dataclass(frozen=True)
 class Resampling(Options):
     """How the bootstrap makes intervals."""
@@ -175,8 +179,11 @@ class Resampling(Options):
     samples: Annotated[int, Option("Bootstrap resamples; 0 for none.", min=0, max=1_000_000)] = SAMPLES
     seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = SEED
     level: Annotated[float, Option("Confidence level.")] = LEVEL
+    interval: Annotated[Interval, Option("t: wider, for few items.")] = "percentile"
 
     def __post_init__(self) -> None:
+        if self.interval not in get_args(Interval):
+            raise InputError(f"interval={self.interval!r}, expected one of {', '.join(get_args(Interval))}")
         if not 0 < self.level < 1:
             raise InputError(
                 f"confidence level {self.level}, expected a number between 0 and 1, such as level={Resampling.level}"
@@ -190,7 +197,9 @@ class Resampling(Options):
         ('bootstrap(1000,seed=12345,95%)', 'bootstrap(200,images,seed=12345,95%)')
         """
         unit = f"{unit}," if unit else ""
-        return f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%)" if self.samples else "none"
+        ends = "" if self.interval == "percentile" else f",{self.interval}"
+        drawn = f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%{ends})"
+        return drawn if self.samples else "none"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from captious._evaluate import Specs
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.evaluation import Specs
 from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import first_few, gather_references

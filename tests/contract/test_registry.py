@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from lab.toy import make
 
+from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import parse, parse_all
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -120,6 +121,36 @@ def test_a_cluster_of_this_machine_alone_leaves_nothing_and_prints_nothing(tmp_p
     assert (tmp_path / "killed").exists()
     assert not (tmp_path / ".ray").exists()
     assert all(ended(pid) for line in lines for pid in line[1:])
+
+
+LOCAL = """
+import json, psutil
+from captious.engines.ray import _connected, import_ray
+from captious.options import Engine
+
+ray = import_ray()
+with _connected(ray, Engine("ray", jobs=1)):
+    nodes = [node["NodeManagerAddress"] for node in ray.nodes()]
+    children = psutil.Process().children(recursive=True)
+    commands = [" ".join(child.cmdline()) for child in children]
+    sockets = [one for process in (psutil.Process(), *children) for one in process.net_connections("inet")]
+    addresses = {end.ip for one in sockets for end in (one.laddr, one.raddr) if end}
+print(json.dumps({"nodes": nodes, "commands": commands, "addresses": sorted(addresses)}))
+"""
+
+
+def test_a_cluster_of_this_machine_stays_within_it(tmp_path):
+    """It listens on the loopback address alone, and no server of usage statistics asks clouds where it is."""
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'captious[ray]'")
+    pytest.importorskip("psutil", reason="psutil is not installed")
+    (tmp_path / "script.py").write_text(LOCAL)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
+    run = subprocess.run([sys.executable, tmp_path / "script.py"], env=environment, capture_output=True, text=True)
+    found = json.loads(run.stdout)
+    assert found["nodes"] == ["127.0.0.1"], run.stderr
+    assert any("gcs_server" in command for command in found["commands"])
+    assert not any("dashboard.py" in command for command in found["commands"])
+    assert {address.removeprefix("::ffff:") for address in found["addresses"]} <= {"127.0.0.1", "::1"}
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])

@@ -1,9 +1,10 @@
-"""``python -m tests.fuzz --cases 5000 --seed 1``: malformed files and options, and what came of them, counted."""
+"""``python -m tests.fuzz --cases 6000 --seed 1``: malformed input of all families, and what came of it, counted."""
 
 import argparse
 import faulthandler
 import os
 import shlex
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 def main():
     """Run cases and print the counts; exit code 1 where one ended badly."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--cases", type=int, default=6000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="Number of the first case, to repeat one.")
     parser.add_argument("--verbose", action="store_true", help="Print every case.")
@@ -22,7 +23,7 @@ def main():
         os.environ["CAPTIOUS_HOME"] = str(Path(root) / "home")
         os.environ["CAPTIOUS_PAINTERS"] = "lab.toy.painter:drawn"
         counts = _all(arguments, Path(root))
-    print(f"tried {sum(counts.values()):,}")
+    print(f"tried {sum(counts.values()):,} with seed {arguments.seed}")
     from tests.fuzz.running import ACCEPTED, OUTCOMES, REFUSED
 
     for kind in OUTCOMES:
@@ -39,6 +40,8 @@ def _all(arguments, root):
         start = time.monotonic()
         case, outcome = run_case(arguments.seed, number, root)
         counts[outcome.kind] += 1
+        if (tried := sum(counts.values())) % 500 == 0:
+            print(f"{tried:,} tried", file=sys.stderr, flush=True)
         if arguments.verbose or outcome.kind not in (REFUSED, ACCEPTED):
             print(f"--- {number} {outcome.kind}: {outcome.why} ({time.monotonic() - start:.1f} s)")
             print(f"    {case.what!r}")

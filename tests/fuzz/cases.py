@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, get_args, get_origin
 
 import typer
+from tests.fuzz.families import ChangedRun, MetricText, Tar
 from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place, written
 
 from captious.cli.app import build
@@ -17,7 +18,7 @@ from captious.cli.params import _flatten
 from captious.options import Argument, choices_of, declared
 
 ROOT = typer.main.get_command(build())
-READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
+READS_NOTHING = {"demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
 NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
 """Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
@@ -85,7 +86,7 @@ question = "How good?"
         part = rng.choice([name for name in ("study.toml", "a.jsonl", "study.db") if (path.parent / name).exists()])
         odd = Blob((path.parent / part).read_bytes(), Path(part).suffix).spoiled(rng, folder, "spoiled")
         (path.parent / part).unlink()
-        if Path(odd.text).exists() or Path(odd.text).is_symlink():
+        if os.path.lexists(odd.text):  # unlike Path.exists, it takes a name that is too long
             (path.parent / part).symlink_to(odd.text)
         # The database holds what it needs of the captions; a changed byte in it need not be seen.
         return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
@@ -167,7 +168,7 @@ class Gallery:
         inner = Blob(json.dumps(self.facts).encode(), ".json")
         spoiled = inner.spoiled(rng, folder, "spoiled")
         (Path(path) / "gallery.json").unlink()
-        if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
+        if os.path.lexists(spoiled.text):
             (Path(path) / "gallery.json").symlink_to(spoiled.text)
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
@@ -177,8 +178,8 @@ class Run:
 
     def right(self, folder, name):
         """The folder as it should be."""
+        from captious._evaluate import evaluate
         from captious.captions import CaptionSet
-        from captious.evaluation import evaluate
         from captious.options import Resampling
 
         captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})
@@ -193,7 +194,7 @@ class Run:
         file = path / rng.choice(["captious-run.json", "items/captions.parquet", "rows/captions.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
-        if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
+        if os.path.lexists(spoiled.text):
             file.symlink_to(spoiled.text)
         return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
 
@@ -454,6 +455,9 @@ SLOTS = {
     "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
     "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
     "run": Run(),
+    "metric": MetricText(),
+    "changed": ChangedRun(),
+    "tar": Tar(),
     "opinions": Table(
         rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
         {"rating": NUMBER},
@@ -473,13 +477,21 @@ COMMANDS = {
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
         "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
+        "{predictions} --references {references} --images {images} --samples 5 --metrics {metric}",
+        "{changed} --explain 1",
+        "{changed} --samples 5 --metrics rouge",
+        "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
+        f"{{tar}} --samples 5 --engine serial --out {{out}} {SEEN}",
     ],
     "keep": [
         "{shards} {filter} --json",
         "{shards} {filter} --out {out}.parquet",
         "{shards} {filter} --out {out} --write shards --engine serial",
+        "{changed} rouge>0.1 --out {out}.jsonl",
     ],
     "compare": [
+        "a={changed} b={changed} --samples 5 --permutations 5",
+        "{predictions} {system} --references {references} --samples 5 --permutations 5 --metrics {metric}",
         "a={shards} b={shards} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
@@ -492,11 +504,12 @@ COMMANDS = {
     ],
     "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
-    "metrics": ["bleu"],
+    "metrics": ["bleu", "{metric}"],
     "study run": [
         "{ratings} --samples 20 --permutations 20 --metrics bleu,rouge",
         "{ratings} --samples 20 --permutations 20 --metrics rouge --rater rater --system system --out {out}",
         "{ratings} --samples 20 --permutations 20 --scores {scores}",
+        "{ratings} --samples 5 --permutations 5 --metrics {metric}",
         "{preferences} --samples 20 --permutations 20 --metrics rouge",
     ],
     "study agreement": ["{judged} --samples 20 --group image", "{preferences} --samples 20"],
@@ -509,7 +522,11 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
+    "studio export-site": [
+        "{run} --ratings {opinions} --out {out}",
+        "{run} --images {images} --out {out}",
+        "{changed} --out {out}",
+    ],
     "studio check": ["{plan}", "{pairs_plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
@@ -600,23 +617,32 @@ class Case:
     arguments: tuple[str, ...]
     what: str
     wrong: bool
+    family: str = "file"
+
+
+FAMILIES = (
+    *("file", "option", "metric", "changed", "file", "option", "tar", "file", "metric", "option", "changed", "file"),
+)
+"""What is spoiled, in turn: a file of a command, one of its options, or a slot of `tests.fuzz.families`."""
 
 
 def case_of(seed, number, folder):
     """The case of a number: the same for the same seed."""
     rng = random.Random(f"{seed}/{number}")
-    names = [name for name in COMMANDS if name not in NOT_RUN]
+    family = FAMILIES[number % len(FAMILIES)]
+    spoilable = set(SLOTS) if family == "file" else {family}
+    lines = [
+        (name, line)
+        for name, some in COMMANDS.items()
+        for line in some
+        if name not in NOT_RUN and (family == "option" or any(f"{{{slot}}}" in line for slot in spoilable))
+    ]
+    names = list(dict.fromkeys(name for name, _ in lines))
     name = rng.choices(names, [WEIGHTS.get(one, 1) for one in names])[0]
-    words = rng.choice(COMMANDS[name]).split()
+    words = rng.choice([line for one, line in lines if one == name]).split()
     slots = [slot for slot in SLOTS if any(f"{{{slot}}}" in word for word in words)]
     values = {"out": str(folder / "out")}
-    if slots and (rng.random() < 0.6 or not OPTIONS[name]):
-        spoiled = rng.choice(slots)
-        values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots if slot != spoiled}
-        odd = SLOTS[spoiled].spoiled(rng, folder, spoiled)
-        values[spoiled] = odd.text
-        extra, what = [], f"{spoiled}: {odd.what}"
-    else:
+    if family == "option" and OPTIONS[name]:
         values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots}
         param = rng.choice(OPTIONS[name])
         odd = option_value(rng, param, folder)
@@ -626,8 +652,14 @@ def case_of(seed, number, folder):
             del words[place : place + (1 if param.kind is bool else 2)]
         extra = [param.flag] if param.kind is bool else [f"{param.flag}={odd.text}"]
         what = f"{param.flag} {odd.what}"
+    else:
+        spoiled = rng.choice([slot for slot in slots if slot in spoilable] or slots)
+        values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots if slot != spoiled}
+        odd = SLOTS[spoiled].spoiled(rng, folder, spoiled)
+        values[spoiled] = odd.text
+        extra, what = [], f"{spoiled}: {odd.what}"
     arguments = [filled(word, values) for word in words]
-    return Case((*name.split(), *arguments, *extra), what, odd.wrong)
+    return Case((*name.split(), *arguments, *extra), what, odd.wrong, family)
 
 
 def filled(word, values):
@@ -654,7 +686,10 @@ METRICS = (
     ),
     *("meteor(resources=/dev/zero)", "meteor(resources=/nowhere)", "onlystyle", "umic", "cider(sigma=-1)"),
 )
-WORDS = ("", "nosuch", "a\nb", "\x1b[31m", "\udcff", "no/such", "/dev/zero", "--", "a" * 5000, "~", ",", "(", "{}")
+WORDS = (
+    *("", "nosuch", "a\nb", "\x1b[31m", "\udcff", "no/such", "/dev/zero", "--", "a" * 5000, "~", ",", "(", "{}"),
+    *("os:system", "http://127.0.0.1:9/v1", "=HYPERLINK(1)", "9" * 400, "../..", "nan", "-1", "1e400"),
+)
 
 
 def option_value(rng, param, folder):
@@ -681,8 +716,9 @@ def option_value(rng, param, folder):
         return _word(rng.choice(("nosuch", "no/such", "/dev/zero", str(folder), ",")), WRONG)
     if param.name in COLUMNS or param.name.endswith("_column"):
         return _word(rng.choice(("nosuch", "", "a\nb", "\udcff")), WRONG)
-    if param.name == "work":
-        return replace(odd_place(rng, folder, ""), wrong=ODD)  # it may be a new folder
+    if param.name in ("work", "key_file", "replies"):
+        # The first may be a new folder; the others are read only where a chat model is asked.
+        return replace(odd_place(rng, folder, ""), wrong=ODD)
     if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
         return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
     return _word(rng.choice(WORDS), ODD)

@@ -1,4 +1,6 @@
-"""Malformed files and options: one clear line and exit code 2, or a result that says what it does without."""
+"""Malformed files, options, metrics, runs, tars: one line and exit code 2, or a result that says what is left out."""
+
+from collections import Counter
 
 import pytest
 from tests.fuzz import inputs
@@ -50,6 +52,18 @@ def test_a_case_is_the_same_under_the_same_seed(tmp_path):
             case = case_of(SEED, number, folder)
             cases.append([part.replace(str(folder), "FOLDER") for part in case.arguments])
         assert cases[0] == cases[1]
+
+
+def test_the_cases_of_every_run_are_of_all_families(tmp_path):
+    """Each family has its share of any 100 cases, and spoils what it says: a metric, a run, a tar."""
+    families = Counter()
+    for number in range(BLOCK):
+        (tmp_path / str(number)).mkdir()
+        case = case_of(SEED, number, tmp_path / str(number))
+        families[case.family] += 1
+        if case.family in ("metric", "changed", "tar"):
+            assert case.what.startswith(f"{case.family}: ")
+    assert set(families) == {"file", "option", "metric", "changed", "tar"} and min(families.values()) >= 8
 
 
 def ends_well(numbers, folder):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.options import Resampling
 
 torch = pytest.importorskip("torch")

@@ -7,9 +7,9 @@ import tarfile
 import numpy as np
 import pytest
 
+from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards
 from captious.io.shards import expand, read_shard
 from captious.metrics.registry import metric_class, parse
 from captious.options import Resampling, Runtime, using

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
 from captious.metrics.diversity import DistinctN, DivN, Lsa, MBleu, Novelty, RepDiversity, SelfCider, VocabSize

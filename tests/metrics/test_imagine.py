@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.models.painters.painting import Mixer
 
+from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse, parse_all
 from captious.options import Resampling

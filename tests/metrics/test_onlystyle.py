@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import parse
 from captious.metrics.style.model import fit, save
 from captious.metrics.style.onlystyle import OnlyStyle

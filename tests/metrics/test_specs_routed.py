@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.metrics.registry import parse
 
 pytestmark = pytest.mark.usefixtures("colors")

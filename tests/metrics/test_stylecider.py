@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.registry import parse
 from captious.metrics.style.model import fit, save
 from captious.metrics.style.stylecider import StyleCider

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.options import Resampling
 from captious.text.tables import TextTable
 

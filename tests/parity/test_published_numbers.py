@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.io.read import read
 from captious.options import Resampling
 

@@ -11,7 +11,7 @@ from captious.errors import InputError
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
-from captious.probes.specificity import Chain, Details, probe_specificity, read_details, steps_of
+from captious.probes.specificity import Details, GrowingCaption, probe_specificity, read_details, steps_of
 from captious.render import charts, html
 
 ONCE = Resampling(samples=0)
@@ -53,8 +53,8 @@ class Fixed:
 def two():
     """Two captions of different images: one of four units, one of two."""
     chains = (
-        Chain("a", ("1", "2", "3", "4"), ("1x", "2x", "3x")),
-        Chain("b", ("1", "2"), ("1x",)),
+        GrowingCaption("a", ("1", "2", "3", "4"), ("1x", "2x", "3x")),
+        GrowingCaption("b", ("1", "2"), ("1x",)),
     )
     return Details("by hand", chains, {"a": "a.png", "b": "b.png"}, {})
 
@@ -126,7 +126,7 @@ def test_units_and_wrong_units(tmp_path, photos):
 def test_growing_captions_with_negatives_as_in_the_authors_files(tmp_path, photos):
     rows = [{"image": "red.png", "captions": ["a", "a red", "a red red"], "neg_captions": ["a blue", "a red green"]}]
     details = read_details(lines(tmp_path / "p.jsonl", rows), photos)
-    assert details.chains == (Chain("red.png", ("a", "a red", "a red red"), ("a blue", "a red green")),)
+    assert details.chains == (GrowingCaption("red.png", ("a", "a red", "a red red"), ("a blue", "a red green")),)
 
 
 def test_captions_are_cut_and_wrong_details_come_from_other_images(tmp_path):

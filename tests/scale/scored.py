@@ -22,8 +22,9 @@ from captious.options import Resampling
 from captious.runs import Run
 from captious.runs.report import part_summary
 from captious.runs.tables import items_table
+from captious.scale.passes import hashes_of
 from captious.scale.plan import claim
-from captious.scale.scoring import _finish, hashes_of
+from captious.scale.scoring import _finish
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:

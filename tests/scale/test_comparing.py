@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.scale.scored import scored, write_lines
 
-from captious.comparison import compare
+from captious._compare import compare
 from captious.errors import InputError
 from captious.options import Resampling
 

@@ -24,6 +24,17 @@ def test_bounds_are_one_sided_normal_bounds_for_normal_resamples():
     assert test.smallest_margin == -test.low
 
 
+def test_bounds_of_student_are_wider_for_few_units():
+    """Ten differences: their mean ± t(.95, 9) · s / √10, and the p-value of a t-test against minus the margin."""
+    values = np.array([0.1, -0.3, 0.2, 0.0, -0.5, 0.4, -0.1, -0.2, 0.3, -0.4])
+    error = values.std(ddof=0) / math.sqrt(10)  # what resamples of ten items spread by
+    draws = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000, values.mean(), error)
+    test = NonInferiority.of(float(values.mean()), draws, 0.1, 1.0, units=10, interval="t")
+    width = 1.833113 * values.std(ddof=1) / math.sqrt(10)
+    assert (test.low, test.high) == pytest.approx((values.mean() - width, values.mean() + width), abs=1e-4)
+    assert test.p_worse == pytest.approx(stats.ttest_1samp(values, -0.1, alternative="less").pvalue, abs=1e-4)
+
+
 def test_decisions_at_the_ends_of_the_bounds():
     """A standard error of 1 and a margin of 10: bounds reach 1.645 to both sides of the gain."""
     gains = {-8.36: "pass", -8.35: "pass", -8.34: "pass", -10.0: "undecided", -11.64: "undecided", -11.66: "worse"}

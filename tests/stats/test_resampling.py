@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from lab.toy import make
 from sacrebleu import significance
 from sacrebleu.metrics import BLEU
 
 import captious
+from captious import compare, correlate
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.contract import MeanMetric
 from captious.metrics.measurement import Measurement
@@ -21,6 +23,7 @@ from captious.metrics.registry import parse
 from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
 from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import (
+    Statistic,
     bootstrap_weights,
     holm,
     paired_bootstrap,
@@ -233,3 +236,74 @@ def test_under_no_difference_the_tests_reject_at_their_level():
     assert abs(rejected - 0.05) < tolerance
     bootstrapped = np.array([p for p, _, _ in paired_bootstrap(pairs, bootstrap_weights(40, 999))])
     assert abs(np.mean(bootstrapped < 0.05) - 0.05) < tolerance + 0.02  # small samples make the bootstrap a little bold
+
+
+def test_t_intervals_cover_few_items_where_percentiles_are_too_narrow():
+    """Samples of 12 from a known distribution: the exact t interval covers its mean 95 times of 100."""
+    generator, hits = np.random.default_rng(5), {"percentile": 0, "t": 0}
+    for number in range(400):
+        rows = np.stack([generator.normal(size=12), np.ones(12)], axis=1)
+        mean = Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], rows.sum(axis=0), float(rows[:, 0].mean()))
+        for interval in hits:
+            one = bootstrap({"mean": mean}, Resampling(400, seed=number, interval=interval))["mean"]
+            hits[interval] += one.low <= 0 <= one.high
+    assert 0.87 < hits["percentile"] / 400 < 0.93 < hits["t"] / 400 < 0.97
+
+
+def test_a_t_interval_is_that_of_the_textbook():
+    """s / √n · t, as scipy has it, with s from the data; the bootstrap's standard error is random by about 1 %."""
+    data = np.array([3.1, 2.7, 4.4, 3.9, 2.2, 3.3, 4.1, 2.9])
+    rows = np.stack([data, np.ones(8)], axis=1)
+    mean = Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], rows.sum(axis=0), float(data.mean()))
+    one = bootstrap({"mean": mean}, Resampling(20_000, interval="t"))["mean"]
+    low, high = scipy.stats.t.interval(0.95, 7, data.mean(), data.std(ddof=1) / np.sqrt(8))
+    assert (one.low, one.high) == (pytest.approx(low, abs=0.02), pytest.approx(high, abs=0.02))
+    assert Resampling(interval="t").signature() == "bootstrap(1000,seed=12345,95%,t)"
+    with pytest.raises(InputError, match="interval='bca', expected one of percentile, t"):
+        Resampling(interval="bca")
+
+
+def test_a_difference_of_few_items_has_a_t_interval_too():
+    generator = np.random.default_rng(3)
+    sides = []
+    for shift in (0.0, 0.3):
+        rows = np.stack([generator.normal(shift, size=12), np.ones(12)], axis=1)
+        sides.append(Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], rows.sum(axis=0), float(rows[:, 0].mean())))
+    (_, low, high), (_, wide_low, wide_high) = (
+        paired_bootstrap([tuple(sides)], bootstrap_weights(12), interval=interval)[0]
+        for interval in ("percentile", "t")
+    )
+    difference = sides[1].value - sides[0].value
+    assert wide_low < low < difference < high < wide_high
+    assert wide_high - difference == pytest.approx(difference - wide_low)
+
+
+def test_reports_comparisons_and_studies_say_that_intervals_of_few_items_are_too_narrow():
+    captions = {str(number): ["a red dog", "a cat", "two birds fly"][number % 3] for number in range(60)}
+    people = {key: ["a red dog runs"] for key in captions}
+    few = {key: captions[key] for key in list(captions)[:49]}
+    line = "intervals of fewer than 50 items are too narrow; interval=t makes them wider"
+
+    def notes(candidates, resampling=Resampling(20)):
+        return evaluate(candidates, "rouge", resampling, references=people, missing="skip").document().notes
+
+    assert line in notes(few)
+    assert line not in notes(captions) and line not in notes(few, Resampling(20, interval="t"))
+    assert line not in notes(few, Resampling(0))
+    compared = compare({"a": few, "b": few}, "rouge", Resampling(20), references=people, missing="skip")
+    assert line in compared.document().notes
+    ratings = {key: float(int(key) % 5) for key in few}
+    study = correlate(ratings, {"m": {key: float(int(key) % 7) for key in few}}, resampling=Resampling(20))
+    assert line.replace("items", "images") in study.document().notes
+
+
+def test_a_mean_that_few_items_move_has_a_note_whatever_the_interval():
+    """60 captions, of which 3 repeat a pair of words: two or more values, 57 of them 1."""
+    captions = {str(number): "a dog runs" if number >= 3 else "a dog a dog" for number in range(60)}
+    for interval in ("percentile", "t"):
+        report = evaluate(captions, "rep_diversity", Resampling(20, interval=interval))
+        assert report.document().notes == [
+            "rep_diversity: only 3 of 60 items differ from the rest; below 50 the interval is too narrow"
+        ]
+    same = evaluate(dict.fromkeys(captions, "a dog runs"), "rep_diversity", Resampling(20))
+    assert same.document().notes == []

@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from captious._evaluate import evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
 from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path
 from captious.text.tables import TextTable

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.utils import load
 from safetensors.torch import load_file
 
 from captious.errors import InputError
@@ -232,6 +233,24 @@ def test_what_cannot_be_resumed_is_said(job):
     assert started.steps == 1 and len(log.read(started.folder)) == 1
     (started.folder / "checkpoints" / "last" / "optimizer.bin").write_bytes(b"no")
     with pytest.raises(InputError, match="is damaged"):
+        train(job(resume=True))
+
+
+def test_a_damaged_random_state_is_said(job):
+    """accelerate logs it and goes on, so that the training would be another one than without the stop."""
+    started = train(job(), stop=After(1))
+    path = started.folder / "checkpoints" / "last" / "random_states_0.pkl"
+    states = load(path)
+    wrong = ({**states, "torch_manual_seed": states["torch_manual_seed"][:-1]}, {"step": 1}, None)
+    for content in wrong:
+        torch.save(content, path)
+        with pytest.raises(InputError, match=r"checkpoints/last: is damaged \(random state: .+\)$"):
+            train(job(resume=True))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"is damaged \(random state: .+\)$"):
+        train(job(resume=True))
+    path.unlink()
+    with pytest.raises(InputError, match=r"is damaged \(random state: .+\)$"):
         train(job(resume=True))
 
 

@@ -156,7 +156,7 @@ class Audit(Result):
     corpora: list[MaskedCorpus]
     rows: list[AuditRow]
     stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """For each classifier, the number of training runs that came from the store, and the number of all runs."""
+    """How many training runs of each classifier came from the store, and how many there were in all."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
@@ -467,28 +467,13 @@ def audit(
     """
     from captious.bias.classifiers.linear import Linear
 
-    ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, AuditedCaptioner) for subject in subjects)
-    if not ready:
-        if label is None:
-            raise InputError("label: None, expected the column of the labels, such as label='gender'")
-        subjects = read_subjects(subjects, label, Reading(references), labels=labels)
-    if not subjects:
-        raise InputError("no captions to audit")
+    captioners = _captioners(subjects, label, references, labels)
     if protocol is None and label is None:
         raise InputError("protocol: None, expected a protocol, or label=... for that of a label")
     protocol = protocol or protocol_for(str(label))
     classifiers = [Linear()] if classifiers is None else classifiers
-    if not isinstance(protocol, Protocol):
-        raise InputError(f"protocol: {type(protocol).__name__}, expected one such as protocol_for('gender')")
-    if not isinstance(classifiers, (list, tuple)) or not all(hasattr(one, "stacks") for one in classifiers):
-        raise InputError("classifiers: expected a list of them, such as [Linear()]")
-    if not protocol.seeds:
-        raise InputError("no seeds: expected at least one")
-    corpora = [MaskedCorpus.of(subject, protocol) for subject in subjects]
-    different = {corpus.classes for corpus in corpora}
-    if len(different) > 1:
-        shown = " and ".join(", ".join(classes) for classes in sorted(different))
-        raise InputError(f"the captioners' labels differ: {shown}; expected the same classes for all")
+    _check_design(protocol, classifiers)
+    corpora = _masked(captioners, protocol)
     plans = [[corpus.tasks(seed) for seed in protocol.seeds] for corpus in corpora]
     rows, stored = [], {}
     for classifier in classifiers:
@@ -500,6 +485,39 @@ def audit(
             rows.append(AuditRow(corpus, classifier.name, runs))
     settings = {classifier.name: classifier.settings() for classifier in classifiers}
     return Audit(protocol, settings, corpora, rows, stored)
+
+
+def _captioners(subjects: Any, label: str | None, references: Any, labels: Any) -> Sequence[AuditedCaptioner]:
+    """The captioners to audit, read from their captions where they are not read yet."""
+    ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, AuditedCaptioner) for subject in subjects)
+    if not ready:
+        if label is None:
+            raise InputError("label: None, expected the column of the labels, such as label='gender'")
+        subjects = read_subjects(subjects, label, Reading(references), labels=labels)
+    if not subjects:
+        raise InputError("no captions to audit")
+    captioners: Sequence[AuditedCaptioner] = subjects
+    return captioners
+
+
+def _check_design(protocol: Any, classifiers: Any) -> None:
+    """Refuse a protocol and classifiers that nothing can be trained by."""
+    if not isinstance(protocol, Protocol):
+        raise InputError(f"protocol: {type(protocol).__name__}, expected one such as protocol_for('gender')")
+    if not isinstance(classifiers, (list, tuple)) or not all(hasattr(one, "stacks") for one in classifiers):
+        raise InputError("classifiers: expected a list of them, such as [Linear()]")
+    if not protocol.seeds:
+        raise InputError("no seeds: expected at least one")
+
+
+def _masked(captioners: Sequence[AuditedCaptioner], protocol: Protocol) -> list[MaskedCorpus]:
+    """The masked captions of every captioner; all of them must have the same classes."""
+    corpora = [MaskedCorpus.of(captioner, protocol) for captioner in captioners]
+    different = {corpus.classes for corpus in corpora}
+    if len(different) > 1:
+        shown = " and ".join(", ".join(classes) for classes in sorted(different))
+        raise InputError(f"the captioners' labels differ: {shown}; expected the same classes for all")
+    return corpora
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
-from captious.cli.params import Group
+from captious.cli.params import CommandGroup
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, nearest
 
@@ -42,7 +42,7 @@ UsageError: Any = typer.BadParameter.__base__
 def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
     """The everyday commands with these groups; only their modules are imported."""
     app = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         help="Judge image captions: exact metrics with error bars, no Java.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -51,7 +51,7 @@ def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
     everyday.register(app)
     for name in groups:
         commands = import_module(f"captious.cli.{name}").app
-        app.add_typer(commands, name=name, cls=Group, rich_help_panel=GROUPS[name])
+        app.add_typer(commands, name=name, cls=CommandGroup, rich_help_panel=GROUPS[name])
     app.callback()(_options)
     return app
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, get_type_hints
 
 import typer
 
@@ -29,6 +29,7 @@ from captious.options import (
 )
 
 if TYPE_CHECKING:
+    from captious.io.storage import Storage
     from captious.metrics.contract import Metric
     from captious.render import Result
     from captious.runs import Report
@@ -83,7 +84,7 @@ def score(
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
-    from captious.evaluation import evaluate
+    from captious._evaluate import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
     from captious.runs import is_run
@@ -119,7 +120,7 @@ def score(
 
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
     """The report of the run in --out with more metrics, computed on the same captions."""
-    from captious.evaluation import add_metrics
+    from captious._evaluate import add_metrics
     from captious.runs import is_run, read_run
 
     out = session.output.out
@@ -162,34 +163,25 @@ def _score_shards(
     add: Sequence[str],
     no_references: bool,
 ) -> None:
-    """Score shards into a folder."""
+    """Score shards into a folder, print the report, and say what was written and which shards failed."""
     from captious.io.storage import Storage
-    from captious.render.document import is_file
-    from captious.scale.keep import keep as keep_items
-    from captious.scale.plan import plan_shards
-    from captious.scale.scoring import failed_line, score_shards
+    from captious.scale.scoring import score_shards
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
     if session.runtime.judging.dry_run:
-        with printing.working() as step:
-            plan = plan_shards(source, add or metrics, session.reading, step)
-        printing.deliver(plan)
+        _print_shards_plan(source, add or metrics, printing)
         return
-    if output.out is None:
-        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
-    if is_file(output.out):
-        raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
+    out = _folder_for_shards(source, output.out)
     if keep is not None:
         _check_filter(keep, (*metrics, *add), source, session.reading)
-    folder = Storage.at(output.out)
+    folder = Storage.at(out)
     written = [folder.address_of("report.html")]
-    shown: list[Result] = []
     with printing.working() as step:
         report = score_shards(
             source,
             metrics,
-            out=output.out,
+            out=out,
             reading=session.reading,
             resampling=session.resampling,
             engine=engine,
@@ -202,25 +194,60 @@ def _score_shards(
             report = replace(report, explanations=report.explain(explain))
         if output.percent or explain is not None:
             report.write(percent=output.percent)
-        shown.append(report)
+        shown: list[Result] = [report]
         if keep is not None:
             written.append(folder.address_of("kept.parquet"))
-            selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
-            shown.append(selection)
-            if output.json:
-                shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
+            shown = _kept(report, out, keep, written[-1], engine, output.json, step)
     if worst:
         shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
     if report.failed:
-        from captious.runs.folder import FAILED
+        _exit_partly(report, folder)
 
-        failed = failed_line(report.failed, len(report.failed) + len(report.parts))
-        listed = f"left out and listed in {folder.address_of(FAILED)}"
-        typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
-        raise typer.Exit(PARTLY)
+
+def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
+    """Print what judges would be asked about shards; nothing is asked."""
+    from captious.scale.plan import plan_shards
+
+    with session.working() as step:
+        plan = plan_shards(source, metrics, session.reading, step)
+    session.deliver(plan)
+
+
+def _folder_for_shards(source: str, out: str | Path | None) -> str | Path:
+    """The folder that the scores of shards go to; a missing one, or the name of a file, is refused."""
+    from captious.render.document import is_file
+
+    if out is None:
+        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
+    if is_file(out):
+        raise InputError(f"{out}: is the name of a file, expected that of a folder for the scores of shards")
+    return out
+
+
+def _kept(
+    report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
+) -> list[Result]:
+    """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
+    from captious.scale.keep import keep as keep_items
+
+    selection = keep_items(out, filter, ids, engine=engine, overwrite=True, progress=step)
+    if json:
+        return [replace(report.document(), data={**report.data(), "kept": selection.data()})]
+    return [report, selection]
+
+
+def _exit_partly(report: Report, folder: Storage) -> NoReturn:
+    """Name the shards that failed, and end with the exit code that says so."""
+    from captious.runs.folder import FAILED
+    from captious.scale.scoring import failed_line
+
+    failed = failed_line(report.failed, len(report.failed) + len(report.parts))
+    listed = f"left out and listed in {folder.address_of(FAILED)}"
+    typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+    raise typer.Exit(PARTLY)
 
 
 def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
@@ -330,7 +357,7 @@ def compare(
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
     Example: captious compare XE=run0/ RL=run1/
     """
-    from captious.comparison import compare
+    from captious._compare import compare
     from captious.metrics.registry import parse_all
     from captious.runs import is_run
 
@@ -597,8 +624,8 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
+    from captious._compare import compare
     from captious._demo import demo as sample_set
-    from captious.comparison import compare
     from captious.render.document import is_file
 
     with session.working() as step:

@@ -34,7 +34,7 @@ OPTIONS = "Options"
 _HELP = ("--help, -h", "", "Show this message and exit.")
 
 
-class Row(NamedTuple):
+class HelpRow(NamedTuple):
     """A line of a panel."""
 
     panel: str
@@ -50,17 +50,17 @@ def command_help(path: str, description: str, params: Sequence[Param]) -> str:
     options = [_row(param) for param in params if not isinstance(param.option, Argument)]
     own = [row for row in options if row.panel == OPTIONS]
     rows = [
-        *(Row("Arguments", _argument(param), "", _text(param)) for param in arguments),
+        *(HelpRow("Arguments", _argument(param), "", _text(param)) for param in arguments),
         *own,
-        Row(OPTIONS, *_HELP),
+        HelpRow(OPTIONS, *_HELP),
         *(row for row in options if row.panel != OPTIONS),
     ]
     return _drawn(usage, description, rows)
 
 
-def group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[Row]) -> str:
+def group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]) -> str:
     """The help of a group of commands."""
-    rows = [*commands, *(Row(OPTIONS, name, "", text) for name, text in options)]
+    rows = [*commands, *(HelpRow(OPTIONS, name, "", text) for name, text in options)]
     return _drawn(f"{path} COMMAND [ARGUMENTS]", description, rows)
 
 
@@ -70,9 +70,9 @@ def _argument(param: Param) -> str:
     return f"{name}{several}" if param.required else f"[{name}{several}]"
 
 
-def _row(param: Param) -> Row:
+def _row(param: Param) -> HelpRow:
     flags = ", ".join([param.flag + param.negation, *param.option.flags])
-    return Row(param.panel or OPTIONS, flags, _value(param), _text(param))
+    return HelpRow(param.panel or OPTIONS, flags, _value(param), _text(param))
 
 
 def _value(param: Param) -> str:
@@ -109,7 +109,7 @@ def _default(value: Any) -> str:
     return "" if value is None or isinstance(value, (bool, type)) or value == "" else str(value)
 
 
-def _drawn(usage: str, description: str, rows: Sequence[Row]) -> str:
+def _drawn(usage: str, description: str, rows: Sequence[HelpRow]) -> str:
     from rich.console import Console
     from rich.text import Text
 
@@ -143,7 +143,7 @@ def _paragraphs(description: str) -> Iterator[str]:
         yield from joined
 
 
-def _lines(row: Row, left: int, width: int) -> Iterator[Text]:
+def _lines(row: HelpRow, left: int, width: int) -> Iterator[Text]:
     """The lines of an option: its name and value, and its text beside them or below."""
     from textwrap import wrap
 

@@ -1,4 +1,4 @@
-"""From a Python function to a command: its parameters and its option dataclasses become command-line options.
+"""A Python function as a command: its parameters and its option dataclasses become command-line options.
 
 A command is a function whose parameters are annotated with an `Option`, an `Argument`, or an option dataclass. A
 dataclass is flattened into one option per field, and rebuilt before the function is called. The command line is the
@@ -298,16 +298,16 @@ class Command(TyperCommand):
         return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands with our help."""
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write the help: the commands in their panels, then the options."""
-        from captious.cli.help import Row, group_help
+        from captious.cli.help import HelpRow, group_help
 
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [
-            Row(getattr(command, "rich_help_panel", None) or "Commands", name, "", command.get_short_help_str(300))
+            HelpRow(getattr(command, "rich_help_panel", None) or "Commands", name, "", command.get_short_help_str(300))
             for name, command in commands
             if command is not None
         ]

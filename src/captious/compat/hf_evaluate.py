@@ -23,9 +23,9 @@ from itertools import product
 from typing import Any
 
 from captious import CaptionSet, evaluate
+from captious._evaluate import Specs
 from captious.compat import _hub
 from captious.errors import InputError, require
-from captious.evaluation import Specs
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
 

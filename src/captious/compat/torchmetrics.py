@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious import CaptionSet, InputError, Report, evaluate
+from captious._evaluate import Specs
 from captious.captions import ImageData, ImageSource
 from captious.errors import require
-from captious.evaluation import Specs
 from captious.io.images import images_of
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
@@ -81,7 +81,7 @@ class CaptionMetric(Metric):
         ids: Iterable[Any] | None = None,
         images: Any = None,
     ) -> None:
-        """Add samples.
+        """Add samples to the state.
 
         Parameters
         ----------

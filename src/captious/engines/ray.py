@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -85,7 +85,8 @@ def _connected(ray: Any, engine: Engine) -> Iterator[None]:
             else:
                 _prepare_environment()
                 cpus = engine.jobs or cores()
-                ray.init("local", num_cpus=cpus, object_store_memory=STORE, include_dashboard=False, **quiet)
+                with _within_this_machine():
+                    ray.init("local", num_cpus=cpus, object_store_memory=STORE, include_dashboard=False, **quiet)
     except (OSError, ImportError, RuntimeError, ValueError) as error:
         where = f"address={engine.address}" if engine.address else "a cluster of this machine"
         raise InputError(f"{where}: no connection to Ray ({one_line(error)})") from error
@@ -100,6 +101,40 @@ def _check_address(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+@contextmanager
+def _within_this_machine() -> Iterator[None]:
+    """Start a cluster that listens on the loopback address and asks nothing outside of this machine.
+
+    Ray has no argument for either. By default it finds the address of the machine with a socket to a public name
+    server; on Windows and macOS it takes the loopback address, and so it does here. Its server of usage statistics, the
+    only part of the dashboard that runs where no dashboard is wanted, asks the metadata services of three clouds where
+    it is, even with ``RAY_USAGE_STATS_ENABLED=0``. A version of Ray without these private names starts as it does by
+    default.
+    """
+    constants, services = (import_module(f"ray._private.{name}") for name in ("ray_constants", "services"))
+    with ExitStack() as stack:
+        if hasattr(constants, "ENABLE_RAY_CLUSTER"):
+            stack.enter_context(_set(constants, "ENABLE_RAY_CLUSTER", False))
+            known = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" in os.environ
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # the same for Ray's own processes
+            if not known:
+                stack.callback(os.environ.pop, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", None)
+        if hasattr(services, "start_api_server"):  # what it returns where no such server could be started
+            stack.enter_context(_set(services, "start_api_server", lambda *arguments, **named: (None, None)))
+        yield
+
+
+@contextmanager
+def _set(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an attribute another value inside the block."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
 
 
 def _prepare_environment() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from captious._evaluate import Specs, metric_specs, reading_of, settings_of
 from captious.errors import InputError
-from captious.evaluation import Specs, metric_specs, reading_of, settings_of
 from captious.gating.lock import Lock, is_lock
 from captious.gating.margins import Margins, gate_file, margins_of
 from captious.gating.sides import paired_sides, scored, sides_names, tested_metrics

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from captious import _specs
+from captious._compare import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
+from captious._evaluate import Specs, evaluate, metric_specs, reading_of, settings_of
 from captious._version import __version__
-from captious.comparison import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
 from captious.errors import InputError
-from captious.evaluation import Specs, evaluate, metric_specs, reading_of, settings_of
 from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
 from captious.io.formats import name_of, named_files, stem_of
 from captious.io.read import read

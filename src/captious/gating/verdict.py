@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious.comparison import StatisticPair
+from captious._compare import StatisticPair
+from captious._evaluate import Specs, metric_specs, reading_of, settings_of
 from captious.errors import InputError
-from captious.evaluation import Specs, metric_specs, reading_of, settings_of
 from captious.gating.margins import AllowedLoss, Margins, Undecided, gate_file, margins_of
 from captious.gating.sides import PairedSides, paired_sides, sides_names
 from captious.options import LEVEL, Missing, Option, Reading, Resampling, Runtime, check_value
@@ -402,7 +402,10 @@ def tested(
         sign = 1 if higher_is_better[key] else -1
         values = pair.baseline.value, pair.system.value
         gain, scale = sign * (values[1] - values[0]), max(map(abs, values))
-        tests[key] = NonInferiority.of(gain, sign * draws, margins[key], scale, resampling.level)
+        units = len(pair.system.rows)
+        tests[key] = NonInferiority.of(
+            gain, sign * draws, margins[key], scale, resampling.level, units, resampling.interval
+        )
     return tests
 
 

@@ -19,7 +19,7 @@ from captious.io.formats import Row, decoded, json_row
 from captious.options import Reading
 
 CAPTION_ENDINGS = ("txt", "caption", "cap")
-"""Of members that are a caption; the first that a sample has is used."""
+"""Endings of members that are a caption; the first that a sample has is used."""
 IMAGE_ENDINGS = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
 FIELDS_ENDING = "json"
 KEY = "__key__"
@@ -35,7 +35,7 @@ Report = Callable[[str, str], None]
 """Takes the reason of a fault and an example."""
 
 
-class Member(NamedTuple):
+class TarMember(NamedTuple):
     """A file in a tar."""
 
     name: str
@@ -183,11 +183,11 @@ _REGULAR = (b"0", b"\0", b"7")
 _PAX = re.compile(rb"(\d{1,9}) ([^=\n]+)=")
 
 
-def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
+def members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
     """The regular files of a tar. Damage ends them and is reported; a file that begins with no header is refused."""
     end = file.seek(0, io.SEEK_END)
     position, long_name, records = 0, b"", dict[bytes, bytes]()
-    before: Member | None = None  # held back until what follows says whether its size is right
+    before: TarMember | None = None  # held back until what follows says whether its size is right
     while position < end:
         file.seek(position)
         header = file.read(BLOCK)
@@ -221,7 +221,7 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
             records = _pax_records(file.read(size))
         elif kind not in b"Kg":
             if kind in _REGULAR:
-                before = Member(_name(header, long_name, records), start, size)
+                before = TarMember(_name(header, long_name, records), start, size)
             long_name, records = b"", {}
     if before is not None:
         yield before

@@ -4,10 +4,10 @@ from captious.metrics.contract import Need as Need
 from captious.metrics.contract import Shared as Shared
 from captious.metrics.contract import TokenMetric as TokenMetric
 from captious.metrics.explanation import Breakdown as Breakdown
+from captious.metrics.explanation import Contribution as Contribution
 from captious.metrics.explanation import Explanation as Explanation
 from captious.metrics.explanation import Explanations as Explanations
 from captious.metrics.explanation import MarkedText as MarkedText
-from captious.metrics.explanation import Part as Part
 from captious.metrics.measurement import Measurement as Measurement
 from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import names as names

@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, NgramMetric
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored
 from captious.render import Column, Table
 from captious.text.tables import NgramTable, TextTable, changes
@@ -90,7 +90,7 @@ class Bleu(NgramMetric, CandidateMetric):
             tables=[Table("orders", "clipped precision", orders, rows)],
         )
 
-    def _parts(self, table: TextTable, sums: Floats) -> Iterator[Part]:
+    def _parts(self, table: TextTable, sums: Floats) -> Iterator[Contribution]:
         """The matched n-grams of the one item, and what the constant 1e-15 gives an order without a match."""
         value = float(bleu(sums, self.n))
         for n in range(1, self.n + 1):
@@ -101,9 +101,11 @@ class Bleu(NgramMetric, CandidateMetric):
                 count = int(grams.count[row])
                 if clipped := min(count, int(grams.reference_max[grams.group[row]])):
                     name, rank = table.ngram(n, int(grams.gram[row])), int(table.rank[grams.caption[row]])
-                    yield Part(name, share * clipped, rank, {"n": n, "matched": clipped, "count": count})
+                    yield Contribution(name, share * clipped, rank, {"n": n, "matched": clipped, "count": count})
             if not matches:
-                yield Part(f"no match of order {n}", share * TINY, None, {"n": n, "matched": 0, "count": int(total)})
+                yield Contribution(
+                    f"no match of order {n}", share * TINY, None, {"n": n, "matched": 0, "count": int(total)}
+                )
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """How the reference length is chosen, and the constants."""

@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
@@ -115,7 +115,7 @@ class Cider(CandidateMetric, MeanMetric):
             notes=[f"idf: ln({state.items:,} items / items whose references have the n-gram)"],
         )
 
-    def _parts(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Part]:
+    def _parts(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Contribution]:
         """The n-grams of one order that a candidate of the one item shares with a reference."""
         counts, grams, references = table.counts(n), table.ngrams(n), table.references
         idf = np.log(float(max(state.items, 1))) - np.log(np.maximum(1.0, state.frequencies(table, n)))
@@ -135,7 +135,7 @@ class Cider(CandidateMetric, MeanMetric):
                 adds = np.divide(scale * penalty * product, lengths, out=np.zeros(len(others)), where=lengths > 0)
                 details = {"n": n, "count": count, "idf": float(idf[gram]), "weight": weight}
                 details["by_reference"] = adds.tolist()
-                yield Part(table.ngram(n, gram), float(adds.sum()), rank, details)
+                yield Contribution(table.ngram(n, gram), float(adds.sum()), rank, details)
 
     def _length_penalties(self, table: TextTable) -> Floats:
         """The length penalty of each candidate (rows) with each reference (columns) of the one item.

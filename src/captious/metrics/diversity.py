@@ -107,15 +107,15 @@ def type_sets(table: TextTable, n: int) -> TypeSets:
     """The distinct n-grams of each item's candidates, as text so that shards unite."""
     grams = table.ngrams(n)
     rows = grams.candidate_rows
-    written = _written(table, n, np.unique(grams.gram[rows]))
+    texts = _gram_texts(table, n, np.unique(grams.gram[rows]))
     types: list[set[str]] = [set() for _ in range(table.items)]
     for item, gram in zip(table.item[grams.caption[rows]].tolist(), grams.gram[rows].tolist(), strict=True):
-        types[item].add(written[gram])
+        types[item].add(texts[gram])
     tokens = table.per_item(table.lengths[table.candidates, None].astype(np.float64))[:, 0]
     return TypeSets(tuple(map(frozenset, types)), tokens.astype(np.int64))
 
 
-def _written(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
+def _gram_texts(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
     words: list[list[str]] = [[] for _ in grams]
     current = grams
     for order in range(n, 0, -1):
@@ -365,12 +365,12 @@ class KnownCaptions(CountsState):
         return KnownCaptions(KeyCounts.sum([self.counts, other.counts]))
 
     @cached_property
-    def _written(self) -> str:
+    def _fingerprint(self) -> str:
         mark = int(np.add.reduce(self.counts.keys, dtype=np.uint64))
         return f"{len(self.counts)}:{f'{mark:016x}'[:8]}"
 
     def __str__(self) -> str:
-        return self._written
+        return self._fingerprint
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-class Part(NamedTuple):
+class Contribution(NamedTuple):
     """Something that made the score, such as an n-gram, and what it adds to the value of the item."""
 
     name: str
@@ -121,7 +121,7 @@ class MarkedText(NamedTuple):
 class Breakdown:
     """What made a value: parts that add up to it, and what helps to read them."""
 
-    parts: Sequence[Part]
+    parts: Sequence[Contribution]
     unit: str = "n-gram"
     """What a part is."""
     heading: str = ""
@@ -142,7 +142,7 @@ class Breakdown:
     """Parts that the table shows; None for all."""
     ordered: bool = False
     """Whether the order of the parts says something, such as that of the caption; otherwise the largest is first."""
-    penalties: Sequence[Part] = ()
+    penalties: Sequence[Contribution] = ()
     """Parts that are taken off at the end, whatever their size."""
     summary: str = ""
     """All of it in a line, for a page where nothing is opened yet."""
@@ -171,7 +171,7 @@ class Explanation(Result):
         return f"{self.label} {'has no value' if math.isnan(self.value) else _shown(self.value)} of {self.id}"
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Contribution]:
         """What made the value, that which adds most first unless their order says something; then the penalties."""
         parts = self.breakdown.parts
         if not self.breakdown.ordered:

@@ -100,13 +100,7 @@ def metric_from(
     >>> report["overlap"].values.round(4).tolist()
     [0.6667, 1.0]
     """
-    if not callable(function):
-        raise InputError(f"metric_from: {type(function).__name__}, expected a function of a caption and its references")
-    name = name or getattr(function, "__name__", "")
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise InputError(f"metric_from: the name {name!r}, expected one of lower-case letters, digits, _ and -")
-    if name in METRICS:
-        raise InputError(f"metric_from: {name} is a metric of captious, expected another name")
+    name = _checked_name(function, name)
     options = {
         "label": label,
         "range": range,
@@ -124,6 +118,18 @@ def metric_from(
     FUNCTIONS[name] = kind
     metric: FunctionMetric = kind()
     return metric
+
+
+def _checked_name(function: Any, name: str) -> str:
+    """The name of the metric, the function's own unless given; a name that no metric can have is refused."""
+    if not callable(function):
+        raise InputError(f"metric_from: {type(function).__name__}, expected a function of a caption and its references")
+    name = name or getattr(function, "__name__", "")
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
+        raise InputError(f"metric_from: the name {name!r}, expected one of lower-case letters, digits, _ and -")
+    if name in METRICS:
+        raise InputError(f"metric_from: {name} is a metric of captious, expected another name")
+    return name
 
 
 def _takes_references(function: Callable[..., Any]) -> bool:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column
 from captious.text.tables import TextTable, changes, take_runs
@@ -68,7 +68,7 @@ class Rouge(CandidateMetric, MeanMetric):
         table = self.table(item)
         references = [table.words(one) or [EMPTY] for one in table.references.tolist()]
         labels = candidate_labels(len(table.candidates))
-        parts, texts, formulas = list[Part](), list[MarkedText](), list[str]()
+        parts, texts, formulas = list[Contribution](), list[MarkedText](), list[str]()
         for rank, candidate in enumerate(table.candidates.tolist()):
             words = table.words(candidate) or [EMPTY]
             pairs = [Common(words, other, common_subsequence(words, other)) for other in references]
@@ -118,7 +118,7 @@ class Common(NamedTuple):
         return float(f_score(np.array([self.precision]), np.array([self.recall]), BETA)[0])
 
 
-def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: int) -> Iterator[Part]:
+def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: int) -> Iterator[Contribution]:
     """What each word of a candidate adds through precision and through recall, which may come from two references."""
     p, r = by_precision.precision, by_recall.recall
     if not (p and r):
@@ -133,7 +133,7 @@ def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: 
             "precision": for_precision if index in counted else 0.0,
             "recall": for_recall if index in recalled else 0.0,
         }
-        yield Part(by_precision.words[index], sum(details.values()), rank, details)
+        yield Contribution(by_precision.words[index], sum(details.values()), rank, details)
 
 
 def _marked(label: str, by_precision: Common, by_recall: Common) -> list[MarkedText]:
@@ -255,7 +255,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
             for gram, count in own.items():
                 adds = sum(float(each[one]) * shared[one][gram] for one in chosen) / len(chosen)
                 if adds:
-                    parts.append(Part(table.ngram(self.n, gram), adds, rank, {"count": count}))
+                    parts.append(Contribution(table.ngram(self.n, gram), adds, rank, {"count": count}))
             texts.append(MarkedText(labels[rank], table.words(candidate), table.shared_runs(candidate, self.n)))
             if self.over == "max":
                 texts.append(MarkedText("best reference", table.words(chosen[0])))

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from captious._compare import Difference, compare
+from captious._evaluate import evaluate
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.comparison import Difference, compare
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.hallucination.chair import LABELS, Chair, ImageObjects, ReadCaption, Value
 from captious.metrics.registry import parse
 from captious.options import Missing, Resampling

@@ -175,7 +175,7 @@ def skewness(counts: Ints, cluster: Ints, resampling: Resampling) -> Estimate:
     if resampling.samples:
         weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
         draws += [_skewness(block @ sums) for block in weights]
-    return Estimate.of(float(value), np.concatenate(draws), resampling.level)
+    return Estimate.under(float(value), np.concatenate(draws), resampling, clusters)
 
 
 def _skewness(sums: Floats) -> Floats:

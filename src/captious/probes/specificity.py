@@ -58,7 +58,7 @@ STEPS = 12
 
 
 @dataclass(frozen=True)
-class Chain:
+class GrowingCaption:
     """One caption as it grows: ``captions[k]`` has k + 1 units, ``negatives[k]`` is it with a wrong unit added."""
 
     image: str
@@ -72,7 +72,7 @@ class Details:
     """Chains of a file, the paths of their images, and what had to be left out."""
 
     name: str
-    chains: tuple[Chain, ...]
+    chains: tuple[GrowingCaption, ...]
     paths: dict[str, str]
     dropped: dict[str, int]
     drawn: int = 0
@@ -413,7 +413,7 @@ def read_details(
     for draft in drafts:
         captions, negatives = draft.texts()
         if negatives:
-            chains.append(Chain(draft.image, captions, negatives, draft.references))
+            chains.append(GrowingCaption(draft.image, captions, negatives, draft.references))
         elif draft.wrong is not None or draft.grown is not None:
             dropped["fewer than two detail units"] += 1
     if not chains:

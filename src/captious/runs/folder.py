@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
 
 KEY = b"captious"
-"""Of the summary in the schema metadata of a part's Parquet file."""
+"""The key of the summary in the schema metadata of a part's Parquet file."""
 REPORT = ("report.html", "report.json", "report.tex", "report.txt")
 TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
 """Files of the report."""
@@ -53,6 +53,8 @@ FAILED = "failed-shards.txt"
 FOLDERS = ("items", "rows", "types", "states")
 READERS = 8
 """Summaries that are read at a time."""
+ROW_GROUP = 4096
+"""Items of a row group: few, because whoever looks at one item reads the row group that holds it."""
 RANGES = 16
 """Ranges of hashes that are united one after the other, to bound memory."""
 WROTE = "expected a folder that captious score wrote"
@@ -150,20 +152,26 @@ class Run:
 
         name = self.items_name(part)
         with self.parquet(name) as file:
-            there = file.schema_arrow
-            for column in columns if columns is not None else ("id", "candidates", *self.metrics):
-                self._refuse_column(name, there, column)
+            self.checked_schema(part, file, columns)
             table = file.read(columns)
-        where, expected = self.storage.address_of(name), self.marker.parts.get(part)
-        if expected is not None and len(table) != expected:
-            raise InputError(f"{where}: has {len(table)} items, the marker says {expected}")
         if "id" in table.column_names and table["id"].null_count:
-            raise InputError(f"{where}: an item has no id, {WROTE}")
+            raise InputError(f"{self.storage.address_of(name)}: an item has no id, {WROTE}")
         strings = [one for one in ("id", "unscored") if one in table.column_names]
         for column in strings:  # a text of another width is a text
             if table.schema.field(column).type != pa.string():
                 table = table.set_column(table.column_names.index(column), column, table[column].cast(pa.string()))
         return table
+
+    def checked_schema(self, part: str, file: Any, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The schema of a part's open file, if it has all items, and its columns, or those named, what they should."""
+        schema: pa.Schema = file.schema_arrow
+        items, expected = file.metadata.num_rows, self.marker.parts.get(part)
+        if expected is not None and items != expected:
+            where = self.storage.address_of(self.items_name(part))
+            raise InputError(f"{where}: has {items} items, the marker says {expected}")
+        for column in columns if columns is not None else ("id", "candidates", *self.metrics):
+            self._refuse_column(self.items_name(part), schema, column)
+        return schema
 
     def _refuse_column(self, name: str, schema: pa.Schema, column: str) -> None:
         """Say that a file lacks a column, or has it with values of another kind."""
@@ -235,7 +243,7 @@ class Run:
                 raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def summaries(self) -> list[PartSummary]:
-        """Of all parts, in their order."""
+        """The summaries of all parts, in their order."""
         with ThreadPoolExecutor(READERS) as pool:
             summaries = list(pool.map(self.summary, self.names))
         for one in summaries:
@@ -272,7 +280,7 @@ class Run:
             self.storage.write(self.types_name(summary.name, metric), content.getvalue())
         if rows is not None:
             self.storage.write(self.rows_name(summary.name), parquet_bytes(rows))
-        content_of_items = parquet_bytes(items.replace_schema_metadata({KEY: summary.to_json()}))
+        content_of_items = parquet_bytes(items.replace_schema_metadata({KEY: summary.to_json()}), ROW_GROUP)
         self.storage.write(self.items_name(summary.name), content_of_items)
 
     def distinct(self, metric: str) -> int:
@@ -398,12 +406,12 @@ def _as_texts(table: pa.Table, columns: Collection[str]) -> pa.Table:
     return table
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as the content of a Parquet file."""
+def parquet_bytes(table: pa.Table, row_group: int | None = None) -> bytes:
+    """A table as the content of a Parquet file, with row groups of so many rows."""
     import pyarrow.parquet as pq
 
     content = io.BytesIO()
-    pq.write_table(table, content, compression="zstd")
+    pq.write_table(table, content, row_group_size=row_group, compression="zstd")
     return content.getvalue()
 
 

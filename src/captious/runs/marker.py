@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from captious._files import digest
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.contract import Metric
-from captious.options import Resampling
+from captious.options import Interval, Resampling
 from captious.render.tables import dumps
 from captious.stats.bootstrap import Estimate
 
 FORMAT = 1
-"""Of the folder; one of another format is refused."""
+"""The version of the folder's format; a folder of another one is refused."""
 Unit = Literal["item", "shard"]
 _NAME = re.compile(r"[\w+-][\w.+-]*")
 """The name of a part, which is that of a file."""
@@ -36,7 +36,7 @@ class MetricFacts:
     """The written form, which is the name of its column."""
     label: str
     value: float | None = None
-    """Of all items; None where it is undefined, or not known yet."""
+    """The value over all items; None where it is undefined, or not known yet."""
     low: float | None = None
     high: float | None = None
     error: float | None = None
@@ -45,7 +45,7 @@ class MetricFacts:
     range: tuple[float | None, float | None] = (0.0, 1.0)
     """The lowest and the highest value possible; None where there is no such limit."""
     decimals: int | None = None
-    """Of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
+    """The decimals of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
     unscored: int = 0
     signature: str = ""
 
@@ -255,8 +255,11 @@ def _shard(record: Any, where: str) -> Shard:
 
 def _resampling(record: Mapping[str, Any], where: str) -> Resampling:
     facts = _Facts(record, where, "resampling.")
-    values = {"samples": facts.whole("samples"), "seed": facts.whole("seed"), "level": facts.number("level") or 0.0}
+    values: dict[str, Any] = {name: facts.whole(name) for name in ("samples", "seed")}
+    values["level"] = facts.number("level") or 0.0
+    if "interval" in record:
+        values["interval"] = facts.choice("interval", get_args(Interval))
     try:
-        return Resampling(**{one.name: values[one.name] for one in fields(Resampling)})  # type: ignore[arg-type]
+        return Resampling(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

@@ -46,7 +46,7 @@ Write = Literal["ids", "shards"]
 FILES = (".parquet", ".jsonl", ".txt")
 """What ids are written as."""
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Of the items; the thresholds that keep them help to choose one."""
+"""Shares of the items; the thresholds that keep them help to choose one."""
 LISTED = 50
 """Shards that the page lists."""
 BLOCK = 10_000
@@ -81,7 +81,7 @@ class Selection(Result):
     """The items that pass a filter, counted; those that do not, by clause and by reason."""
 
     name: str
-    """Of the folder."""
+    """The name of the folder."""
     filter: str
     clauses: tuple[ClauseCount, ...]
     shards: tuple[ShardCount, ...]
@@ -90,7 +90,7 @@ class Selection(Result):
     thresholds: Mapping[str, float]
     """The values of the quantiles in the filter, by their text."""
     shares: Mapping[str, Mapping[float, float]]
-    """By what tables call each metric of the filter: the threshold that keeps a share of the scored items."""
+    """The threshold that keeps each share of the scored items, by the label of each metric of the filter."""
     higher_is_better: Mapping[str, bool]
     steps: tuple[StepCount, ...] = ()
     """What was done with the items that pass: the best of several, repeated ones left out, a sample drawn."""
@@ -251,20 +251,15 @@ def keep(
     progress
         Called with the name of each step as it begins.
     """
-    check_value("write", write, Write, Option(""))
+    from captious.scale.rewriting import rewrite_shards
+
     if sample is not None and (not isinstance(sample, int) or sample < 1):
         raise InputError(f"sample={sample!r}, expected a whole number of at least 1")
+    check_value("write", write, Write, Option(""))
     runs = {name: open_run(address) for name, address in _named(run).items()}
-    if out is not None and write == "ids":
-        _refuse_file(out, overwrite)
-    if write == "shards" and out is None:
-        raise InputError("write='shards' needs out=..., the folder to write them to")
-    step = progress or (lambda name: None)
     first = next(iter(runs.values()))
-    if write == "shards":
-        from captious.scale.rewriting import rewrite_shards, shards_to_write
-
-        shards_to_write(first)
+    _refuse_output(first, out, write, overwrite)
+    step = progress or (lambda name: None)
     with _reading(runs.values()):
         selector = Selector(runs)
         filter = parse_filter(expression, selector.schema)
@@ -286,6 +281,18 @@ def keep(
             first, filter, selector.thresholds, os.fspath(out), engine, overwrite, step, named, selector.types[0], ids
         )
     return replace(selection, out=os.fspath(out) if out is not None else "")
+
+
+def _refuse_output(run: Run, out: str | os.PathLike[str] | None, write: Write, overwrite: bool) -> None:
+    """Say what cannot be written before anything is computed."""
+    from captious.scale.rewriting import shards_to_write
+
+    if out is not None and write == "ids":
+        _refuse_file(out, overwrite)
+    if write == "shards":
+        if out is None:
+            raise InputError("write='shards' needs out=..., the folder to write them to")
+        shards_to_write(run)
 
 
 def _named(run: Any) -> dict[str, Any]:

@@ -1,53 +1,43 @@
 """``captious.score_shards``: metrics over shards, each read, scored and written by one worker, and a report of all.
 
-A metric that needs the whole corpus first, such as CIDEr its document frequencies, takes two passes. Pass 1 writes the
-state of every shard. These are merged into one file, which pass 2 opens memory-mapped. Pass 2 reads and tokenizes the
-shards again: their token tables are larger than the shards themselves, and are made faster than read from a disk.
+A metric that needs the whole corpus first, such as CIDEr its document frequencies, takes two passes::
+
+    shard 1 ─▶ state 1 ─┐                ┌─▶ part 1 ─┐
+    shard 2 ─▶ state 2 ─┼▶ merged state ─┼─▶ part 2 ─┼▶ report
+    shard 3 ─▶ state 3 ─┘                └─▶ part 3 ─┘
+       pass 1 (workers)  (this process)   pass 2 (workers)
+
+Pass 2 opens the merged state memory-mapped, and reads and tokenizes the shards again: their token tables are larger
+than the shards themselves, and are made faster than read from a disk. Other metrics take pass 2 alone. What is in the
+folder already is not computed again.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from captious._hashing import Hashes
-from captious.captions import CaptionSet
+from captious._evaluate import Specs, metric_specs, settings_of
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.evaluation import Specs, metric_specs, settings_of
-from captious.io.check import findings_that_mislead
-from captious.io.shards import Shard, expand, read_shard
-from captious.metrics.chunks import measure_shard, prepare_shard
+from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
-from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.metrics.rows import TypeSets
 from captious.models.decoding import DECODERS
-from captious.models.store import close_stores
 from captious.options import Engine, Reading, Resampling, Runtime, current, using
 from captious.runs.folder import FAILED, Run
-from captious.runs.report import Report, part_summary, report_of
+from captious.runs.report import Report, report_of
 from captious.runs.shards_page import shard_warnings
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
-from captious.runs.tables import items_table, type_hashes, with_columns
 from captious.scale.ids import repeated_ids
-from captious.scale.plan import (
-    claim,
-    first_captions,
-    need_images,
-    reading_facts,
-    refuse_unready,
-    share_of_worker,
-    with_gpus,
-)
+from captious.scale.passes import PreparationPass, ScoringPass, ShardOutcome
+from captious.scale.plan import claim, first_captions, reading_facts, refuse_unready, share_of_worker, with_gpus
 
 LISTED = 5
 """Failed shards that are named."""
@@ -136,18 +126,26 @@ def score_shards(
     every = [known.get(key) or parse(key) for key in run.metrics]
     stored = run.marker.reading.get("store_references") is not False
     work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), stored)
-    with using(runtime):
+    with using(runtime), _said_when_stopped(work):
         try:
             failed = work.score()
-        except KeyboardInterrupt:
-            done = sum(not work.missing(one, {}) for one in run.finished().values())
-            current().log(
-                f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; the same command again goes on"
-            )
-            raise
         finally:
             DECODERS.close()  # of the serial executor; those of other workers end with them
     return _finish(run, every, resampling, failed)
+
+
+@contextmanager
+def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
+    """Say how far the work is when it is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        run, shards = work.run, work.run.marker.shards
+        done = sum(not work.missing(one, {}) for one in run.finished().values())
+        current().log(
+            f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; the same command again goes on"
+        )
+        raise
 
 
 def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed: Mapping[str, str]) -> Report:
@@ -221,31 +219,13 @@ class ShardScoring:
         return missing
 
     def _score_rest(self, finished: Mapping[str, PartSummary]) -> dict[str, str]:
-        run, shards = self.run, self.run.marker.shards
+        """Both passes over what is left; gives the shards that failed with the reason."""
         valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
-        failed, corpora = dict[str, str](), dict[str, str]()
-        if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
-            failed = self._prepare(two_passes, valued)
-            readable = [shard for shard in shards if shard.name not in failed]
-            for metric in two_passes if readable else ():
-                self.step(f"{metric.label}: merging the states of {len(readable):,} shards")
-                corpora[str(metric)] = CorpusStates(run, metric).merge(readable)
-        left = {
-            shard: missing
-            for shard in shards
-            if shard.name not in failed and (missing := self.missing(finished.get(shard.name), corpora))
-        }
-        left |= {shard: [] for shard in shards if shard.name not in failed and self._is_empty(finished, shard)}
+        failed, corpora = self._merge_states(valued)
+        left = self._left(finished, corpora, failed)
         if not left:
             return failed
-        again = {
-            str(metric)
-            for shard, missing in left.items()
-            for metric in missing
-            if shard.name in finished and str(metric) in {one.metric for one in finished[shard.name].metrics}
-        }
-        if again and run.marker.complete:  # values will change, so that the numbers on disk are not theirs any more
-            replace(run, marker=replace(run.marker, complete=False)).write_marker()
+        self._mark_incomplete(finished, left)
         wanted = [metric for metric in self.metrics if any(metric in missing for missing in left.values())]
         settings = {
             one.metric: one.signature.settings
@@ -253,8 +233,36 @@ class ShardScoring:
             for one in summary.metrics
             if corpora.get(one.metric, one.corpus) == one.corpus
         }
-        scoring = Scoring(run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references)
+        scoring = ScoringPass(
+            self.run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references
+        )
         return {**failed, **self._work("scored", scoring, list(left), valued)}
+
+    def _merge_states(self, valued: set[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Pass 1, and the merged states: the shards that failed with the reason, and the corpus of each metric."""
+        failed, corpora = dict[str, str](), dict[str, str]()
+        if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
+            failed = self._prepare(two_passes, valued)
+            readable = [shard for shard in self.run.marker.shards if shard.name not in failed]
+            for metric in two_passes if readable else ():
+                self.step(f"{metric.label}: merging the states of {len(readable):,} shards")
+                corpora[str(metric)] = CorpusStates(self.run, metric).merge(readable)
+        return failed, corpora
+
+    def _left(
+        self, finished: Mapping[str, PartSummary], corpora: Mapping[str, str], failed: Collection[str]
+    ) -> dict[Shard, list[Metric]]:
+        """The shards that pass 2 works on, each with the metrics that it lacks."""
+        shards = [shard for shard in self.run.marker.shards if shard.name not in failed]
+        left = {shard: missing for shard in shards if (missing := self.missing(finished.get(shard.name), corpora))}
+        return left | {shard: [] for shard in shards if self._is_empty(finished, shard)}
+
+    def _mark_incomplete(self, finished: Mapping[str, PartSummary], left: Mapping[Shard, Sequence[Metric]]) -> None:
+        """Say in the folder that values will change, so that the numbers on disk are not theirs any more."""
+        there = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
+        again = any(str(metric) in there.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
+        if again and self.run.marker.complete:
+            replace(self.run, marker=replace(self.run.marker, complete=False)).write_marker()
 
     def _is_empty(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
         """Whether the file of a shard without an item lacks the column of a metric that was added."""
@@ -271,14 +279,14 @@ class ShardScoring:
         left = [shard for shard in shards if shard.name not in prepared]
         if not left:
             return {}
-        preparation = Preparation(self.run, tuple(metrics), self.reading, str(Path.cwd()))
+        preparation = PreparationPass(self.run, tuple(metrics), self.reading, str(Path.cwd()))
         return self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
 
     def _work(
-        self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]
+        self, what: str, setup: PreparationPass | ScoringPass, shards: Sequence[Shard], valued: Collection[str]
     ) -> dict[str, str]:
         """Work on shards; those that fail do not stop the others, and come back with the reason."""
-        pace = Pace(what, len(self.run.marker.shards), len(shards), self.step)
+        pace = ShardProgress(what, len(self.run.marker.shards), len(shards), self.step)
         failures: dict[str, str] = {}
         with closing(run_tasks(setup, shards, self.engine)) as ends:
             for end in ends:
@@ -290,10 +298,10 @@ class ShardScoring:
                 elif end.index == 0:
                     self._refuse_unfit(end.result, valued)
                 pace.advance(end.result, end.error and f"{name}: {end.error}")
-        order = {shard.name: place for place, shard in enumerate(self.run.marker.shards)}
+        order = {shard.name: index for index, shard in enumerate(self.run.marker.shards)}
         return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
 
-    def _refuse_unfit(self, outcome: Outcome, valued: Collection[str]) -> None:
+    def _refuse_unfit(self, outcome: ShardOutcome, valued: Collection[str]) -> None:
         """Stop where the first shard has nothing for a metric: the other shards will lack it too.
 
         A folder in which nothing was finished before is left as if it had not been begun.
@@ -305,7 +313,7 @@ class ShardScoring:
                 raise InputError(line)
 
 
-class Pace:
+class ShardProgress:
     """How far the work is: a bar of shards, and a line with the rate and the failures."""
 
     def __init__(self, what: str, shards: int, left: int, step: Callable[[str], None]) -> None:
@@ -313,7 +321,7 @@ class Pace:
         self.items, self.failed, self.start = 0, 0, time.perf_counter()
         self._show()
 
-    def advance(self, outcome: Outcome | None, error: str) -> None:
+    def advance(self, outcome: ShardOutcome | None, error: str) -> None:
         """A shard ended, well or with an error."""
         self.done += 1
         if outcome is None:
@@ -331,202 +339,3 @@ class Pace:
         parts += [f"{self.failed:,} failed"] if self.failed else []
         self.step(", ".join(parts))
         current().progress("shards", self.done, self.shards)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a shard. Its scores are in the folder."""
-
-    items: int
-    unfit: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that can score no item of the shard because of what it lacks, each with the line that says so."""
-    conflict: str = ""
-    """Why the scores do not belong to those of the other shards; they are not written."""
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """Pass 1, which workers get as the setup of their tasks: the state of a shard for each metric that needs one."""
-
-    run: Run
-    metrics: tuple[Metric, ...]
-    reading: Reading
-    work_folder: str
-    """That relative paths mean."""
-
-    def __call__(self) -> Callable[[Shard], Outcome]:
-        """The function of a shard."""
-        change_folder(self.work_folder)
-        return self.prepare
-
-    def prepare(self, shard: Shard) -> Outcome:
-        """Save the states of a shard; that of a shard which has nothing for a metric is empty."""
-        shards = self.run.marker.shards
-        metrics = [one for one in self.metrics if shard.name not in CorpusStates(self.run, one).prepared(shards)]
-        captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
-        unfit = unfit_metrics(metrics, captions)
-        states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
-        for metric in metrics:
-            CorpusStates(self.run, metric).save(shard, states.get(metric))
-        return Outcome(len(captions), unfit)
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """Pass 2, or the only one: the setup that workers get."""
-
-    run: Run
-    metrics: tuple[Metric, ...]
-    """Those that some shard lacks."""
-    reading: Reading
-    work_folder: str
-    """That relative paths mean."""
-    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of the metrics in shards that were finished before; those of others must agree."""
-    corpora: Mapping[str, str] = field(default_factory=dict)
-    """By metric, what stands for the shards that its corpus statistics come from."""
-    store_references: bool = True
-
-    def __call__(self) -> Callable[[Shard], Outcome]:
-        """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
-        change_folder(self.work_folder)
-        DECODERS.keep()
-        nothing = CaptionSet.of({})
-        states = {
-            metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])
-            if metric.needs_corpus
-            else metric.prepare(nothing)
-            for metric in self.metrics
-        }
-        return Scorer(self, states).score
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """What a worker keeps while it scores shard after shard."""
-
-    scoring: Scoring
-    states: Mapping[Metric, Any]
-
-    def score(self, shard: Shard) -> Outcome:
-        """Read a shard, measure what it lacks, write its part."""
-        scoring, clock = self.scoring, Clock()
-        if not current().cache:
-            # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
-            close_stores()
-        clock.begin("read")
-        before = self._before(shard)
-        there = {one.metric: one.corpus for one in before.metrics} if before else {}
-        wanted = [
-            metric
-            for metric in scoring.metrics
-            if str(metric) not in there or scoring.corpora.get(str(metric), "") != there[str(metric)]
-        ]
-        content = read_shard(shard, scoring.reading, images=need_images(wanted))
-        captions = content.captions
-        unfit = unfit_metrics(wanted, captions)
-        measured: dict[Metric, Measurement] = {}
-        if len(captions):
-            measured = measure_shard(captions, wanted, self.states, clock.begin)
-        measurements = {str(metric): one for metric, one in measured.items()}
-        if conflict := self._conflict(measurements):
-            return Outcome(len(captions), conflict=conflict)
-        clock.begin("write")
-        types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
-        summary = part_summary(
-            shard.name,
-            scoring.run,
-            captions,
-            measurements,
-            size=shard.size,
-            skipped=captions.skipped,
-            faults=content.faults,
-            examples=content.examples,
-            warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
-            corpora=scoring.corpora,
-        )
-        items = items_table(captions, measurements, scoring.run.metrics, scoring.store_references)
-        if before is not None:
-            with scoring.run.parquet(scoring.run.items_name(shard.name)) as file:
-                items = with_columns(file.read(), items, list(map(str, wanted)))
-            summary = _combined(before, summary, scoring.run.metrics)
-        scoring.run.write_part(_timed(summary, before, clock), items, types)
-        return Outcome(len(captions), unfit)
-
-    def _before(self, shard: Shard) -> PartSummary | None:
-        """The summary of the part that is there already, of the shard as it is now."""
-        run = self.scoring.run
-        if not run.storage.exists(run.items_name(shard.name)):
-            return None
-        summary = run.summary(shard.name)
-        return summary if run.is_current(shard, summary) else None
-
-    def _conflict(self, measurements: Mapping[str, Measurement]) -> str:
-        """The line that says that a metric has other settings than in shards that were finished before."""
-        for key, one in measurements.items():
-            now, then = one.signature.settings, self.scoring.settings.get(key, one.signature.settings)
-            if dict(now) != dict(then):
-                name = next(name for name in {**now, **then} if now.get(name) != then.get(name))
-                return (
-                    f"{self.scoring.run.address}: {key} was computed with {name}:{then.get(name)},"
-                    f" now it is {name}:{now.get(name)}; pass overwrite=True to score all shards again"
-                )
-        return ""
-
-
-def _combined(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> PartSummary:
-    """The summary of a part to which metrics were added."""
-    if (before.items, before.ids) != (now.items, now.ids):
-        raise InputError(f"{before.name}: holds other ids than when it was scored; pass overwrite=True")
-    both = {one.metric: one for one in (*before.metrics, *now.metrics)}
-    return replace(now, metrics=tuple(both[key] for key in metrics if key in both))
-
-
-def _timed(summary: PartSummary, before: PartSummary | None, clock: Clock) -> PartSummary:
-    seconds = clock.seconds()
-    earlier = dict(before.seconds) if before else {}
-    return replace(
-        summary, seconds={**earlier, **{step: earlier.get(step, 0.0) + one for step, one in seconds.items()}}
-    )
-
-
-def hashes_of(rows: TypeSets) -> Hashes:
-    """Hashes of the distinct things that all items of a shard hold, sorted."""
-    return np.unique(type_hashes(frozenset().union(*rows.types)))
-
-
-def change_folder(path: str) -> None:
-    """Work in the folder of the process that started this one, where there is such a folder."""
-    with suppress(OSError):
-        os.chdir(path)
-
-
-class Clock:
-    """Seconds by step. The step of a chunk counts for that of its metric."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-        self._step, self._start = "", time.perf_counter()
-
-    def begin(self, step: str) -> None:
-        """End the step at work, if any, and begin another."""
-        now = time.perf_counter()
-        if self._step:
-            self._seconds[self._step] = self._seconds.get(self._step, 0.0) + now - self._start
-        self._step, self._start = step.partition(", items ")[0], now
-
-    def seconds(self) -> dict[str, float]:
-        """Of all steps; the last one ends."""
-        self.begin("")
-        return self._seconds
-
-
-def unfit_metrics(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, str]:
-    """Metrics that can score no item because of what it lacks, each with the line that says so."""
-    unfit = {}
-    for metric in metrics:
-        try:
-            metric.refuse_unfit(captions)
-        except InputError as error:
-            unfit[str(metric)] = str(error)
-    return unfit

@@ -79,7 +79,7 @@ def krippendorff(
             ]
         )
     return Alpha(
-        Estimate.of(value, draws, resampling.level),
+        Estimate.under(value, draws, resampling, int(group.max()) + 1),
         measurement,
         int(pairable.sum()),
         int(number[pairable].sum()),

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 
 from captious._typing import Floats
-from captious.options import LEVEL
-from captious.stats.resampling import holm
-from captious.stats.tests import normal_point, normal_tail
+from captious.options import LEVEL, Interval
+from captious.stats.resampling import holm, interval_width
+from captious.stats.tests import normal_point, normal_tail, t_tail
 
 Decision = Literal["pass", "worse", "undecided"]
 POWER = 0.8
@@ -43,8 +43,19 @@ class NonInferiority:
     """What rounding may move."""
 
     @classmethod
-    def of(cls, gain: float, draws: Floats, margin: float, scale: float, level: float = LEVEL) -> NonInferiority:
+    def of(
+        cls,
+        gain: float,
+        draws: Floats,
+        margin: float,
+        scale: float,
+        level: float = LEVEL,
+        units: int = 0,
+        interval: Interval = "percentile",
+    ) -> NonInferiority:
         """From the observed gain and those of resamples; ``scale`` is the size of the two values that are compared.
+
+        With ``interval="t"``, bounds and p-value are those of Student's t for so many resampled units.
 
         >>> test = NonInferiority.of(0.0, np.zeros(1000), margin=0.0, scale=1.0)  # identical systems
         >>> test.passes, test.p_worse
@@ -57,6 +68,10 @@ class NonInferiority:
         low, high = np.percentile(draws, [100 * (1 - level), 100 * level])
         inside = int(np.sum(draws >= -margin - slack))
         error = float(draws.std(ddof=1))
+        if interval == "t" and units > 1 and error > slack:
+            width = interval_width(error, units, 2 * level - 1)
+            distance = (gain + margin) / (error * math.sqrt(units / (units - 1)))
+            return cls(gain, margin, gain - width, gain + width, error, t_tail(-distance, units - 1), slack)
         return cls(gain, margin, float(low), float(high), error, (1 + inside) / (1 + len(draws)), slack)
 
     @property

@@ -6,6 +6,7 @@ belong together. Draws belong to item ids, not to positions: the order of a file
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from captious._typing import Floats
-from captious.options import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED, Interval
 
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
@@ -93,11 +94,19 @@ def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights:
     return [gap[~np.isnan(gap)] for gap in gaps]
 
 
+def interval_width(deviation: float, units: int, level: float) -> float:
+    """Half the width of a t interval, from the standard deviation of resamples of so many units."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(units - 1, (1 + level) / 2)) * deviation * math.sqrt(units / (units - 1))
+
+
 def paired_bootstrap(
     pairs: Sequence[tuple[Statistic, Statistic]],
     weights: Iterator[Floats],
     level: float = LEVEL,
     convention: Convention = "two-sided",
+    interval: Interval = "percentile",
 ) -> list[tuple[float, float, float]]:
     """p-value, and interval of the difference, of each (baseline, system) pair; all pairs share the resamples.
 
@@ -116,6 +125,10 @@ def paired_bootstrap(
         else:
             extreme = np.abs(differences) - np.abs(differences).mean() > observed
         low, high = np.percentile(differences, [50 * (1 - level), 50 * (1 + level)])
+        units = len(system.rows)
+        if interval == "t" and units > 1 and len(differences) > 1:
+            width = interval_width(float(differences.std(ddof=1)), units, level)
+            low, high = system.value - baseline.value - width, system.value - baseline.value + width
         results.append((float((1 + extreme.sum()) / (1 + len(differences))), float(low), float(high)))
     return results
 

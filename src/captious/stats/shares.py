@@ -21,18 +21,21 @@ class Shares:
     draws: Floats
     """One row per resample."""
     resampling: Resampling
+    clusters: int
+    """The number of groups that are drawn."""
 
     def estimates(self) -> list[Estimate]:
         """Each share with its interval."""
         return [
-            Estimate.of(float(value), self.draws[:, index], self.resampling.level)
+            Estimate.under(float(value), self.draws[:, index], self.resampling, self.clusters)
             for index, value in enumerate(self.values)
         ]
 
     def mean(self, indices: Sequence[int]) -> Estimate:
         """The plain mean of some of them."""
         chosen = list(indices)
-        return Estimate.of(float(self.values[chosen].mean()), self.draws[:, chosen].mean(axis=1), self.resampling.level)
+        means = self.draws[:, chosen].mean(axis=1)
+        return Estimate.under(float(self.values[chosen].mean()), means, self.resampling, self.clusters)
 
 
 def shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) -> Shares:
@@ -48,7 +51,7 @@ def shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) 
     if clusters:
         weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
         draws += [_ratio(block @ top, block @ bottom) for block in weights]
-    return Shares(_ratio(top.sum(axis=0), bottom.sum(axis=0)), np.concatenate(draws), resampling)
+    return Shares(_ratio(top.sum(axis=0), bottom.sum(axis=0)), np.concatenate(draws), resampling, clusters)
 
 
 def clusters_of(names: Sequence[str]) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from starlette.applications import Starlette
@@ -17,16 +17,13 @@ from captious.studio.collect.database import DatabaseAway
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.pages import RaterPages, wants_json
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.rendering import RendererInForce
 from captious.studio.collect.sessions import TURK_FORMS, TURK_FRAMES, study_name
+from captious.studio.collect.wording import Wording
 from captious.studio.owner.pages import OwnerPages
 
-WORDS = {
-    404: "The address is wrong, or the page belongs to somebody else.",
-    405: "The address is right, but it cannot be used in this way.",
-    500: "It is written down in the log of the server. Try again; your saved answers are not affected.",
-}
-AWAY = "The database is out of reach. Nothing that you entered is confirmed yet. Try again in a moment."
+WORDS = {404: "wrong_address", 405: "wrong_use", 500: "server_failed"}
+"""What pages say of a refusal or a failure that says nothing itself, by the name of the text."""
 
 logger = logging.getLogger("captious.studio")
 
@@ -38,13 +35,13 @@ def build_app(
 
     ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
     """
-    renderer = PageRenderer(plan)
-    rules = replace(rules, error_page=renderer.error)
+    renderer = RendererInForce(log.plan)
+    rules = replace(rules, error_page=lambda status, message: renderer().error(status, message))
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
-    owner = OwnerPages(plan, log, owner_token, address, renderer)
-    failures = Failures(rules)
+    owner = OwnerPages(log, owner_token, address, renderer)
+    failures = Failures(rules, lambda: log.plan().wording)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
     # Cookies of one machine are shared by all its ports: every study has a name of its own.
@@ -60,14 +57,22 @@ def build_app(
 class Failures:
     """Answers to requests that fail: a page for people, JSON for a script. A database that is away is logged once."""
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(self, rules: Rules, words: Callable[[], Wording]) -> None:
+        self.rules, self._words = rules, words
         self._silent_until = 0.0
+
+    @property
+    def say(self) -> Wording:
+        """The words of the pages."""
+        return self._words()
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """A refusal of ours, or of the router."""
         assert isinstance(error, HTTPException)
-        return self._answer(request, error.status_code, WORDS.get(error.status_code, error.detail), error.headers)
+        status = error.status_code
+        return self._answer(
+            request, status, self.say(WORDS[status]) if status in WORDS else error.detail, error.headers
+        )
 
     async def away(self, request: Request, error: Exception) -> Response:
         """The database cannot be reached or written."""
@@ -75,11 +80,11 @@ class Failures:
         if now >= self._silent_until:
             logger.error("the database is out of reach: %s", " ".join(str(error).split()))
         self._silent_until = now + 60
-        return self._answer(request, 503, AWAY, {"retry-after": "5"})
+        return self._answer(request, 503, self.say("database_away"), {"retry-after": "5"})
 
     async def broken(self, request: Request, error: Exception) -> Response:
         """A mistake in the program; the server prints it."""
-        return self._answer(request, 500, WORDS[500])
+        return self._answer(request, 500, self.say(WORDS[500]))
 
     def _answer(
         self, request: Request, status: int, message: str, headers: Mapping[str, str] | None = None

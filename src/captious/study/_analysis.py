@@ -69,7 +69,9 @@ class Analysis:
         draws = self._draws if self.resampling.samples else {}
         return {
             key: {
-                name: Estimate.of(value, draws[key][name], self.resampling.level) if draws else Estimate(value)
+                name: Estimate.under(value, draws[key][name], self.resampling, self.design.clusters)
+                if draws
+                else Estimate(value)
                 for name, value in values.items()
             }
             for key, values in self._observed.items()
@@ -213,7 +215,7 @@ class Analysis:
             interval, p_bootstrap = Estimate(difference), NAN
             if self.resampling.samples:
                 gaps = self._draws[one][self.statistic] - self._draws[other][self.statistic]
-                interval = Estimate.of(difference, gaps, self.resampling.level)
+                interval = Estimate.under(difference, gaps, self.resampling, self.design.clusters)
                 p_bootstrap = bootstrap_p(difference, gaps)
             williams = williams_test(self.design, values[one], values[other])
             chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": williams.p if williams else p}

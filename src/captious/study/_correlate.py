@@ -98,12 +98,7 @@ def correlate(
     _check_test(test, resampling, design, ratings.name)
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
-    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
-    if constant:
-        warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
-    edge = 1 - resampling.level
-    if test == "permutation" and pairs / (number + 1) >= edge:
-        warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
+    warnings = _warnings(ratings, constant, test, number, pairs, 1 - resampling.level)
     warnings += _remarks(ratings, design, compared, recipe)
     again = partial(correlate, statistic=statistic, resampling=resampling, test=test, permutations=permutations)
     return Study(
@@ -122,6 +117,20 @@ def correlate(
         _without_humans(ratings, scores, recipe, again),
         where=where or "",
     )
+
+
+def _warnings(
+    ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
+) -> list[str]:
+    """Warnings of the ratings, of metrics that were left out, and of too few permutations for so many pairs."""
+    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    if constant:
+        warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
+    if test == "permutation" and pairs / (permutations + 1) >= alpha:
+        warnings.append(
+            f"{permutations} permutations cannot reach {alpha:.2g} after Holm's correction of {pairs} tests"
+        )
+    return warnings
 
 
 def _filtered(

@@ -246,7 +246,8 @@ def add(
                 if resampling.samples:
                     drawn = bootstrap_draws([alone, *sums], design.clusters, resampling)
                     gains = np.mean([part[statistic] for part in drawn[1:]], axis=0) - drawn[0][statistic]
-                    gain, p = Estimate.of(gain.value, gains, resampling.level), bootstrap_p(gain.value, gains)
+                    gain = Estimate.under(gain.value, gains, resampling, design.clusters)
+                    p = bootstrap_p(gain.value, gains)
                 spread = float(after.std(ddof=1)) if len(after) > 1 else NAN
                 results.append(
                     Added(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +17,10 @@ from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
 from captious.stats.tests import normal_point, normal_tail
 
-MOST = 100_000
-"""Captions of a simulated study."""
+BOUNDS: Mapping[str, tuple[int, int]] = {
+    "items": (10, 100_000), "raters": (1, 1000), "levels": (2, 1000), "alike": (0, 1), "noise": (0, 1000),
+}  # fmt: skip
+"""The lowest and the highest number of each argument of a simulation."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,36 +110,15 @@ def simulate_power(
     """
     if not isinstance(resampling, Resampling):
         raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=400)")
-    whole = {"items": items, "raters": raters, "levels": levels}
-    for name, number in {**whole, "difference": difference, "tau": tau, "alike": alike, "noise": noise}.items():
-        if not isinstance(number, Integral if name in whole else Real):
-            raise InputError(f"{name}: {number!r}, expected a {'whole ' * (name in whole)}number")
+    _check_numbers({"items": items, "raters": raters, "levels": levels}, Integral)
+    _check_numbers({"difference": difference, "tau": tau, "alike": alike, "noise": noise}, Real)
     difference, tau = _as_tau("difference", difference), _as_tau("tau", tau)
-    if difference == 0:
-        raise InputError("difference=0, expected the difference that should be found, such as 0.03 or 3 of tau × 100")
-    if not -1 < tau + difference < 1:
-        raise InputError(
-            f"tau={tau:g} and difference={difference:g}: the better metric has {tau + difference:g}, above 1"
-        )
+    _check_taus(tau, difference)
     if resampling.samples < 2:
         raise InputError(f"{resampling.samples} simulated studies, expected at least 2")
-    for name, value, low, high in (
-        ("items", items, 10, MOST),
-        ("raters", raters, 1, 1000),
-        ("levels", levels, 2, 1000),
-        ("alike", alike, 0, 1),
-        ("noise", noise, 0, 1000),
-    ):
-        if not low <= value <= high:
-            raise InputError(f"{name}={value:g}, expected a number from {low} to {high}")
+    _check_bounds({"items": items, "raters": raters, "levels": levels, "alike": alike, "noise": noise})
     world = _World(raters, levels, noise, alike)
-    loads = [world.load(target, resampling.seed) for target in (tau, tau + difference)]
-    generator = np.random.default_rng(resampling.seed)
-    gaps = []
-    for _ in range(resampling.samples):
-        (weaker, stronger), ratings = world.sample(items, loads, generator)
-        gaps.append(_tau(stronger, ratings) - _tau(weaker, ratings))
-    error = float(np.std(gaps, ddof=1))
+    error = _standard_error(world, items, (tau, tau + difference), resampling)
     point, ready = normal_point((1 + resampling.level) / 2), normal_point(0.8)
     ratio = abs(difference) / error
     chance = normal_tail(point - ratio) + normal_tail(point + ratio)
@@ -147,6 +130,42 @@ def simulate_power(
     assumed += f"seed {resampling.seed}"
     detectable = (point + ready) * error
     return Power(items, raters, difference, error, chance, detectable, needed(0.8), needed(0.9), assumed)
+
+
+def _check_numbers(arguments: Mapping[str, Any], kind: type) -> None:
+    """Refuse arguments that are no numbers of a kind."""
+    for name, number in arguments.items():
+        if not isinstance(number, kind):
+            raise InputError(f"{name}: {number!r}, expected a {'whole ' * (kind is Integral)}number")
+
+
+def _check_taus(tau: float, difference: float) -> None:
+    """Refuse two metrics that are equal, or one that agrees with people more than perfectly."""
+    if difference == 0:
+        raise InputError("difference=0, expected the difference that should be found, such as 0.03 or 3 of tau × 100")
+    if not -1 < tau + difference < 1:
+        raise InputError(
+            f"tau={tau:g} and difference={difference:g}: the better metric has {tau + difference:g}, above 1"
+        )
+
+
+def _check_bounds(arguments: Mapping[str, float]) -> None:
+    """Refuse numbers outside of `BOUNDS`."""
+    for name, value in arguments.items():
+        low, high = BOUNDS[name]
+        if not low <= value <= high:
+            raise InputError(f"{name}={value:g}, expected a number from {low} to {high}")
+
+
+def _standard_error(world: _World, items: int, taus: tuple[float, float], resampling: Resampling) -> float:
+    """The standard error of the difference between two metrics' tau-b, over simulated studies."""
+    loads = [world.load(target, resampling.seed) for target in taus]
+    generator = np.random.default_rng(resampling.seed)
+    differences = []
+    for _ in range(resampling.samples):
+        (weaker, stronger), ratings = world.sample(items, loads, generator)
+        differences.append(_tau(stronger, ratings) - _tau(weaker, ratings))
+    return float(np.std(differences, ddof=1))
 
 
 def _as_tau(name: str, value: float) -> float:
@@ -162,12 +181,15 @@ def _as_tau(name: str, value: float) -> float:
 
 @dataclass(frozen=True)
 class _World:
+    """Simulated captions with a quality, raters who see it with noise, and metrics whose errors are correlated."""
+
     raters: int
     levels: int
     noise: float
     alike: float
 
     def sample(self, items: int, loads: list[float], generator: np.random.Generator) -> tuple[list[Floats], Floats]:
+        """The values of metrics whose share of quality is given, and the ratings, of so many captions."""
         quality, shared = generator.normal(size=items), generator.normal(size=items)
         metrics = []
         for load in loads:

@@ -31,6 +31,7 @@ from captious.render import (
 from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
+from captious.stats.bootstrap import too_narrow
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study.design import Pairs, RatingRows
@@ -298,6 +299,7 @@ class Study(Analysis, Result):
             ]
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in per cent"]
+        lines += too_narrow(design.clusters, self.resampling, "images")
         lines += [f"left out: {number:,} ({reason})" for reason, number in self.ratings.dropped.items()]
         if lost := len(self.ratings.ids) - design.items:
             lines.append(f"left out: {lost:,} items for which a metric has no value")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import shutil
 import signal
 import threading
@@ -474,6 +475,7 @@ class Trainer:
                 )
             compare(self.folder, self.identity, ended)
             self.accelerator.load_state(str(folder))
+            _restore_random_state(folder)
             self.objective.restore(torch.load(folder / f"objective_{rank()}.pt", weights_only=True))
             self.done, self.best = state["step"], state["best"]
             self.patience.best, self.patience.since = state["patience"]
@@ -483,3 +485,15 @@ class Trainer:
             raise
         except Exception as error:  # a damaged file makes the unpickler raise almost anything
             raise InputError(f"{folder}: is damaged ({' '.join(str(error).split())[:120]})") from None
+
+
+def _restore_random_state(folder: Path) -> None:
+    """Set the random state of a checkpoint; ``load_state`` goes on without a word where its file is damaged."""
+    utils = require("accelerate", "clip").utils
+    try:
+        states = utils.load(folder / f"{utils.RNG_STATE_NAME}_{rank()}.pkl")
+        random.setstate(states["random_state"])
+        np.random.set_state(states["numpy_random_seed"])  # noqa: NPY002 - accelerate stored this one
+        torch.set_rng_state(states["torch_manual_seed"])
+    except Exception as error:
+        raise ValueError(f"random state: {one_line(error)}") from error

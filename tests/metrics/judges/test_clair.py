@@ -6,9 +6,9 @@ import pytest
 from tests.metrics.judges.answers import clair
 from tests.models.chat.stub import asked
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.judges.clair import Clair, parse_score
 from captious.models.chat.endpoint import Unanswered
 from captious.models.chat.messages import Reply

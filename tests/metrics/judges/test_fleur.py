@@ -9,13 +9,13 @@ import pytest
 from tests.metrics.judges.answers import fleur
 from tests.models.chat.stub import asked, pictures, response
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.metrics.judges.digits import find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.fleur import Fleur, RefFleur
 from captious.models.chat.endpoint import Unanswered
-from captious.models.chat.messages import Reply, Token
+from captious.models.chat.messages import Reply, ReplyToken
 
 RED = ImageData(np.full((4, 4, 3), (255, 0, 0), np.uint8))
 CAPTIONS = CaptionSet.of({"1": "a red dog"}, {"1": ["a dog", "the dog"]}, {"image": [RED]})
@@ -26,7 +26,7 @@ def reply(*tokens):
     pairs = [(token, {token: 1.0}) if isinstance(token, str) else token for token in tokens]
     return Reply(
         "".join(text for text, _ in pairs),
-        tuple(Token(text.encode(), tuple((one.encode(), p) for one, p in top.items())) for text, top in pairs),
+        tuple(ReplyToken(text.encode(), tuple((one.encode(), p) for one, p in top.items())) for text, top in pairs),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from captious.metrics.judges.yes_no import read_yes_no
-from captious.models.chat.messages import Reply, Token
+from captious.models.chat.messages import Reply, ReplyToken
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_words_are_read_as_whole_words(text, yes):
 )
 def test_yes_is_weighed_against_no(tops, probability):
     tokens = tuple(
-        Token(max(top, key=top.get).encode(), tuple((text.encode(), chance) for text, chance in top.items()))
+        ReplyToken(max(top, key=top.get).encode(), tuple((text.encode(), chance) for text, chance in top.items()))
         for top in tops
     )
     answer = read_yes_no(Reply("No.", tokens))
@@ -49,4 +49,4 @@ def test_yes_is_weighed_against_no(tops, probability):
 
 
 def test_words_count_where_no_alternative_is_yes_or_no():
-    assert read_yes_no(Reply("Certainly yes.", (Token(b"Certainly", ((b"Certainly", 0.9), (b"Sure", 0.1))),))).yes
+    assert read_yes_no(Reply("Certainly yes.", (ReplyToken(b"Certainly", ((b"Certainly", 0.9), (b"Sure", 0.1))),))).yes

@@ -113,7 +113,7 @@ def test_captions_with_line_breaks_are_counted_and_do_not_shift_others(meteor):
 
 
 def test_captions_that_had_to_be_cleaned_are_counted_beside_the_number(meteor):
-    from captious.evaluation import evaluate
+    from captious._evaluate import evaluate
 
     captions = CaptionSet.of({"1": "a\ndog", "2": "a cat ||| a dog", "3": "a dog"}, {k: ["a dog"] for k in "123"})
     warnings = evaluate(captions, [meteor()]).warnings

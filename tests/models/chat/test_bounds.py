@@ -21,7 +21,7 @@ from captious.models.chat import asking, endpoint
 from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, shown_address, without_secret
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import Record, ReplyStore
+from captious.models.chat.replies import ReplyRecord, ReplyStore
 from captious.options import Judging, Runtime, using
 
 SECRET = "sk-a-key-that-nobody-may-see"
@@ -267,7 +267,7 @@ def change(path, **values):
 def test_a_reply_that_was_changed_is_refused(tmp_path, text):
     path = tmp_path / "replies.db"
     store = ReplyStore(path)
-    store.put(Record("abcdef012345678", {"model": "m"}, {"score": 85}, 0.1))
+    store.put(ReplyRecord("abcdef012345678", {"model": "m"}, {"score": 85}, 0.1))
     store.close()
     if text is None:
         change(path, digest="0" * 15)  # the reply to another question
@@ -300,7 +300,7 @@ def test_a_store_without_checksums_gets_them(tmp_path, monkeypatch):
         assert ReplyStore(path).get(["ab"]) == {"ab": {"score": 85}}  # it cannot be changed, and is read as it is
     store = ReplyStore(path)
     assert store.get(["ab"]) == {"ab": {"score": 85}}
-    store.put(Record("cd", {"model": "m"}, {"score": 1}, 0.1))
+    store.put(ReplyRecord("cd", {"model": "m"}, {"score": 1}, 0.1))
     store.close()
     again = ReplyStore(path)
     assert len(again) == 2

@@ -19,7 +19,7 @@ from captious.errors import InputError
 from captious.models.chat import endpoint
 from captious.models.chat.judge import ask_and_parse, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import Record, ReplyStore
+from captious.models.chat.replies import ReplyRecord, ReplyStore
 from captious.options import Judging, Runtime, using
 
 SECRET = "sk-a-key-that-nobody-may-see"
@@ -291,8 +291,8 @@ def test_the_token_of_a_character_is_found_by_bytes():
 
 def test_the_store_refuses_change_and_deletion(tmp_path):
     store = ReplyStore(tmp_path / "r.db")
-    store.put(Record("a", {"model": "m"}, {"choices": 1}, 0.1))
-    store.put(Record("a", {"model": "m"}, {"choices": 2}, 0.1))
+    store.put(ReplyRecord("a", {"model": "m"}, {"choices": 1}, 0.1))
+    store.put(ReplyRecord("a", {"model": "m"}, {"choices": 2}, 0.1))
     assert store.get(["a", "b"]) == {"a": {"choices": 1}}
     with sqlite3.connect(tmp_path / "r.db") as other:
         for statement in ("DELETE FROM reply", "UPDATE reply SET model = 'x'"):

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from captious.errors import InputError
-from captious.models.chat.replies import Record, ReplyStore
+from captious.models.chat.replies import ReplyRecord, ReplyStore
 
 
 def test_a_reply_is_kept_as_it_came_and_never_changes(tmp_path):
     store = ReplyStore(tmp_path / "replies.db")
-    store.put(Record("a", {"model": "m"}, {"text": "é", "score": 0.1}, 1.5))
-    store.put(Record("a", {"model": "m"}, {"text": "other"}, 1.5))
+    store.put(ReplyRecord("a", {"model": "m"}, {"text": "é", "score": 0.1}, 1.5))
+    store.put(ReplyRecord("a", {"model": "m"}, {"text": "other"}, 1.5))
     assert store.get(["a", "b"]) == {"a": {"text": "é", "score": 0.1}} and store.has(["a", "b"]) == {"a"}
     store.close()
     with sqlite3.connect(tmp_path / "replies.db") as connection:
@@ -28,7 +28,7 @@ def test_a_reply_is_kept_as_it_came_and_never_changes(tmp_path):
 def test_replies_are_for_their_owner_alone(tmp_path):
     """They hold what was asked and said, and were paid for."""
     store = ReplyStore(tmp_path / "replies.db")
-    store.put(Record("a", {"model": "m"}, {"text": "8"}, 0.1))
+    store.put(ReplyRecord("a", {"model": "m"}, {"text": "8"}, 0.1))
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("replies.db*")} == {0o600}
     store.close()
 
@@ -50,23 +50,23 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
 def test_a_store_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     path = tmp_path / "replies.db"
     store = ReplyStore(path)
-    store.put(Record("a", {"model": "m"}, {"text": "8"}, 0.1))
+    store.put(ReplyRecord("a", {"model": "m"}, {"text": "8"}, 0.1))
     store.close()
     monkeypatch.setattr("captious.models.chat.replies.os.access", lambda path, mode: False)
     fixed = ReplyStore(path)
     assert fixed.get(["a"]) == {"a": {"text": "8"}}
     with pytest.raises(InputError, match="readonly"):
-        fixed.put(Record("b", {"model": "m"}, {"text": "8"}, 0.1))
+        fixed.put(ReplyRecord("b", {"model": "m"}, {"text": "8"}, 0.1))
 
 
 WRITE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from captious.models.chat.replies import Record, ReplyStore
+from captious.models.chat.replies import ReplyRecord, ReplyStore
 store = ReplyStore(Path(sys.argv[1]))
 for number in range(40):
-    store.put(Record(f"{number % 30}-{number % 2 or sys.argv[2]}", {"model": "m"}, {"by": sys.argv[2]}, 0.0))
+    store.put(ReplyRecord(f"{number % 30}-{number % 2 or sys.argv[2]}", {"model": "m"}, {"by": sys.argv[2]}, 0.0))
 """
 
 
@@ -84,7 +84,7 @@ def test_processes_that_begin_together_share_a_store(tmp_path):
 
 def test_a_group_is_stored_whole_or_not_at_all(tmp_path):
     store = ReplyStore(tmp_path / "replies.db")
-    records = [Record(str(number), {"model": "m"}, {"text": number}, 0.0) for number in range(200)]
+    records = [ReplyRecord(str(number), {"model": "m"}, {"text": number}, 0.0) for number in range(200)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda start: store.put(*records[start : start + 5]), range(0, 200, 5)))
     assert store.get([one.digest for one in records]) == {one.digest: one.response for one in records}
@@ -94,7 +94,7 @@ def test_a_group_is_stored_whole_or_not_at_all(tmp_path):
             "BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
     with pytest.raises(InputError, match="disk is full"):
-        store.put(*(Record(f"x{number}", {"model": "m"}, {}, 0.0) for number in range(6)))
+        store.put(*(ReplyRecord(f"x{number}", {"model": "m"}, {}, 0.0) for number in range(6)))
     assert len(store) == 200
-    store.put(Record("x1", {"model": "m"}, {}, 0.0))
+    store.put(ReplyRecord("x1", {"model": "m"}, {}, 0.0))
     assert len(store) == 201

@@ -86,7 +86,7 @@ def test_what_is_missing_is_named(folder):
     with pytest.raises(Incomplete) as caught:
         KINDS["ratings"].read(plan, build_tasks(plan)[0], ("b", "a"), {"rating:0:overall": "9"})
     assert [(gap.field, gap.message) for gap in caught.value.gaps] == [
-        ("rating:0:overall", "'9' is none of the choices."),
+        ("rating:0:overall", "“9” is none of the choices."),
         ("rating:1:overall", "Caption 2 has no rating."),
     ]
 

@@ -478,3 +478,68 @@ def test_fast_raters_are_slowed_down_and_lose_nothing(chromium, study):
                 tab.keyboard.press("n")
         tab.wait_for_url("**/done")
     assert len(made.events()) == 3
+
+
+ARABIC = ("كلب يركض على العشب", "كلب بني", "قطتان", "a man and his horse")
+
+
+@pytest.mark.parametrize(("language", "direction", "captions"), [("de", "ltr", PLAIN), ("ar", "rtl", ARABIC)])
+def test_a_study_in_another_language(language, direction, captions, chromium, study):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    text = "**Eins**\n\n- zwei\n\n![](system-zebra-1.png)"
+    made = study(captions=captions, language=language, instructions=text, consent="x", source=Source(done="C1ABC"))
+    say, findings = made.plan.wording, []
+
+    def examine(tab):
+        for finding in axe.Axe().run(tab).response["violations"]:
+            if finding["impact"] in ("serious", "critical"):
+                findings.append((finding["id"], finding["nodes"][0]["html"][:120]))
+
+    with visitor(chromium, **PHONE) as phone:
+        enter(phone, made)
+        with phone.expect_navigation():
+            phone.locator("button[value=yes]").tap()
+        assert phone.evaluate("document.documentElement.scrollWidth") == 360
+        assert phone.locator(".prose img").evaluate("one => one.complete && one.naturalWidth") == 320
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        assert tab.evaluate("[document.documentElement.lang, document.dir]") == [language, direction]
+        examine(tab)
+        with tab.expect_navigation():
+            tab.get_by_text(say("agree"), exact=True).click()
+        assert tab.locator(".progress label").inner_text().startswith(say("task_of", number=1, total=2))
+        examine(tab)
+        tab.keyboard.press("4")
+        tab.keyboard.press("Enter")
+        first = say("caption_no_rating_for", name=1, aspect="fluency")
+        assert tab.locator("#gaps li").first.inner_text() == first
+        expect(tab.locator("#status")).to_have_text(say("not_saved_missing"))
+        for key in "251":
+            tab.keyboard.press(key)
+        higher = "ArrowLeft" if direction == "rtl" else "ArrowRight"
+        tab.keyboard.press(higher)  # 1 becomes 2, towards the end of the line
+        cut(tab)
+        tab.keyboard.press("Enter")
+        expect(tab.locator("#status")).to_have_text(say("will_retry"))
+        tab.context.unroute_all()
+        with tab.expect_navigation():
+            tab.evaluate("dispatchEvent(new Event('online'))")
+        fill_in(tab, "ratings")
+        save(tab)
+        tab.wait_for_url("**/done")
+        examine(tab)
+        assert tab.locator(".completion").inner_text() == "C1ABC"
+    answer = made.log.answers()[0]
+    assert answer.answer["ratings"][answer.order[1]] == {"correctness": 5, "fluency": 2}
+    assert findings == []
+
+
+def test_the_arrows_of_a_pair_point_to_the_sides_also_from_right_to_left(chromium, study):
+    made = study("pairs", language="ar", captions=ARABIC)
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        for key, place in (("ArrowRight", 0), ("ArrowLeft", 1)):
+            tab.keyboard.press(key)
+            assert tab.locator("input:checked").get_attribute("value") == str(place)
+        boxes = [tab.locator(".side").nth(side).bounding_box()["x"] for side in (0, 1)]
+        assert boxes[0] > boxes[1]

@@ -5,8 +5,8 @@ import json
 import pytest
 from PIL import Image
 
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate
 from captious.options import Resampling
 
 REFERENCES = {
@@ -47,6 +47,25 @@ def write_run(folder, captions, references=REFERENCES, metrics="rouge,bleu(n=1)"
     return folder
 
 
+def write_made_up(folder, name, metrics, items, parts=1):
+    """A run with made-up values: metrics are facts of a marker, items rows of its Parquet files."""
+    import pyarrow as pa
+
+    from captious.runs.folder import Run, parquet_bytes
+    from captious.runs.marker import Marker
+
+    table, size = pa.Table.from_pylist(items), -(-len(items) // parts)
+    slices = {f"part-{number}": table.slice(number * size, size) for number in range(parts)}
+    run = Run(
+        str(folder),
+        Marker(name, tuple(metrics), items=len(items), parts={key: len(one) for key, one in slices.items()}),
+    )
+    for key, one in slices.items():
+        run.storage.write(run.items_name(key), parquet_bytes(one, 2))
+    run.write_marker()
+    return folder
+
+
 @pytest.fixture
 def images(tmp_path):
     """An image of another color and size for every item."""
@@ -71,9 +90,18 @@ def ratings(tmp_path):
     return path
 
 
-@pytest.fixture
-def table(runs, ratings):
-    """The runs joined with the ratings."""
-    from captious.studio.explore.table import join
+@pytest.fixture(params=["in memory", "on disk"])
+def kept(request, monkeypatch):
+    """Where a table keeps its items: few are held in memory, of many DuckDB keeps a part in a file."""
+    if request.param == "on disk":
+        monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
+        monkeypatch.setattr("captious.studio.explore.views.CHUNK", 2)
+    return request.param
 
-    return join(runs, ratings)
+
+@pytest.fixture
+def table(runs, ratings, images, kept):
+    """The runs joined with the ratings."""
+    from captious.studio.explore.table import open_table
+
+    return open_table(runs, ratings, images)

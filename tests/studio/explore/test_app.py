@@ -16,13 +16,13 @@ from starlette.testclient import TestClient
 from captious.options import Resampling
 from captious.studio.explore.app import build_app
 from captious.studio.explore.pictures import Pictures
-from captious.studio.explore.table import join
+from captious.studio.explore.table import open_table
 
 TOKEN = "a-token-of-the-owner"
 
 
-def client_of(table, images=None):
-    client = TestClient(build_app(table, TOKEN, images=images), base_url="http://127.0.0.1")
+def client_of(table):
+    client = TestClient(build_app(table, TOKEN), base_url="http://127.0.0.1")
     assert client.get(f"/?token={TOKEN}").status_code == 200
     return client
 
@@ -97,10 +97,60 @@ def test_a_filter_that_cannot_be_read_is_one_line_and_no_page(client):
         "/api/distribution?score=rouge&low=nan&high=inf",
         "/api/points?x=a",
         "/ids.txt?where=rouge",
+        "/api/list?number=0",
+        "/api/list?number=1.5",
+        "/api/distribution?score=rouge&low=0&high=1&bins=0",
+        "/api/list?where=" + "(" * 20_000,
+        "/api/list?where=" + "not " * 900 + "rouge",
+        "/api/list?where=caption%20matches%20%22(%22",
+        "/api/list?where=caption%20has%20%22%ED%A0%80",
+        "/api/list?sort=" + "x" * 20_000,
+        "/api/item?id=%ED%A0%80",
+        "/api/item?id=%00",
+        "/api/list?lasso=1e308,1e308;-1e308,1e308",
     ],
 )
 def test_a_wrong_address_is_answered_with_one_line(client, address):
     answer = client.get(address)
+    assert answer.status_code == 400 and "\n" not in answer.json()["error"] and len(answer.text) < 1000
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        {"where": "words in (1.5)"},
+        {"where": "words in (1.5, 2)"},
+        {"q": "%_'\";--"},
+        {"q": "\ufffd " * 40},
+        {"where": 'caption == "\'; DROP TABLE items; --"'},
+        {"lasso": "1e308,1e308;-1e308,1e308;-1e308,-1e308"},
+        {"min": "-1e308", "max": "1e308"},
+        {"where": "rouge / 0 > 1 or rouge * 1e308 * 1e308 < 1"},
+    ],
+)
+def test_a_strange_address_is_answered_like_any_other(client, view):
+    answer = client.get("/api/list", params=view)
+    assert answer.status_code == 200 and answer.json()["total"] <= 4
+    assert client.get("/api/list").json()["total"] == 4
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("study", "[" * 20_000),
+        ("views", '{"name": ' * 5000),
+        ("study", '"\\ud800"'),
+        ("study", '{"name": "a", "ids": ["\\ud800"]}'),
+        ("study", '{"name": "a", "view": {"where": "\\ud800"}}'),
+        ("study", '{"name": "a", "view": 3}'),
+        ("study", '{"name": "a", "view": [["a"]]}'),
+        ("views", '{"name": "\\ud800", "address": "x"}'),
+        ("views", '{"name": "a", "address": "x\\ud800"}'),
+    ],
+)
+def test_a_wrong_body_is_answered_with_one_line(client, route, body):
+    headers = {"X-Form-Token": about_of(client)["token"]}
+    answer = client.post(f"/api/{route}", content=body, headers=headers)
     assert answer.status_code == 400 and "\n" not in answer.json()["error"]
 
 
@@ -141,12 +191,12 @@ def test_why_knows_every_column_of_the_run_and_what_has_changed_since(tmp_path):
     model = tmp_path / "two.style"
     save(fit([("happy", "a brown dog"), ("sad", "a bus")]), model)
     form = f"onlystyle(model={model})"
-    client = client_of(join([write_run(tmp_path / "run", SYSTEMS["sat"], metrics=f"rouge,{form}")]))
+    client = client_of(open_table([write_run(tmp_path / "run", SYSTEMS["sat"], metrics=f"rouge,{form}")]))
     asked = {"system": "preds", "score": form, "id": "1"}
     texts = json.dumps(client.get("/api/explain", params=asked).json())
     assert "as happy" in texts and "sum: " in texts
     save(fit([("happy", "a dog"), ("sad", "a bus")]), model)
-    client = client_of(join([tmp_path / "run"]))
+    client = client_of(open_table([tmp_path / "run"]))
     answer = client.get("/api/explain", params=asked)
     assert answer.status_code == 400 and "was computed with model:" in answer.text
 
@@ -165,14 +215,14 @@ def test_the_ids_of_a_list_are_a_file(client):
     assert answer.text == "1\n3\n" and "attachment" in answer.headers["content-disposition"]
 
 
-def test_images_come_by_number_and_thumbnails_are_made_once(client, table, monkeypatch):
+def test_images_come_by_number_and_thumbnails_are_made_once(client, table, images, monkeypatch):
     small = client.get("/thumbnail/0")
     assert (
         small.headers["content-type"] in ("image/webp", "image/jpeg")
         and small.headers["x-content-type-options"] == "nosniff"
     )
     whole = client.get("/image/0")
-    assert whole.headers["content-type"] == "image/png" and whole.content == Path(table.images[0]).read_bytes()
+    assert whole.headers["content-type"] == "image/png" and whole.content == (images / "1.png").read_bytes()
     monkeypatch.setattr("captious.studio.explore.pictures.small_image", lambda *given: pytest.fail("made again"))
     assert client.get("/thumbnail/0").content == small.content
     assert client_of(table).get("/thumbnail/0").content == small.content
@@ -196,8 +246,9 @@ def test_only_images_inside_the_named_folder_are_shown(tmp_path, images):
         images / "text.png",
         images / "drawing.svg",
     ]
-    pictures = Pictures([*map(str, paths), None], images)
-    assert [pictures.thumbnail(number) is not None for number in range(6)] == [True, False, False, False, False, False]
+    pictures = Pictures([str(tmp_path)], images)
+    shown = [pictures.thumbnail("x", name) is not None for name in (*map(str, paths), "../secret.png", None)]
+    assert shown == [True, False, False, False, False, False, False]
 
 
 def test_views_are_kept_under_a_name_beside_the_first_run(client, table, runs):
@@ -240,7 +291,7 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
 
 
 def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
-    from captious.comparison import compare
+    from captious._compare import compare
     from captious.studio.collect.plan import read_plan
     from captious.studio.collect.tasks import build_tasks
 
@@ -249,7 +300,7 @@ def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
         file.write_text(json.dumps(captions))
     (tmp_path / "refs.json").write_text(json.dumps(REFERENCES))
     compare(files, "rouge", references=tmp_path / "refs.json", resampling=Resampling(samples=0)).save(tmp_path / "both")
-    made = post(client_of(join([tmp_path / "both"])), "/api/study", {"name": "cats", "ids": ["2"]}).json()
+    made = post(client_of(open_table([tmp_path / "both"])), "/api/study", {"name": "cats", "ids": ["2"]}).json()
     assert made["folder"] == str(tmp_path / "cats")  # a comparison that is written anew keeps the study
     (tmp_path / "cats").rename(tmp_path / "moved")
     tasks = build_tasks(read_plan(tmp_path / "moved" / "study.toml"))
@@ -262,7 +313,7 @@ def test_a_study_has_the_captions_that_there_are(tmp_path):
 
     few = {key: text for key, text in SYSTEMS["oscar"].items() if key != "1"}
     runs = [write_run(tmp_path / name, own, name=name) for name, own in (("sat", SYSTEMS["sat"]), ("oscar", few))]
-    made = post(client_of(join(runs)), "/api/study", {"name": "two", "ids": ["1", "2"]}).json()
+    made = post(client_of(open_table(runs)), "/api/study", {"name": "two", "ids": ["1", "2"]}).json()
     tasks = build_tasks(read_plan(Path(made["folder"]) / "study.toml"))
     captions = sorted(choice.text for task in tasks for choice in task.choices)
     assert captions == ["a brown dog runs on the grass", "a cat sits on a red chair", "a dog"]
@@ -278,7 +329,7 @@ def test_a_study_finds_images_in_several_folders(tmp_path, images):
     for folder, keys in ((images, "12"), (images / "more", "34")):
         write_run(tmp_path / keys, {key: SYSTEMS["sat"][key] for key in keys}, name="sat", images=folder)
     whole = write_run(tmp_path / "all", SYSTEMS["oscar"], name="oscar")
-    table = join([whole, tmp_path / "12", tmp_path / "34"])
+    table = open_table([whole, tmp_path / "12", tmp_path / "34"], images=images)
     made = post(client_of(table), "/api/study", {"name": "two", "ids": ["1", "4"]}).json()
     tasks = build_tasks(read_plan(Path(made["folder"]) / "study.toml"))
     assert {task.image for task in tasks} == {"1.png", "more/4.png"}
@@ -303,9 +354,57 @@ def test_hostile_captions_are_text_in_every_answer(tmp_path):
     captions = {str(number): text for number, text in enumerate(HOSTILE, 1)}
     references = {key: [text, "a dog"] for key, text in captions.items()}
     run = write_run(tmp_path / "run", captions, references, metrics="rouge", name="</script><b>x</b>")
-    client = client_of(join([run]))
+    client = client_of(open_table([run]))
     page = client.get("/").text
     assert page.count("</script>") == 2 and "<b>" not in page
     found = client.get("/api/list", params={"order": "given", "number": 100})
     assert found.headers["content-type"] == "application/json"
     assert [record["systems"][0]["texts"] for record in found.json()["records"]] == [[text] for text in HOSTILE]
+
+
+def test_a_foreign_run_asks_no_model_imports_nothing_and_opens_no_image_elsewhere(tmp_path, images, monkeypatch):
+    import sys
+
+    from captious.models.chat import judge
+
+    names = {"rouge": "clair(model=gpt-4o)", "bleu(n=1)": "imagine(painter=foreign_module:painter)"}
+    run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=images)
+    renamed(run, names)
+    monkeypatch.setattr(judge, "Endpoint", lambda *given: pytest.fail("a chat model is asked"))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    (tmp_path / "foreign_module.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        "captious.studio.explore.pictures.small_image", lambda *given: pytest.fail("an image is opened")
+    )
+    client = client_of(open_table([run]))
+    assert about_of(client)["total"] == 4 and "images lie outside of the run" in client.get("/").text
+    record = client.get("/api/list").json()["records"][0]
+    assert (
+        record["picture"] is None
+        and client.get("/thumbnail/0").status_code == client.get("/image/0").status_code == 404
+    )
+    assert client.get("/api/item", params={"id": "1"}).status_code == 200
+    for key in names.values():
+        answer = client.get("/api/explain", params={"system": "sat", "score": key, "id": "1"})
+        assert answer.status_code == 400 and "\n" not in answer.json()["error"]
+    assert "foreign_module" not in sys.modules
+
+
+def renamed(run, names):
+    """Call metrics otherwise in a run, as one from somebody else may."""
+    import pyarrow.parquet as pq
+
+    for before, after in names.items():
+        marker = run / "captious-run.json"
+        marker.write_text(marker.read_text().replace(f'"{before}"', f'"{after}"'))
+        for folder in ("items", "rows"):
+            path = run / folder / "captions.parquet"
+            table = pq.read_table(path)
+            facts = {
+                key: value.replace(before.encode(), after.encode())
+                for key, value in (table.schema.metadata or {}).items()
+            }
+            columns = [after if name == before else name for name in table.column_names]
+            pq.write_table(table.rename_columns(columns).replace_schema_metadata(facts), path)

@@ -13,7 +13,7 @@ pytest.importorskip("starlette", reason="starlette is not installed: pip install
 
 from captious.studio.explore.app import build_app
 from captious.studio.explore.site import export_site
-from captious.studio.explore.table import join
+from captious.studio.explore.table import open_table
 
 TOKEN = "a-token-of-the-owner"
 
@@ -148,6 +148,18 @@ def test_keys_work_in_an_open_item_too(explore, table):
     page.wait_for_selector("#item-actions >> text=1 item selected", state="attached")
 
 
+def test_an_item_opened_before_the_close_event_of_another_is_still_the_open_one(explore, table):
+    page = explore(table, "order=given&item=1")
+    page.wait_for_selector("#full[open] >> text=1 of 4")
+    page.evaluate("""() => {
+        document.getElementById("full").close();  // its event comes later
+        dispatchEvent(new KeyboardEvent("keydown", { key: "o" }));
+    }""")
+    page.wait_for_selector("#full[open] >> text=1 of 4")
+    page.keyboard.press("j")
+    page.wait_for_selector("#full[open] >> text=2 of 4")
+
+
 def test_brushing_the_histogram_keeps_a_range(explore, table):
     page = explore(table, "sort=rouge&order=given&system=sat")
     chart = page.locator("#distribution svg")
@@ -223,7 +235,7 @@ def test_a_view_is_saved_under_a_name_and_opened_again(explore, table, runs):
 def test_pages_follow_each_other_also_by_key(explore, tmp_path):
     captions = {f"i{number:03}": f"a dog number {number}" for number in range(120)}
     run = write_run(tmp_path / "run", captions, {key: ["a dog"] for key in captions}, metrics="rouge")
-    page = explore(join([run]), "order=given&page=3")
+    page = explore(open_table([run]), "order=given&page=3")
     waits_for(page, [f"i{number:03}" for number in range(100, 120)])
     page.keyboard.press("j")
     page.keyboard.press("k")
@@ -234,7 +246,7 @@ def test_pages_follow_each_other_also_by_key(explore, tmp_path):
 def test_hostile_captions_run_nothing_and_are_shown_as_they_are(explore, tmp_path):
     captions = {f"<b>{number}": text for number, text in enumerate(HOSTILE)}
     run = write_run(tmp_path / "run", captions, {key: [text] for key, text in captions.items()}, metrics="rouge")
-    page = explore(join([run]), "order=given")
+    page = explore(open_table([run]), "order=given")
     assert page.locator("[data-item]").count() == len(HOSTILE)
     assert page.locator(".candidate").first.text_content() == HOSTILE[0]
     for layout in ("grid", "cards"):

@@ -33,10 +33,8 @@ def test_the_page_fetches_nothing_from_elsewhere(table, tmp_path):
     assert "http://" not in text and "https://" not in text and " style=" not in text
 
 
-def test_an_image_that_cannot_be_read_is_counted(table, tmp_path):
-    from pathlib import Path
-
-    Path(table.images[2]).write_bytes(b"no image")
+def test_an_image_that_cannot_be_read_is_counted(table, images, tmp_path):
+    (images / "3.png").write_bytes(b"no image")
     export_site(table, tmp_path / "site")
     data = data_of(tmp_path / "site")
     assert data["pictures"] == [0, 1, None, 2] and data["unreadable"] == 1

@@ -7,63 +7,67 @@ import pyarrow.parquet as pq
 import pytest
 from tests.studio.explore.conftest import REFERENCES, SYSTEMS, write_run
 
+from captious._compare import compare
 from captious.captions import CaptionSet
-from captious.comparison import compare
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.studio.explore.table import join
+from captious.studio.explore.records import first_of
+from captious.studio.explore.table import open_table
 
 
-def test_runs_are_joined_by_id_and_a_system_that_lacks_an_item_has_no_value_there(tmp_path):
+def test_runs_are_joined_by_id_and_a_system_that_lacks_an_item_has_no_value_there(tmp_path, kept):
     first = write_run(tmp_path / "a", {"1": "a dog", "2": "a cat"}, name="sat")
     second = write_run(tmp_path / "b", {"4": "a train", "2": "a red chair"}, name="oscar")
-    table = join([first, second])
-    assert table.ids == ("1", "2", "4") and table.systems == ("sat", "oscar")
-    assert [table.texts_of(column, 1) for column in table.captions] == [["a cat"], ["a red chair"]]
-    assert [table.texts_of(column, 2) for column in table.captions] == [[], ["a train"]]
-    assert np.isnan(table.values[0][0]).tolist() == [False, False, True]
-    assert np.isnan(table.values[1][0]).tolist() == [True, False, False]
-    assert [table.texts_of(table.references, item) for item in range(3)] == [REFERENCES[key] for key in "124"]
-    assert [words.tolist()[1] for words in table.words] == [2.0, 3.0]
+    table = open_table([first, second])
+    assert [table.item_of(key) for key in "1234"] == [0, 1, None, 2] and table.systems == ("sat", "oscar")
+    rows = table.rows([2, 1, 0])
+    assert [[row and row["candidates"] for row in own] for own in rows] == [
+        [None, ["a cat"], ["a dog"]],
+        [["a train"], ["a red chair"], None],
+    ]
+    assert [first_of(own, "references") for own in zip(*rows, strict=True)] == [REFERENCES[key] for key in "421"]
+    assert np.isnan(table.values(0, 0)).tolist() == [False, False, True]
+    assert np.isnan(table.values(1, 0)).tolist() == [True, False, False]
+    assert [table.column(table.words(system)).tolist()[1] for system in (0, 1)] == [2.0, 3.0]
 
 
 def test_values_are_those_of_the_run(table, runs):
     rows = pq.read_table(runs[1] / "items" / "captions.parquet").to_pylist()
-    assert table.values[1][0].tolist() == [row["rouge"] for row in rows]
+    assert table.values(1, 0).tolist() == [row["rouge"] for row in rows]
     assert [score.label for score in table.scores] == ["ROUGE-L", "BLEU-1", "Human rating", "Human fluency"]
 
 
 def test_metrics_that_only_one_run_has_stand_beside_the_others(tmp_path):
     first = write_run(tmp_path / "a", SYSTEMS["sat"], metrics="rouge", name="sat")
     second = write_run(tmp_path / "b", SYSTEMS["oscar"], metrics="bleu(n=1),rouge", name="oscar")
-    table = join([first, second])
+    table = open_table([first, second])
     assert [score.key for score in table.scores] == ["rouge", "bleu(n=1)"]
-    assert np.isnan(table.values[0][1]).all() and not np.isnan(table.values[1][1]).any()
+    assert np.isnan(table.values(0, 1)).all() and not np.isnan(table.values(1, 1)).any()
 
 
 def test_the_systems_of_a_comparison_are_systems(tmp_path):
     sets = {name: CaptionSet.of(captions, REFERENCES) for name, captions in SYSTEMS.items()}
     sets["sat v2/final"] = sets["sat"]
     compare(sets, "rouge", Resampling(samples=0), permutations=10).save(tmp_path / "run")
-    table = join([tmp_path / "run"])
+    table = open_table([tmp_path / "run"])
     assert table.systems == ("sat", "oscar", "sat v2/final")
-    assert table.values[0][0].tolist() == table.values[2][0].tolist() != table.values[1][0].tolist()
+    assert table.values(0, 0).tolist() == table.values(2, 0).tolist() != table.values(1, 0).tolist()
 
 
 def test_systems_of_one_name_are_called_by_their_folders_and_a_given_name_wins(tmp_path):
     first, second = (write_run(tmp_path / name, SYSTEMS["sat"], name="preds") for name in ("early", "late"))
-    assert join([first, second]).systems == ("early", "late")
-    assert join({"A": first, "B": second}).systems == ("A", "B")
-    assert join([first, first]).systems == ("early", "early-2")
+    assert open_table([first, second]).systems == ("early", "late")
+    assert open_table({"A": first, "B": second}).systems == ("A", "B")
+    assert open_table([first, first]).systems == ("early", "early-2")
 
 
 def test_ratings_become_scores_with_their_mean_and_the_gap_between_raters(table):
     # sat: item 1 has 5 and 2, item 2 has 1 and 2; oscar: item 2 has 4 alone.
-    np.testing.assert_array_equal(table.values[0][2], [3.5, 1.5, np.nan, np.nan])
-    np.testing.assert_array_equal(table.values[1][2], [np.nan, 4.0, np.nan, np.nan])
-    np.testing.assert_array_equal(table.values[0][3], [4.0, 5.0, np.nan, np.nan])
-    np.testing.assert_array_equal(table.gaps[0], [3.0, 1.0, np.nan, np.nan])
-    assert np.isnan(table.gaps[1]).all()
+    np.testing.assert_array_equal(table.values(0, 2), [3.5, 1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(table.values(1, 2), [np.nan, 4.0, np.nan, np.nan])
+    np.testing.assert_array_equal(table.values(0, 3), [4.0, 5.0, np.nan, np.nan])
+    np.testing.assert_array_equal(table.column(table.gap(0)), [3.0, 1.0, np.nan, np.nan])
+    assert np.isnan(table.column(table.gap(1))).all()
     said = table.opinions[0, 0]
     assert [(one.rater, dict(one.ratings), one.comment, one.seconds) for one in said] == [
         ("r1", {"rating": 5.0, "fluency": 4.0}, "", 3.5),
@@ -86,27 +90,27 @@ def test_ratings_become_scores_with_their_mean_and_the_gap_between_raters(table)
         },
     ],
 )
-def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, tmp_path, row):
+def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, tmp_path, row, kept):
     path = tmp_path / "other.jsonl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    table = join(runs, path)
-    assert list(table.opinions) == [(0, 0)] and table.values[0][2][0] == 3.5
+    table = open_table(runs, path)
+    assert list(table.opinions) == [(0, 0)] and table.values(0, 2)[0] == 3.5
 
 
 def test_an_aspect_that_repeats_the_rating_is_no_score_of_its_own(runs, tmp_path):
     path = tmp_path / "other.jsonl"
     rows = [{"id": f"{key}/sat", "system": "sat", "rating": key, "overall": key, "fluency": 2} for key in (1, 2)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert [score.key for score in join(runs, path).scores][2:] == ["rating", "fluency"]
+    assert [score.key for score in open_table(runs, path).scores][2:] == ["rating", "fluency"]
 
 
 def test_ratings_of_other_captions_are_counted_or_refused(runs, tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"id": "9/x", "system": "x", "rating": 3}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"no rating belongs to a caption of the runs .*row 1|line 1"):
-        join(runs, path)
+        open_table(runs, path)
     path.write_text('{"id": "9/x", "rating": 3}\n{"id": "1", "system": "sat", "rating": 3}\n', encoding="utf-8")
-    assert "1 ratings belong to no caption" in join(runs, path).warnings[-1]
+    assert "1 ratings belong to no caption" in open_table(runs, path).warnings[-1]
 
 
 def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
@@ -115,8 +119,22 @@ def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     Image.new("RGB", (8, 8)).save(other / "2.jpg")
-    assert join(runs).images[1].endswith("photos/2.png")
-    assert join(runs, images=other).images[1] == str(other / "2.jpg")
+    assert open_table(runs, images=other).pictures.path("2", str(tmp_path / "photos" / "2.png")) == other / "2.jpg"
+
+
+def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp_path, images):
+    run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=images)
+    table = open_table([run])
+    assert table.pictures.path("1", str(images / "1.png")) is None
+    assert table.warnings[-1].startswith("images lie outside of the run, such as 1.png; name their folder")
+    (run / "photos").mkdir()
+    (images / "1.png").rename(run / "photos" / "1.png")
+    assert table.pictures.path("1", "photos/1.png") == run / "photos" / "1.png"
+    assert table.pictures.path("1", "../run/photos/1.png") is not None
+    (run / "photos" / "2.png").symlink_to(images / "2.png")
+    for outside in ("photos/2.png", "../photos/2.png", "s3://bucket/2.png", "a\0b", None):
+        assert table.pictures.path("2", outside) is None
+    assert not any("outside" in warning for warning in open_table([run], images=images).warnings)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +151,55 @@ def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
 def test_a_folder_that_is_no_run_is_refused_in_one_line(runs, spoil, message):
     spoil(runs[0])
     with pytest.raises(InputError, match=message) as caught:
-        join(runs)
+        open_table(runs)
     assert str(runs[0]) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_runs_on_different_items_do_not_join(tmp_path):
+def test_runs_on_different_items_do_not_open_table(tmp_path):
     first = write_run(tmp_path / "a", {"1": "a dog"}, name="sat")
     second = write_run(tmp_path / "b", {"2": "a dog"}, name="oscar")
     with pytest.raises(InputError, match="no id is in both, such as '1' and '2'"):
-        join([first, second])
+        open_table([first, second])
+
+
+def test_runs_with_an_id_twice_do_not_join_and_one_alone_is_shown(tmp_path, kept):
+    import pyarrow as pa
+
+    runs = [write_run(tmp_path / name, SYSTEMS[name], name=name) for name in SYSTEMS]
+    path = runs[0] / "items" / "captions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, "id", pa.array(["1", "2", "2", "4"])), path)
+    assert len(open_table(runs[:1])) == 4
+    with pytest.raises(InputError, match="the id '2' occurs twice"):
+        open_table(runs)
+
+
+def test_parts_whose_columns_differ_are_one_table(tmp_path, kept):
+    import pyarrow as pa
+
+    run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat")
+    marker, items = json.loads((run / "captious-run.json").read_text()), run / "items"
+    table = pq.read_table(items / "captions.parquet")
+    for part, rows, width in (("a", table.slice(0, 2), pa.array([3, 4])), ("b", table.slice(2), pa.array(["x", "y"]))):
+        pq.write_table(rows.append_column("width", width), items / f"{part}.parquet")
+    (run / "captious-run.json").write_text(json.dumps({**marker, "parts": {"a": 2, "b": 2}}))
+    opened = open_table([run])
+    assert [row["width"] for row in opened.rows([3, 0, 2, 1])[0]] == ["y", "3", "x", "4"]
+
+
+def test_the_connection_reads_no_file_and_cannot_be_changed(table, tmp_path):
+    import duckdb
+
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    statements = [
+        f"SELECT * FROM read_csv('{tmp_path / 'secret.csv'}')",
+        f"COPY (SELECT 1) TO '{tmp_path / 'out.csv'}'",
+        f"ATTACH '{tmp_path / 'other.db'}'",
+        "SET enable_external_access = true",
+        "SET memory_limit = '10GB'",
+        "INSTALL httpfs",
+    ]
+    for statement in statements:
+        with table.cursor() as cursor, pytest.raises(duckdb.Error):
+            cursor.execute(statement)
+    assert not (tmp_path / "out.csv").exists()

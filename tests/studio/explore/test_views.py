@@ -1,49 +1,62 @@
 """Orders and filters of a view, each worked out by hand on four items."""
 
+import json
+from itertools import chain
+
 import numpy as np
 import pytest
+from tests.studio.explore.conftest import write_made_up
 
 from captious.errors import InputError
+from captious.runs.marker import MetricFacts
 from captious.studio.explore import charts
-from captious.studio.explore.runs import Score
-from captious.studio.explore.table import Joined
-from captious.studio.explore.views import Explorer, inside, mid_ranks, spearman, view_of
+from captious.studio.explore.table import open_table
+from captious.studio.explore.views import Explorer, inside, spearman, view_of
 
 NAN = float("nan")
+METRICS = (MetricFacts("good", "Good"), MetricFacts("error", "Error", higher_is_better=False))
+VALUES = {
+    "A": {"good": [0.1, 0.9, 0.5, None], "error": [3.0, 1.0, 2.0, 4.0]},
+    "B": {"good": [0.8, 0.2, 0.5, 0.4], "error": [1.0, 2.0, 3.0, 4.0]},
+}
+RATINGS = [("a", "A", 5), ("b", "A", 0), ("b", "A", 2), ("c", "A", 2.5), ("c", "A", 3.5)]
+RATINGS += [("a", "B", 2.5), ("a", "B", 5.5), ("b", "B", 2)]
 
 
 @pytest.fixture
-def explorer():
+def explorer(tmp_path, kept):
     """Two systems, two metrics, ratings; captions are as long as their values say."""
-    import pyarrow as pa
-
-    good, error = Score("good", "Good"), Score("error", "Error", higher=False)
-    rating = Score("rating", "Human rating", kind="rating", range=(1.0, 5.0))
-    values = (
-        (np.array([0.1, 0.9, 0.5, NAN]), np.array([3.0, 1.0, 2.0, 4.0]), np.array([5.0, 1.0, 3.0, NAN])),
-        (np.array([0.8, 0.2, 0.5, 0.4]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 2.0, NAN, NAN])),
-    )
-    texts = pa.array([["one"], ["one two three"], ["one two"], ["one two three four"]])
-    return Explorer(
-        Joined(
-            ids=("a", "b", "c", "d"),
-            systems=("A", "B"),
-            scores=(good, error, rating),
-            values=values,
-            captions=(texts, texts),
-            references=pa.array([["a Dog"], ["a cat"], [], ["the dog house"]]),
-            fields={},
-            unscored=(pa.nulls(4, pa.string()),) * 2,
-            runs=(),
-            images=(None,) * 4,
-            gaps=(np.array([NAN, 2.0, 1.0, NAN]), np.array([3.0, NAN, NAN, NAN])),
-        )
-    )
+    texts = ["one", "one two three", "one two", "one two three four"]
+    references = [["a Dog"], ["a cat"], [], ["the dog house"]]
+    for system, values in VALUES.items():
+        rows = [
+            {
+                "id": key,
+                "candidates": [texts[at]],
+                "references": references[at],
+                **{name: own[at] for name, own in values.items()},
+            }
+            for at, key in enumerate("abcd")
+        ]
+        write_made_up(tmp_path / system, system, METRICS, rows)
+    ratings = [
+        {"id": key, "system": system, "rater": f"r{at}", "rating": value}
+        for at, (key, system, value) in enumerate(RATINGS)
+    ]
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
+    return Explorer(open_table([tmp_path / system for system in VALUES], tmp_path / "ratings.jsonl"))
 
 
 def listed(explorer, **address):
-    items = explorer.selection(view_of(explorer.table, {"sort": "good", **address}))
-    return "".join(explorer.table.ids[item] for item in items.tolist())
+    view = view_of(explorer.table, {"sort": "good", **address})
+    items = explorer.items(view)
+    assert [one.item for one in explorer.page(view, 0, 3)] == items[:3]
+    assert [one.item for one in explorer.page(view, 2, 3)] == items[2:]
+    assert [explorer.place(view, item) for item in items] == list(range(len(items))) and explorer.total(view) == len(
+        items
+    )
+    assert "".join(chain.from_iterable(explorer.ids(view))) == "".join("abcd"[item] for item in items)
+    return "".join("abcd"[item] for item in items)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +108,7 @@ def test_filters(explorer, address, expected):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ({"sort": "nosuch"}, "no score 'nosuch', expected good, error, rating"),
+        ({"sort": "nosuch"}, "no metric 'nosuch'.*good.*error.*rating"),
         ({"system": "C"}, "no system 'C', expected A, B"),
         ({"order": "odd"}, "order 'odd', expected worst"),
         ({"min": "x"}, "min='x', expected a number"),
@@ -112,11 +125,11 @@ def test_an_address_that_is_wrong_is_refused_in_one_line(explorer, address, mess
         listed(explorer, **address)
 
 
-def test_an_order_is_sorted_once(explorer, monkeypatch):
-    view = view_of(explorer.table, {"sort": "good"})
-    first = explorer.order(view)
-    monkeypatch.setattr(Explorer, "_sort_values", lambda self, view: pytest.fail("sorted again"))
-    assert explorer.order(view_of(explorer.table, {"sort": "good", "q": "dog"})) is first
+def test_what_passes_a_filter_is_kept_for_the_pages_that_follow(explorer, monkeypatch):
+    view = view_of(explorer.table, {"sort": "good", "q": "dog"})
+    first = explorer.page(view, 0, 1)
+    monkeypatch.setattr(Explorer, "_choose", lambda self, view: pytest.fail("filtered again"))
+    assert explorer.page(view_of(explorer.table, {"sort": "good", "q": "DOG"}), 0, 1) == first
 
 
 def test_many_views_do_not_fill_the_memory(explorer):
@@ -127,12 +140,12 @@ def test_many_views_do_not_fill_the_memory(explorer):
     assert len(explorer._kept) <= KEPT
 
 
-def test_ranks_and_rho_as_scipy_has_them():
-    stats = pytest.importorskip("scipy.stats")
+def test_rho_is_as_scipy_has_it():
+    from scipy import stats
+
     rng = np.random.default_rng(3)
     x, y = rng.integers(0, 9, 200).astype(float), rng.normal(size=200)
     y[:20] = NAN
-    np.testing.assert_allclose(mid_ranks(x), stats.rankdata(x) - 1)
     assert spearman(x, y) == pytest.approx(stats.spearmanr(x[20:], y[20:]).statistic, abs=1e-12)
     assert spearman(np.ones(5), np.arange(5.0)) is None
 
@@ -140,8 +153,8 @@ def test_ranks_and_rho_as_scipy_has_them():
 def test_inside_a_polygon_with_a_notch():
     # A U: the point between its arms is outside.
     corners = [(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)]
-    x, y = np.array([0.5, 1.5, 2.5, 1.5]), np.array([2.0, 2.0, 2.0, 0.5])
-    assert inside(x, y, corners).tolist() == [True, False, True, True]
+    x, y = np.array([0.5, 1.5, 2.5, 1.5, 9.0]), np.array([2.0, 2.0, 2.0, 0.5, 0.5])
+    assert inside(x, y, corners).tolist() == [True, False, True, True, False]
 
 
 def test_share_below_counts_smaller_values(explorer):
@@ -182,14 +195,19 @@ def test_filters_ask_one_caption_not_one_each(explorer):
     lasso = {"x": "good", "y": "rating", "lasso": "0,4.5;0.3,4.5;0.3,5.5;0,5.5"}
     assert listed(explorer, **lasso) == "a" and listed(explorer, **lasso, max="0.3") == "a"
     assert listed(explorer, **lasso, min="0.5") == ""  # only B has such a value, and B is outside the lasso
-    view = view_of(explorer.table, {"sort": "good", **lasso})
-    assert [explorer.captions(view)[system].tolist() for system in (0, 1)] == [[True, False, False, False], [False] * 4]
-    assert explorer.captions(view_of(explorer.table, {"sort": "good"})) == {}
+
+    def passes(**address):
+        return [one.passes for one in explorer.page(view_of(explorer.table, {"sort": "good", **address}), 0, 9)]
+
+    assert passes(**lasso) == [(True, False)]
+    assert passes(**lasso, system="A") == [(True, True)]  # a system that is not looked at is not gray
+    assert passes() == [(True, True)] * 4
 
 
 def test_what_sorts_an_item_is_a_number_to_show(explorer):
     def sorted_by(**address):
-        return explorer.sort_values(view_of(explorer.table, {"sort": "good", **address})).round(6).tolist()
+        listed = explorer.page(view_of(explorer.table, {"sort": "good", **address}), 0, 9)
+        return [one.value and round(one.value, 6) for one in sorted(listed)]
 
     assert sorted_by(order="raters")[:3] == [3.0, 2.0, 1.0]
     assert sorted_by(order="best") == sorted_by(order="worst") == [0.45, 0.55, 0.5, 0.4]

@@ -23,7 +23,7 @@ from captious.metrics.capture.matching import (
     elements_of,
 )
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
 from captious.models.factual import Factual, is_factual, load_factual
@@ -199,7 +199,7 @@ class Capture(MeanMetric):
         """Elements of the caption share the F-score of their kind by what they count; missed ones add nothing."""
         self._parse(item, state.value)
         texts = item.candidates.values
-        parts: list[Part] = []
+        parts: list[Contribution] = []
         scores: dict[Kind, list[Credits]] = {kind: [] for kind in self._weights}
         for rank, text in enumerate(texts):
             comparisons = self._comparisons(text, item.references[0], state.value)
@@ -257,7 +257,7 @@ def _synonymous(synonyms: Synonyms, whole_words: bool, one: str, other: str) -> 
 
 def _parts(
     kind: Kind, weight: float, rank: int, pairings: Sequence[Pairing], credits: Sequence[Credits]
-) -> Iterator[Part]:
+) -> Iterator[Contribution]:
     """The elements of a caption, with what each adds over all references; then those of the references it misses."""
     number = len(pairings)
     for index, fact in enumerate(pairings[0].ours):
@@ -272,7 +272,7 @@ def _parts(
             "nearest": ", ".join(nearest),
             "counts": float(np.mean(counts)),
         }
-        yield Part(", ".join(fact), weight * adds / number, rank, details)
+        yield Contribution(", ".join(fact), weight * adds / number, rank, details)
     missed: dict[Fact, list[float]] = {}
     for pairing, one in zip(pairings, credits, strict=True):
         paired = {match for match, _ in pairing.partners.values()}
@@ -281,7 +281,7 @@ def _parts(
                 missed.setdefault(fact, []).append(float(one.theirs[index]))
     for fact, counts in missed.items():
         details = {"result": "missed", "kind": kind, "nearest": "", "counts": float(np.mean(counts))}
-        yield Part(", ".join(fact), 0.0, rank, details)
+        yield Contribution(", ".join(fact), 0.0, rank, details)
 
 
 def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:

@@ -16,7 +16,7 @@ from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, Part
+from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models import loading
 from captious.models.domain import outside_domain
@@ -140,7 +140,7 @@ def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[st
         so_far, alone = np.nan_to_num(values[: len(units)]), values[len(units) :]
         adds = np.diff(so_far, prepend=0.0) / len(candidates)
         for name, added, reached, own in zip(names, adds.tolist(), so_far.tolist(), alone.tolist(), strict=True):
-            parts.append(Part(name, added, rank, {"so_far": reached, "alone": own}))
+            parts.append(Contribution(name, added, rank, {"so_far": reached, "alone": own}))
     return Breakdown(
         parts,
         unit="unit",

@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.io.formats import text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination.listing import (
     NamedObject,
     list_requests,
@@ -58,7 +58,7 @@ class MatchedObject(NamedTuple):
 
     name: NamedObject
     nearest: str
-    """The partner; nothing where no object was left for it."""
+    """The object that it was matched with; empty where none was left for it."""
     similarity: float
 
 
@@ -241,9 +241,9 @@ class Aloha(MeanMetric):
             for each in objects:
                 details = {"nearest": each.nearest or "none is left", "similarity": each.similarity}
                 adds = each.similarity / len(matched) if each is worst else 0.0
-                parts.append(Part(str(each.name), adds, rank, details))
+                parts.append(Contribution(str(each.name), adds, rank, details))
             if worst is None:
-                parts.append(Part("no objects", 1 / len(matched), rank))
+                parts.append(Contribution("no objects", 1 / len(matched), rank))
         return Breakdown(
             parts,
             unit="object",

@@ -17,7 +17,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
@@ -148,7 +148,7 @@ class Amber(Metric):
 
     @property
     def higher_is_better(self) -> bool:
-        """Of coverage alone."""
+        """Whether more is better, which is so for coverage alone."""
         return self.value == "cover"
 
     @property
@@ -289,17 +289,19 @@ class Amber(Metric):
             summary=_summary([noun for one in counted for noun in one.nouns]),
         )
 
-    def _parts(self, rank: int, one: NounCounts, annotation: Annotation, wrong: float, below: float) -> Iterator[Part]:
+    def _parts(
+        self, rank: int, one: NounCounts, annotation: Annotation, wrong: float, below: float
+    ) -> Iterator[Contribution]:
         """What each noun or word of one candidate adds."""
         if self.value in ("chair", "hal"):
             each = 1 / below / (max(wrong, 1) if self.value == "hal" else 1)
             for noun in one.nouns:
-                yield Part(noun.word, each * (noun.verdict == "wrong"), rank, {"verdict": noun.verdict})
+                yield Contribution(noun.word, each * (noun.verdict == "wrong"), rank, {"verdict": noun.verdict})
             return
         words, indices = (annotation.truth, one.covered) if self.value == "cover" else (annotation.hallu, one.hit)
         verdicts = ("covered", "missed") if self.value == "cover" else ("hit", "avoided")
         for index, word in enumerate(words):
-            yield Part(word, (index in indices) / below, rank, {"verdict": verdicts[index not in indices]})
+            yield Contribution(word, (index in indices) / below, rank, {"verdict": verdicts[index not in indices]})
 
 
 def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[list[tuple[str, int, int]]]:

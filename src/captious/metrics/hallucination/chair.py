@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.metrics.contract import Metric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.hallucination.truth import (
     INSTANCES,
@@ -159,7 +159,7 @@ class Chair(Metric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a share, or of a length."""
+        """The lowest and the highest value: those of a share, or of a length."""
         return (0.0, float("inf")) if self._is_length else (0.0, 1.0)
 
     @property
@@ -171,7 +171,7 @@ class Chair(Metric):
 
     @property
     def decimals(self) -> int | None:
-        """Of a length."""
+        """The decimals that a length is shown with; None for a share."""
         return 1 if self._is_length else None
 
     @property
@@ -388,10 +388,10 @@ class Chair(Metric):
 
     def _parts(
         self, rank: int, one: ReadCaption, truth: ImageObjects, own: Mapping[str, float], sums: Mapping[str, float]
-    ) -> Iterator[Part]:
+    ) -> Iterator[Contribution]:
         """What each mention or object of one candidate adds, or its length."""
         if self._is_length:
-            yield Part(f"{own[self.value]:.0f} {self.value}", own[self.value] / sums["captions"], rank)
+            yield Contribution(f"{own[self.value]:.0f} {self.value}", own[self.value] / sums["captions"], rank)
             return
         if self.value in ("s", "i"):
             each = 1 / sums["mentions"] if self.value == "i" else 1 / max(own["wrong_mentions"], 1) / sums["captions"]
@@ -401,7 +401,7 @@ class Chair(Metric):
             for mention in mentions.values():
                 verdict = _verdict(mention, truth)
                 details = {"verdict": verdict, "object": mention.category, "sentence": mention.sentence}
-                yield Part(one.text[mention.start : mention.stop], each * (verdict == "wrong"), rank, details)
+                yield Contribution(one.text[mention.start : mention.stop], each * (verdict == "wrong"), rank, details)
             return
         below = {"recall": "truth", "precision": "objects"}.get(self.value)
         each = 1 / sums[below] if below else 2 / (sums["objects"] + sums["truth"])
@@ -410,7 +410,7 @@ class Chair(Metric):
         for name in [*named, *(missed if self.value != "precision" else [])]:
             verdict = "missed" if name in missed else "right" if name in truth.objects else "wrong"
             if verdict != "wrong" or self.value != "recall":
-                yield Part(name, each * (verdict == "right"), rank, {"verdict": verdict, "object": name})
+                yield Contribution(name, each * (verdict == "right"), rank, {"verdict": verdict, "object": name})
 
 
 def first_words(text: str, number: int) -> str:

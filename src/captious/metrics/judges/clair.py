@@ -8,8 +8,8 @@ from typing import ClassVar
 from captious.captions import CaptionSet
 from captious.metrics.contract import Need
 from captious.metrics.judges.judged import (
-    Bench,
     JudgedMetric,
+    JudgeSetup,
     Verdict,
     composed_prompt,
     json_object,
@@ -64,9 +64,9 @@ class Clair(JudgedMetric):
         ending = "clair_reason" if self.reason else "clair_score"
         return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each item, with its candidates and references as two lists."""
-        prompt = bench.prompts[self.name]
+        prompt = setup.prompts[self.name]
         texts = [
             prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
         ]
@@ -79,11 +79,11 @@ class Clair(JudgedMetric):
         }
         return [Request((Turn("user", text),), schema=schema if self.schema else None) for text in texts]
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The score of each item with the judge's reason."""
         if self.schema:
-            bench.judge.can("schema")  # the signature says it; the schema is sent in any case
-        return ask_and_parse(bench.judge, self.questions(captions, bench), parse_score, what=self.label)
+            setup.judge.can("schema")  # the signature says it; the schema is sent in any case
+        return ask_and_parse(setup.judge, self.questions(captions, setup), parse_score, what=self.label)
 
 
 def parse_score(reply: Reply) -> Verdict:

@@ -14,7 +14,7 @@ from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.formats import text_list
 from captious.metrics.contract import Need, Shared
-from captious.metrics.explanation import Breakdown, Part
+from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.judges.facts import (
     FactMetric,
     ask_each,
@@ -27,7 +27,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted, shortened
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -148,62 +148,68 @@ class DCScore(FactMetric):
         """The label with the name of the value, where it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
-    def prepare(self, captions: CaptionSet) -> Shared[Bench]:
+    def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
         """The judge and the prompts. The column of facts is checked before anything is asked."""
         for item in captions:
             own_facts(item)
         return super().prepare(captions)
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Each caption, whose facts are to be listed."""
-        return [self._extraction(item.candidate, bench) for item in captions]
+        return [self._extraction(item.candidate, setup) for item in captions]
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with what they add, and the value."""
-        facts = self._extracted(self.questions(captions, bench), bench, "in the caption")
-        oracle = self._oracle_facts(captions, bench)
+        facts = self._extracted(self.questions(captions, setup), setup, "in the caption")
+        oracle = self._oracle_facts(captions, setup)
         lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
-        matching = unless_failed(lists, lambda one: self._matching(one, bench))
+        matching = unless_failed(lists, lambda one: self._matching(one, setup))
         checking = [
-            one if isinstance(one, Failure) else self._checking(item, one, bench)
+            one if isinstance(one, Failure) else self._checking(item, one, setup)
             for item, one in zip(captions, lists, strict=True)
         ]
-        matches = self._sampled(matching, [partial(read_matches, lists=one) for one in lists], bench, "matching")
-        checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], bench, "checking")
+        matches = self._sampled(matching, [partial(read_matches, lists=one) for one in lists], setup, "matching")
+        checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], setup, "checking")
         return [self._verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
 
-    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[MatchedFact] | Failure]:
+    def _extracted(
+        self, requests: Sequence[Request], setup: JudgeSetup, where: str
+    ) -> list[list[MatchedFact] | Failure]:
         """The facts in each reply; a text without any fails."""
-        replies = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
+        replies = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
         return [one or Failure(f"no facts {where}") for one in replies]
 
-    def _oracle_facts(self, captions: CaptionSet, bench: Bench) -> list[list[str] | Failure]:
+    def _oracle_facts(self, captions: CaptionSet, setup: JudgeSetup) -> list[list[str] | Failure]:
         """The oracle facts from the column, or listed by the judge from the references."""
         lists: list[list[str] | Failure] = [*map(own_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
-        requests = [self._extraction(" ".join(captions.references[index]), bench) for index in unlisted]
-        extracted = self._extracted(requests, bench, "in the references")
+        requests = [self._extraction(" ".join(captions.references[index]), setup) for index in unlisted]
+        extracted = self._extracted(requests, setup, "in the references")
         for index, one in zip(unlisted, extracted, strict=True):
             lists[index] = one if isinstance(one, Failure) else [fact.text for fact in one]
         return lists
 
-    def _extraction(self, text: str, bench: Bench) -> Request:
-        prompt = bench.prompts["dcscore_facts"].format(text=quoted(text))
+    def _extraction(self, text: str, setup: JudgeSetup) -> Request:
+        prompt = setup.prompts["dcscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
 
-    def _matching(self, lists: FactLists, bench: Bench) -> Request:
+    def _matching(self, lists: FactLists, setup: JudgeSetup) -> Request:
         oracle = numbered(lists.oracle)
-        prompt = bench.prompts["dcscore_match"].format(facts=lists.numbered, oracle=oracle)
+        prompt = setup.prompts["dcscore_match"].format(facts=lists.numbered, oracle=oracle)
         return Request((Turn("user", prompt),), temperature=1.0, max_tokens=256 + 24 * len(lists.facts))
 
-    def _checking(self, item: Item, lists: FactLists, bench: Bench) -> Request:
+    def _checking(self, item: Item, lists: FactLists, setup: JudgeSetup) -> Request:
         reference = "\n".join(item.references)
-        prompt = bench.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
+        prompt = setup.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 
     def _sampled(
-        self, requests: Sequence[Request | Failure], parsers: Sequence[Callable[[Reply], T]], bench: Bench, what: str
+        self,
+        requests: Sequence[Request | Failure],
+        parsers: Sequence[Callable[[Reply], T]],
+        setup: JudgeSetup,
+        what: str,
     ) -> list[list[T] | Failure]:
         """What is read in several replies to each request; one that cannot be read fails them all."""
         several = [
@@ -211,7 +217,7 @@ class DCScore(FactMetric):
             for one, sample in product(requests, range(self.samples))
         ]
         each = [parser for parser in parsers for _ in range(self.samples)]
-        replies = ask_each(bench.judge, several, each, f"{self.label}: {what}")
+        replies = ask_each(setup.judge, several, each, f"{self.label}: {what}")
         results: list[list[T] | Failure] = []
         for start in range(0, len(replies), self.samples):
             readings, failures = list[T](), list[Failure]()
@@ -238,7 +244,7 @@ class DCScore(FactMetric):
             for one, other in zip(over_all.adds[self.value], over_relevant.adds[self.value], strict=True)
         ]
         parts = [
-            Part(
+            Contribution(
                 fact.text,
                 adds[index],
                 details={
@@ -276,14 +282,14 @@ class DCScore(FactMetric):
         ]
         return replace(breakdown, factors=factors[0], formula="; ".join(lines))
 
-    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """The oracle facts, unless they are listed; the matchings and the checks."""
         words = " ".join(item.references)
         oracle = own_facts(item) or [BLANK] * estimated_facts(words)
         lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
-        sampled = [self._matching(lists, bench), self._checking(item, lists, bench)]
+        sampled = [self._matching(lists, setup), self._checking(item, lists, setup)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
-        return calls if own_facts(item) else [(self._extraction(words, bench), 1, 30 * len(oracle)), *calls]
+        return calls if own_facts(item) else [(self._extraction(words, setup), 1, 30 * len(oracle)), *calls]
 
 
 def own_facts(item: Item) -> list[str]:

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.explanation import Part
-from captious.metrics.judges.judged import Bench, CallPlan, JudgedMetric, Verdict, plan_requests, shortened
+from captious.metrics.explanation import Contribution
+from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, Verdict, plan_requests, shortened
 from captious.metrics.judges.yes_no import yes_and_no
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
@@ -23,7 +23,7 @@ from captious.render import Column
 
 Smoothing = Literal["digits", "samples", "none"]
 Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
-"""For each position where a model wrote digits: their probabilities, and the value of each digit there."""
+"""The probabilities of digits at each position where a model wrote one, and the value of each digit there."""
 SAMPLED = "sampled"
 """Counts captions whose value is a mean of samples, in the signature."""
 MERGED = "merged_digits"
@@ -75,7 +75,7 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
     return probabilities
 
 
-def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Part]:
+def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Contribution]:
     """What every digit adds to the expected number.
 
     The probabilities are those among all tokens, so that they sum to less than 1; ``renormalize`` makes it 1.
@@ -86,7 +86,7 @@ def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -
         for digits in sorted(probabilities, key=worth, reverse=True):
             probability = probabilities[digits] / total
             details = {"probability": probability}
-            parts.append(Part(name(worth(digits)), probability * worth(digits), details=details))
+            parts.append(Contribution(name(worth(digits)), probability * worth(digits), details=details))
     return parts
 
 
@@ -135,7 +135,7 @@ def smoothed_yes(reply: Reply) -> Verdict | None:
         number = max(len(token.top) for token in reply.tokens)
         raise ValueError(f"neither yes nor no among the {number} likeliest beginnings of {shortened(reply.text)}")
     parts = [
-        Part(word, (word == "yes") * probability / total, details={"probability": probability / total})
+        Contribution(word, (word == "yes") * probability / total, details={"probability": probability / total})
         for word, probability in chances.items()
     ]
     value = sum(part.adds for part in parts)
@@ -170,12 +170,12 @@ class SmoothedMetric(JudgedMetric):
     def raw(self, reply: Reply) -> float:
         """The number as it was written."""
 
-    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """One call a caption, or one for each sample where the server is not known to send several replies at once."""
-        requests = self.questions(captions, bench)
-        if self.smoothing == "samples" and self.samples > 1 and bench.judge.known_to_have("n"):
-            return plan_requests(bench.judge, self._together(requests), self.samples * self.reply_tokens)
-        return plan_requests(bench.judge, self._asked(requests), self.reply_tokens)
+        requests = self.questions(captions, setup)
+        if self.smoothing == "samples" and self.samples > 1 and setup.judge.known_to_have("n"):
+            return plan_requests(setup.judge, self._together(requests), self.samples * self.reply_tokens)
+        return plan_requests(setup.judge, self._asked(requests), self.reply_tokens)
 
     def _asked(self, requests: Sequence[Request]) -> Sequence[Request]:
         """What is sent for questions, if the server does what it is asked."""
@@ -183,9 +183,9 @@ class SmoothedMetric(JudgedMetric):
             return [replace(request, top_logprobs=self.top) for request in requests]
         return self._sampling(requests) if self.smoothing == "samples" else requests
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The number of each caption: smoothed over digits, over samples where that is not possible, or raw."""
-        requests, judge = self.questions(captions, bench), bench.judge
+        requests, judge = self.questions(captions, setup), setup.judge
         if self.smoothing == "none":
             return ask_and_parse(judge, requests, lambda reply: Verdict(self.raw(reply)), what=self.label)
         verdicts: list[Verdict | Failure | None] = [None] * len(requests)
@@ -234,7 +234,7 @@ def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Fail
         return next(value for value in values if isinstance(value, Failure))
     share = 1 / len(numbers)
     parts = [
-        Part(f"sample {number}", value * share, details={"probability": share})
+        Contribution(f"sample {number}", value * share, details={"probability": share})
         for number, value in enumerate(numbers, 1)
     ]
     summary = f"mean of {len(numbers)} sample{'' if len(numbers) == 1 else 's'}"

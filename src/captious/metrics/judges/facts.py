@@ -14,9 +14,9 @@ from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.metrics.judges.judged import (
     PROMPTS,
-    Bench,
     CallPlan,
     JudgedMetric,
+    JudgeSetup,
     json_values,
     plan_requests,
     read_prompt,
@@ -53,31 +53,31 @@ class FactMetric(JudgedMetric):
         return {name: read_prompt(paths[name], fields) for name, fields in self.files.items()}
 
     @abstractmethod
-    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """What follows the first question about a caption of so many facts: request, how often, tokens of a reply."""
 
-    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """What `verdicts` would ask: nothing of captions whose replies are all stored; of others it is an estimate."""
         waiting, stored = list[int](), 0
         for index in range(len(captions)):
-            judge = replace(bench.judge, judging=replace(bench.judge.judging, replay=True), usage=Usage())
+            judge = replace(setup.judge, judging=replace(setup.judge.judging, replay=True), usage=Usage())
             try:
-                self.verdicts(captions.take([index]), Bench(judge, bench.prompts))
+                self.verdicts(captions.take([index]), JudgeSetup(judge, setup.prompts))
                 stored += judge.usage.stored
             except InputError:
                 waiting.append(index)
         items = captions.take(waiting)
-        plan = plan_requests(bench.judge, self.questions(items, bench), self.reply_tokens)
+        plan = plan_requests(setup.judge, self.questions(items, setup), self.reply_tokens)
         for item in items:
-            for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), bench):
+            for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), setup):
                 plan += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + CallPlan(stored=stored)
 
 
-def tally(verdicts: Sequence[bool], unit: str, word: str) -> str:
-    """How many are so.
+def count_phrase(verdicts: Sequence[bool], unit: str, word: str) -> str:
+    """How many verdicts are positive, in words.
 
-    >>> tally([True, False, True], "fact", "true")
+    >>> count_phrase([True, False, True], "fact", "true")
     '2 of 3 facts true'
     """
     return f"{sum(verdicts)} of {len(verdicts)} {unit}{'' if len(verdicts) == 1 else 's'} {word}"

@@ -10,18 +10,18 @@ from typing import ClassVar, Literal, NamedTuple
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.explanation import Part
+from captious.metrics.explanation import Contribution
 from captious.metrics.judges.facts import (
     FactMetric,
     ask_each,
+    count_phrase,
     list_tokens,
     numbered,
     require_all,
-    tally,
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted, shortened
 from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -117,30 +117,30 @@ class FaithScore(FactMetric):
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """The sub-sentences of each caption, to be labelled."""
-        prompt = bench.prompts["faithscore_labels"]
+        prompt = setup.prompts["faithscore_labels"]
         pieces = [sub_sentences(item.candidate) for item in captions]
         return [
             Request((Turn("user", prompt.format(sentences=numbered(one))),), max_tokens=64 + 8 * len(one))
             for one in pieces
         ]
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with their answers, and the share of the true ones."""
         parsers = [partial(read_labels, sentences=sub_sentences(item.candidate)) for item in captions]
-        described = ask_each(bench.judge, self.questions(captions, bench), parsers, f"{self.label}: labels")
-        requests = unless_failed(described, lambda one: self._facts_request(one.text, bench))
-        facts = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
-        check = bench.prompts["faithscore_check"]
+        described = ask_each(setup.judge, self.questions(captions, setup), parsers, f"{self.label}: labels")
+        requests = unless_failed(described, lambda one: self._facts_request(one.text, setup))
+        facts = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
+        check = setup.prompts["faithscore_check"]
         statements = unless_failed(facts, lambda one: [check.format(statement=quoted(fact.text)) for fact in one])
-        answers = ask_yes_no(bench.judge, statements, captions.images, f"{self.label}: verifying")
+        answers = ask_yes_no(setup.judge, statements, captions.images, f"{self.label}: verifying")
         return [self._verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
 
-    def _facts_request(self, text: str, bench: Bench) -> Request | Failure:
+    def _facts_request(self, text: str, setup: JudgeSetup) -> Request | Failure:
         if not text:
             return Failure("no facts: nothing in the caption describes the image")
-        prompt = bench.prompts["faithscore_facts"].format(text=quoted(text))
+        prompt = setup.prompts["faithscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
 
     def _verdict(
@@ -155,7 +155,7 @@ class FaithScore(FactMetric):
         if self.level == "sentence":
             return replace(sentence_verdict(described.sentences, facts, verdicts), counted=counted)
         parts = [
-            Part(
+            Contribution(
                 fact.text,
                 answer.yes / len(facts),
                 details={
@@ -166,13 +166,13 @@ class FaithScore(FactMetric):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(share(verdicts), parts=parts, counted=counted, summary=tally(verdicts, "fact", "true"))
+        return Verdict(share(verdicts), parts=parts, counted=counted, summary=count_phrase(verdicts, "fact", "true"))
 
-    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """The facts, and a question for each."""
-        extraction = self._facts_request(item.candidate, bench)
+        extraction = self._facts_request(item.candidate, setup)
         assert isinstance(extraction, Request)
-        check = yes_no_request(bench.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
+        check = yes_no_request(setup.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
         return [(extraction, 1, 12 * facts + 20), (check, facts, 2)]
 
 
@@ -238,7 +238,7 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verd
         mentioned = {word for word in _words(sentence) if (word,) in entities}
         blamed.append([text for text in false if mentioned.intersection(_words(text))])
     parts = [
-        Part(
+        Contribution(
             sentence,
             (not wrong) / len(sentences),
             details={"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
@@ -246,7 +246,7 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verd
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
     right = [not wrong for wrong in blamed]
-    return Verdict(share(right), parts=parts, summary=tally(right, "sub-sentence", "right"))
+    return Verdict(share(right), parts=parts, summary=count_phrase(right, "sub-sentence", "right"))
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from captious.metrics.contract import Need, Shared
 from captious.metrics.judges.digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.judged import (
     PROMPTS,
-    Bench,
     CallPlan,
+    JudgeSetup,
     Verdict,
     composed_prompt,
     listed,
@@ -47,10 +47,10 @@ class _Rating(SmoothedMetric):
         prompts = {"question": composed_prompt(self.prompt, self.fields, self.body, ending)}
         return prompts | ({"why": read_prompt(PROMPTS / "fleur_why.txt", ())} if self.why else {})
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption."""
         length = 1 if self.answer == "yes-no" else NUMBER_TOKENS
-        return [Request((self._turn(item, bench.prompts["question"]),), max_tokens=length) for item in captions]
+        return [Request((self._turn(item, setup.prompts["question"]),), max_tokens=length) for item in captions]
 
     def _turn(self, item: Item, prompt: str) -> Turn:
         """What is asked about the only candidate of an item."""
@@ -58,30 +58,30 @@ class _Rating(SmoothedMetric):
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
-    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """The ratings, and with ``why`` a second question for each that is not stored."""
-        plan = super().plan(captions, bench)
+        plan = super().plan(captions, setup)
         if not self.why:
             return plan
         calls = plan.calls // (self.samples if self.smoothing == "samples" else 1)
         tokens = plan.prompt_tokens * calls // max(plan.calls, 1)
         return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls)
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The score of each caption, and the reason where it was asked for."""
-        verdicts = super().verdicts(captions, bench)
+        verdicts = super().verdicts(captions, setup)
         if not self.why:
             return verdicts
         rated = {index: one for index, one in enumerate(verdicts) if isinstance(one, Verdict)}
-        questions = self.questions(captions, bench)
+        questions = self.questions(captions, setup)
         conversations = [
             Request(
-                (*questions[index].turns, Turn("assistant", _written(one)), Turn("user", bench.prompts["why"])),
+                (*questions[index].turns, Turn("assistant", _raw_rating(one)), Turn("user", setup.prompts["why"])),
                 max_tokens=WHY_TOKENS,
             )
             for index, one in rated.items()
         ]
-        reasons = ask_and_parse(bench.judge, conversations, lambda reply: reply.text.strip(), what=f"{self.label}: why")
+        reasons = ask_and_parse(setup.judge, conversations, lambda reply: reply.text.strip(), what=f"{self.label}: why")
         for (index, one), reason in zip(rated.items(), reasons, strict=True):
             if isinstance(reason, str):
                 verdicts[index] = replace(one, reason=reason)
@@ -95,7 +95,7 @@ class _Rating(SmoothedMetric):
         """The number, or 1 for yes and 0 for no."""
         return float(read_word(reply.text)) if self.answer == "yes-no" else float(find_number(reply.text)[0])
 
-    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
+    def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
         """Model, prompt, and what a reply is read as."""
         return {**super().settings(state), "parse": self.answer}
 
@@ -105,7 +105,7 @@ class _Rating(SmoothedMetric):
         return "; fleur(context=references) judges by the references alone" if blind else super().hint(reason)
 
 
-def _written(verdict: Verdict) -> str:
+def _raw_rating(verdict: Verdict) -> str:
     """What the judge wrote as its rating."""
     return str(verdict.details.get("raw", f"{verdict.value:.2f}"))
 

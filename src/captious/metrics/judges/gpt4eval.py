@@ -9,11 +9,11 @@ from typing import ClassVar, Literal, NamedTuple
 
 from captious.captions import CaptionSet
 from captious.metrics.contract import Need
-from captious.metrics.explanation import Part
+from captious.metrics.explanation import Contribution
 from captious.metrics.judges.judged import (
     PROMPTS,
-    Bench,
     JudgedMetric,
+    JudgeSetup,
     Verdict,
     listed,
     quoted,
@@ -91,9 +91,9 @@ class Gpt4Eval(JudgedMetric):
         system = read_prompt(PROMPTS / "gpt4eval_system.txt", ()).strip()
         return {**super().prompts(), "system": system}
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption; with ``swap`` those of the other order follow all of the first."""
-        system, prompt = Turn("system", bench.prompts["system"]), bench.prompts[self.name]
+        system, prompt = Turn("system", setup.prompts["system"]), setup.prompts[self.name]
         requests = []
         for swapped in (False, True) if self.swap else (False,):
             for item in captions:
@@ -103,9 +103,9 @@ class Gpt4Eval(JudgedMetric):
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The scores of each caption and its reference, and the judge's explanation."""
-        reviews = ask_and_parse(bench.judge, self.questions(captions, bench), parse_review, what=self.label)
+        reviews = ask_and_parse(setup.judge, self.questions(captions, setup), parse_review, what=self.label)
         number = len(captions)
         orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
@@ -120,7 +120,7 @@ class Gpt4Eval(JudgedMetric):
         unit = len(scores) * (reference if self.value == "ratio" else HIGHEST)
         orders = ["reference first", "caption first"]
         parts = [
-            Part(
+            Contribution(
                 order, one.second / unit, details={"caption": one.second, "reference": one.first, "reason": one.reason}
             )
             for order, one in zip(orders, scores, strict=False)

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.judges.digits import SAMPLED, SmoothedMetric, digit_probabilities, expectation
-from captious.metrics.judges.judged import Bench, Verdict, composed_prompt, listed, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, Verdict, composed_prompt, listed, quoted, shortened
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
@@ -74,10 +74,10 @@ class GVEval(SmoothedMetric):
         """The question that the judge is asked."""
         return {self.name: composed_prompt(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption."""
         return [
-            Request((self._turn(item, bench.prompts[self.name]),), temperature=TEMPERATURE, detail="low")
+            Request((self._turn(item, setup.prompts[self.name]),), temperature=TEMPERATURE, detail="low")
             for item in captions
         ]
 

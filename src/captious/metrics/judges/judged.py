@@ -18,7 +18,7 @@ from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import MeanMetric, Shared
-from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, Explanation, candidate_labels
 from captious.metrics.rows import Scored, blank_texts, missing_inputs
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
@@ -26,7 +26,7 @@ from captious.options import current
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
-ALIKE = 10
+SUSPICIOUS_TIES = 10
 """So many captions with one and the same value make a judge suspicious."""
 LONGEST_REPLY = 2000
 """Characters of a reply that could not be read, where it is shown; the store has all."""
@@ -41,7 +41,7 @@ class Verdict:
     """The judge's own words."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What else is worth showing, such as facts with their verdicts."""
-    parts: Sequence[Part] = ()
+    parts: Sequence[Contribution] = ()
     """What adds up to the value, where it is more than one thing, such as the digits that it is an expectation over."""
     weight: float = 1.0
     """How much it counts in means: the denominator, where the value is a ratio."""
@@ -52,8 +52,8 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
-    """A judge with the prompts that it is asked by."""
+class JudgeSetup:
+    """A judge and the prompts that it is asked with."""
 
     judge: Judge
     prompts: Mapping[str, str]
@@ -129,28 +129,28 @@ class JudgedMetric(MeanMetric):
     part_columns: ClassVar[Sequence[Column]] = ()
     """The columns of the details of the verdicts' parts."""
 
-    def prepare(self, captions: CaptionSet) -> Shared[Bench]:
+    def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
         """The judge and the prompts; nothing is asked yet."""
         if not self.model:
             raise InputError(f"{self.name}: name the model that judges, such as {self.name}(model=gpt-4o-mini)")
-        bench = Bench(load_judge(self.model), self.prompts())
-        return Shared(bench, f"{self.model}#{bench.prompt_digest}")
+        setup = JudgeSetup(load_judge(self.model), self.prompts())
+        return Shared(setup, f"{self.model}#{setup.prompt_digest}")
 
     def prompts(self) -> dict[str, str]:
         """The texts that are asked, by name."""
         return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
 
     @abstractmethod
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """What the model is asked first about each item of a set: one candidate, unless they are judged together."""
 
     @abstractmethod
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """What the judge made of each item of such a set."""
 
-    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """What `verdicts` would ask about such a set."""
-        return plan_requests(bench.judge, self.questions(captions, bench), self.reply_tokens)
+        return plan_requests(setup.judge, self.questions(captions, setup), self.reply_tokens)
 
     def planned(self, captions: CaptionSet) -> CallPlan:
         """What scoring a set would ask; nothing is sent."""
@@ -158,7 +158,7 @@ class JudgedMetric(MeanMetric):
         asked = [index for index in range(len(units)) if index not in reasons]
         return self.plan(units.take(asked), self.prepare(captions).value)
 
-    def score_items(self, captions: CaptionSet, state: Shared[Bench]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
         """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
         captions.keep(("state", self), state)  # with the store that has the replies, for explanations
         usage = state.value.judge.usage
@@ -184,7 +184,7 @@ class JudgedMetric(MeanMetric):
         note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
         given = values[~np.isnan(values)]
         warnings = []
-        if len(given) >= ALIKE and (given == given[0]).all():
+        if len(given) >= SUSPICIOUS_TIES and (given == given[0]).all():
             warnings = [
                 f"{self.label}: the judge gave {given[0]:g} to all {len(given):,} captions, so the value says "
                 "nothing of them; explain an item to see what the model replied"
@@ -202,12 +202,12 @@ class JudgedMetric(MeanMetric):
         """The item of each unit."""
         return np.arange(len(captions)) if self.candidates_together else captions.candidates.owners
 
-    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
         """A part for each verdict, or its own parts, with the judge's words; everything is read from stored replies."""
         units, _ = self._units(item)
         return self.breakdown([one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)])
 
-    def break_down_missing(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+    def break_down_missing(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
         """Replies that could not be read."""
         units, reasons = self._units(item)
         asked = [index for index in range(len(units)) if index not in reasons]
@@ -218,7 +218,7 @@ class JudgedMetric(MeanMetric):
         """Reasons, facts and probabilities, from stored replies."""
         return True
 
-    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[Bench]) -> list[Why]:
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[JudgeSetup]) -> list[Why]:
         """What the judge said of each item. Nothing is asked; replies that are in another store cannot be shown."""
         judge = state.value.judge
         judge = replace(judge, judging=replace(judge.judging, replay=True), usage=Usage())
@@ -253,10 +253,10 @@ class JudgedMetric(MeanMetric):
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
         total = sum(one.weight for one in verdicts)
-        parts, notes = list[Part](), list[str]()
+        parts, notes = list[Contribution](), list[str]()
         for number, (name, one) in enumerate(zip(names, verdicts, strict=True)):
             candidate, share = None if together else number, one.weight / total
-            own = one.parts or [Part(name, one.value, details={"reason": one.reason, **one.details})]
+            own = one.parts or [Contribution(name, one.value, details={"reason": one.reason, **one.details})]
             parts += [part._replace(adds=part.adds * share, candidate=candidate) for part in own]
             if one.parts and one.reason:
                 notes.append(f"{'the judge' if together else f'the judge on {name}'}: {one.reason}")
@@ -268,7 +268,7 @@ class JudgedMetric(MeanMetric):
             parts, unit=self.part_unit, columns=columns, notes=notes, shown=None, ordered=True, summary=summary
         )
 
-    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
+    def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
         """Model as the server names it, prompt, parse rule, and what the server did of what it was asked."""
         judge = state.value.judge
         settings = {"judge": judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
-from captious.metrics.judges.judged import Bench, json_object, listed, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, json_object, listed, quoted, shortened
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -109,12 +109,16 @@ def _caption(captions: CaptionSet, item: int) -> str:
 
 
 def ask(
-    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True, schema: bool = False
+    sets: Mapping[str, CaptionSet],
+    matches: Sequence[Match],
+    setup: JudgeSetup,
+    images: bool = True,
+    schema: bool = False,
 ) -> list[Match]:
     """The comparisons with what the judge said; with ``schema`` the server holds its replies to their form."""
-    asked = questions(sets, matches, bench, images, schema)
+    asked = questions(sets, matches, setup, images, schema)
     requests = [request for both in asked.values() if not isinstance(both, Failure) for request in both]
-    replies = iter(ask_and_parse(bench.judge, requests, parse_opinion, what="arena"))
+    replies = iter(ask_and_parse(setup.judge, requests, parse_opinion, what="arena"))
     judged = []
     for index, match in enumerate(matches):
         both = asked.get(index)
@@ -127,13 +131,17 @@ def ask(
 
 
 def questions(
-    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True, schema: bool = False
+    sets: Mapping[str, CaptionSet],
+    matches: Sequence[Match],
+    setup: JudgeSetup,
+    images: bool = True,
+    schema: bool = False,
 ) -> dict[int, tuple[Request, Request] | Failure]:
     """Both orders of each comparison by its index, or why nothing can be asked; none of equal captions.
 
     Without ``images`` the judge sees the references alone.
     """
-    prompt, first = bench.prompts[PROMPT], next(iter(sets.values()))
+    prompt, first = setup.prompts[PROMPT], next(iter(sets.values()))
     pictures = first.images if images else [None] * len(first)
     return {
         index: _questions(sets[match.systems[0]], match, pictures, prompt, schema)

@@ -9,19 +9,19 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.explanation import Part
+from captious.metrics.explanation import Contribution
 from captious.metrics.judges.facts import (
     FactMetric,
     ask_each,
+    count_phrase,
     list_tokens,
     numbered,
     read_bullets,
     read_numbered,
-    tally,
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, quoted
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted
 from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -78,31 +78,31 @@ class RlaifV(FactMetric):
         """Rejected facts count down from 0."""
         return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
 
-    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Each caption, whose facts are to be listed."""
-        prompt = bench.prompts["rlaifv_facts"]
+        prompt = setup.prompts["rlaifv_facts"]
         return [
             Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 8))
             for text in (item.candidate for item in captions)
         ]
 
-    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with their answers."""
-        requests = self.questions(captions, bench)
-        listed = ask_each(bench.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
+        requests = self.questions(captions, setup)
+        listed = ask_each(setup.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
         facts = [one or Failure("no facts in the caption") for one in listed]
         parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]
-        asked = unless_failed(facts, lambda one: self._rewriting(one, bench))
-        questions = ask_each(bench.judge, asked, parsers, f"{self.label}: questions")
-        check = bench.prompts["rlaifv_check"]
+        asked = unless_failed(facts, lambda one: self._rewriting(one, setup))
+        questions = ask_each(setup.judge, asked, parsers, f"{self.label}: questions")
+        check = setup.prompts["rlaifv_check"]
         texts = unless_failed(questions, lambda one: [check.format(question=text) for text in one])
-        answers = ask_yes_no(bench.judge, texts, captions.images, f"{self.label}: verifying")
+        answers = ask_yes_no(setup.judge, texts, captions.images, f"{self.label}: verifying")
         return [self._verdict(*parts) for parts in zip(facts, questions, answers, strict=True)]
 
-    def _rewriting(self, facts: Sequence[str], bench: Bench) -> Request:
+    def _rewriting(self, facts: Sequence[str], setup: JudgeSetup) -> Request:
         text = numbered(facts)
         return Request(
-            (Turn("user", bench.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=list_tokens(text, 4)
+            (Turn("user", setup.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=list_tokens(text, 4)
         )
 
     def _verdict(
@@ -112,7 +112,7 @@ class RlaifV(FactMetric):
             return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
         amounts = fact_values(answers, self.value)
         parts = [
-            Part(
+            Contribution(
                 fact,
                 amount,
                 details={
@@ -124,13 +124,13 @@ class RlaifV(FactMetric):
             for fact, question, answer, amount in zip(facts, questions, answers, amounts, strict=True)
         ]
         counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
-        summary = tally([answer.yes for answer in answers], "fact", "accepted")
+        summary = count_phrase([answer.yes for answer in answers], "fact", "accepted")
         return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
-    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """The questions, and an answer to each."""
-        check = yes_no_request(bench.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
-        return [(self._rewriting([" " * 40] * facts, bench), 1, 12 * facts), (check, facts, 2)]
+        check = yes_no_request(setup.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
+        return [(self._rewriting([" " * 40] * facts, setup), 1, 12 * facts), (check, facts, 2)]
 
 
 def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:

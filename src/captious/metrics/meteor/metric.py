@@ -12,7 +12,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.metrics.contract import CandidateMetric
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, Aligned, aligned, clean, count, parameters, score, weight
 from captious.metrics.meteor.tables import Tables
@@ -124,11 +124,11 @@ class Meteor(CandidateMetric):
                 start, end, other, other_end, module, _, _, _ = match
                 details = {"reference": " ".join(pair.reference[start:end]), "module": MODULES[module]}
                 name = " ".join(pair.words[other:other_end])
-                parts.append(Part(name, float(both @ slopes), rank, details))
+                parts.append(Contribution(name, float(both @ slopes), rank, details))
         chunks, words = int(counts[20]), float(counts[21] + counts[22]) / 2
         penalty = tuning.gamma * (chunks / words) ** tuning.beta
         name = f"penalty for {chunks} chunk{'' if chunks == 1 else 's'}"
-        penalties = [Part(name, -mean * penalty, None, {"reference": "", "module": ""})] if chunks else []
+        penalties = [Contribution(name, -mean * penalty, None, {"reference": "", "module": ""})] if chunks else []
         return Breakdown(
             parts,
             unit="match",

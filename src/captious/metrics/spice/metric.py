@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.meteor.synsets import Synsets
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
@@ -162,7 +162,7 @@ class Spice(MeanMetric):
             for result, members in tuples.items():
                 for one in members:
                     details = {"result": result, "kind": KINDS[len(one)]}
-                    parts.append(Part(", ".join(one), each if result == "matched" else 0.0, rank, details))
+                    parts.append(Contribution(", ".join(one), each if result == "matched" else 0.0, rank, details))
             formulas.append(f"2 · {hits} / ({ours} + {theirs})")
         mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
         return Breakdown(
@@ -197,7 +197,7 @@ class Spice(MeanMetric):
             for phrase, row in zip(one, cosines, strict=False):
                 best = int(np.argmax(row))
                 details = {"nearest": theirs[best], "cosine": float(row[best])}
-                parts.append(Part(phrase, float(row[best]) / len(one) / len(ours), rank, details))
+                parts.append(Contribution(phrase, float(row[best]) / len(one) / len(ours), rank, details))
         return Breakdown(
             parts,
             unit="phrase",

@@ -14,7 +14,7 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, where
 from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
 from captious.render import Column
@@ -156,7 +156,7 @@ class OnlyStyle(StyleMetric):
         """Every n-gram with its contrastive score, and the words colored by their parts."""
         model, texts = state.value, item.candidates.values
         style = model.styles[self.style_numbers(item, model)[0]]
-        parts: list[Part] = []
+        parts: list[Contribution] = []
         marked, unseen = list[MarkedText](), list[str]()
         for rank, text in enumerate(texts):
             one = style_breakdown(model, text, style, self.reading)
@@ -197,7 +197,7 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
             amount = len(starts) if reading.grams == "multiset" else 1
             adds = float(cng[gram]) * amount / (size * orders) if size else 0.0
             details = {"n": rows.n, "score": float(cng[gram]), "styles": int(styles[gram])}
-            parts.append(Part(table.ngram(rows.n, gram), adds, details=details))
+            parts.append(Contribution(table.ngram(rows.n, gram), adds, details=details))
             for start in starts:
                 weights[start : start + rows.n] += adds / len(starts) / rows.n
     unseen = [part.name for part in parts if part.details["n"] == 1 and not part.details["styles"]]

@@ -13,7 +13,7 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Need, Shared
-from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
@@ -114,7 +114,7 @@ class StyleCider(StyleMetric):
                 score = orders[n - 1][0][candidate][gram][1]
                 details = {"n": n, "score": score}
                 value = self.scale * amount / max(defined, 1) / len(candidates)
-                parts.append(Part(table.ngram(n, gram), value, rank, details))
+                parts.append(Contribution(table.ngram(n, gram), value, rank, details))
         over = {"mean": "mean over the references", "max": "highest over the references", "pooled": "of all references"}
         return Breakdown(
             parts,

@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.io.images import UnreadableImage
 from captious.models.chat.endpoint import Stopped, Unanswered
 from captious.models.chat.messages import Failure, Reply, Request
-from captious.models.chat.replies import Record
+from captious.models.chat.replies import ReplyRecord
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class StoredReply(NamedTuple):
     """A reply, and what is stored of it."""
 
     reply: Reply
-    record: Record
+    record: ReplyRecord
 
 
 class Asking:
@@ -137,7 +137,7 @@ class Asking:
         except (Unanswered, ValueError) as error:
             return Failure(str(error))
         asked = request.payload(model, encoded=False) if request.images else body
-        return StoredReply(reply, Record(digest, asked, response, time.monotonic() - started))
+        return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
 
     def _counted(self, reply: Reply, request: Request) -> Reply:
         """The reply with tokens for the ceiling, estimated where the server counts none."""

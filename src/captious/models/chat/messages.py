@@ -146,7 +146,7 @@ def _stamp(image: ImageSource) -> object:
 
 
 @dataclass(frozen=True)
-class Token:
+class ReplyToken:
     """One token of a reply, with what the model could have said in its place."""
 
     text: bytes
@@ -159,7 +159,7 @@ class Reply:
     """What a model said."""
 
     text: str
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[ReplyToken, ...] = ()
     """Empty where the server sent no probabilities."""
     finish: str = "stop"
     """Why it stopped: ``stop``, ``length``, ``content_filter``."""
@@ -211,10 +211,10 @@ class Reply:
             thoughts=thoughts,
         )
 
-    def token_at(self, position: int) -> tuple[Token, int] | None:
+    def token_at(self, position: int) -> tuple[ReplyToken, int] | None:
         """The token that holds the character at a position of the text, and where in the token it is, in bytes.
 
-        >>> reply = Reply("a 0.8", (Token(b"a ", ()), Token(b"0.", ()), Token(b"8", ())))
+        >>> reply = Reply("a 0.8", (Token(b"a ", ()), Token(b"0.", ()), ReplyToken(b"8", ())))
         >>> reply.token_at(4)[0].text
         b'8'
         """
@@ -254,7 +254,7 @@ def _apart(content: str) -> tuple[str, str]:
     return thoughts.strip().removeprefix("<think>").strip(), answer.lstrip() if end else ""
 
 
-def _last_tokens(tokens: tuple[Token, ...], text: str) -> tuple[Token, ...]:
+def _last_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[ReplyToken, ...]:
     """The tokens of the answer, where those of thoughts stand before them; none where one token holds parts of both."""
     size = sum(len(token.text) for token in tokens)
     answer = text.encode()
@@ -273,9 +273,9 @@ def _count(value: Any) -> int | None:
     return value if whole and 0 <= value <= MOST_TOKENS else None
 
 
-def _token(entry: Mapping[str, Any]) -> Token:
+def _token(entry: Mapping[str, Any]) -> ReplyToken:
     top = [(_bytes_of(one), math.exp(float(one["logprob"]))) for one in entry.get("top_logprobs") or ()]
-    return Token(_bytes_of(entry), tuple(sorted(top, key=lambda pair: -pair[1])))
+    return ReplyToken(_bytes_of(entry), tuple(sorted(top, key=lambda pair: -pair[1])))
 
 
 def _bytes_of(entry: Mapping[str, Any]) -> bytes:

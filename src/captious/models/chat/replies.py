@@ -41,7 +41,7 @@ CHECKSUMS = (
     f"PRAGMA user_version = {VERSION}",
     "COMMIT",
 )
-"""From a store of format 1, whose replies had no checksums."""
+"""Statements that convert a store of format 1, whose replies had no checksums."""
 AT_ONCE = 500
 """Digests in one query."""
 
@@ -56,7 +56,7 @@ def checksum(digest: str, response: Any) -> str:
     return hashlib.sha256(f"{digest} {response}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-class Record(NamedTuple):
+class ReplyRecord(NamedTuple):
     """A response with what was asked."""
 
     digest: str
@@ -153,7 +153,7 @@ class ReplyStore:
                 rows = self._connection.execute(query, part).fetchall()
             yield from rows
 
-    def put(self, *records: Record) -> None:
+    def put(self, *records: ReplyRecord) -> None:
         """Keep responses, all or none of them. One that is there already stays, whichever process brought it."""
         rows = []
         for one in records:

@@ -148,6 +148,8 @@ function openFull(item) {
   fullItem = item;
   mark(item);
   return whenHere("full", source.item(item), (record) => {
+    fullItem = item;  // the close event of an earlier dialog may have come while the item was fetched
+    mark(item);
     const dialog = byId("full"), pressed = dialog.open ? document.activeElement?.getAttribute("aria-label") : "Close";
     dialog.replaceChildren(fullView(record));
     if (!dialog.open) dialog.showModal();
@@ -156,6 +158,7 @@ function openFull(item) {
   });
 }
 function closeFull() {
+  if (byId("full").open) return;  // the dialog was opened again before its close event came
   fullItem = state.item = null;
   document.querySelectorAll(".current").forEach((element) => element.classList.remove("current"));
   writeAddress();

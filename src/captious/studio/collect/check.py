@@ -23,6 +23,7 @@ from captious.studio.collect.plan import Plan
 from captious.studio.collect.signed import read_keys
 from captious.studio.collect.subjects import plain_words
 from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.texts import page_text, text_findings
 from captious.study.power import simulate_power
 
 WORDS_A_SECOND = 4.0
@@ -74,6 +75,8 @@ class PlanCheck(Result):
     effort: Effort
     detectable: float | None
     """The difference in tau-b between two metrics that would be found four times in five; None where none applies."""
+    page: tuple[str, ...] = ()
+    """What a rater reads on the page of the first task, line by line."""
 
     def __repr__(self) -> str:
         return f"<PlanCheck {self.plan.path}: {self.effort.tasks} tasks, {len(self.errors)} errors>"
@@ -101,7 +104,7 @@ class PlanCheck(Result):
         """The findings, the effort, and what the study could show."""
         sections: list[Section] = [self.findings.text()]
         if self.effort.tasks:
-            sections += [_table(self.effort), Text([self._could_show()])]
+            sections += [_table(self.effort), Text([self._could_show()]), Text(self.page, "What raters read")]
         notes = [
             f"a rater has {self.effort.pages} pages, checks and repeated tasks among them, {self.plan.seconds:g} s each"
         ]
@@ -119,6 +122,7 @@ class PlanCheck(Result):
             "captions": self.captions,
             **effort,
             "detectable": self.detectable,
+            "page": list(self.page),
         }
         return Document(self.plan.title, f"{self.plan.path}: kind {self.plan.kind}", sections, notes=notes, data=data)
 
@@ -127,6 +131,8 @@ def check_plan(plan: Plan) -> PlanCheck:
     """Everything that is wrong or odd with a study, what it takes, and which difference in tau it would find."""
     complaints: list[str] = []
     tasks = build_tasks(plan, complaints.append)
+    work = [task for task in tasks if task.gold is None]
+    effort = effort_of(plan, len(work), len(tasks) - len(work))
     findings = [
         *folded(complaints),
         *_images(plan, tasks),
@@ -134,8 +140,8 @@ def check_plan(plan: Plan) -> PlanCheck:
         *_texts(tasks),
         *_named_systems(tasks),
         *_design(plan, tasks),
+        *text_findings(plan, tasks, effort.minutes),
     ]
-    work = [task for task in tasks if task.gold is None]
     choices = [choice for task in work for choice in task.choices]
     captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
     return PlanCheck(
@@ -144,8 +150,9 @@ def check_plan(plan: Plan) -> PlanCheck:
         len({task.item for task in work}),
         tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
         captions,
-        effort_of(plan, len(work), len(tasks) - len(work)),
+        effort,
         _detectable(plan, captions),
+        tuple(page_text(plan, tasks)),
     )
 
 

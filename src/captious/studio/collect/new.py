@@ -5,18 +5,31 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.plan import KindName, parse_plan
+from captious.io.join import refuse
+from captious.studio.collect.plan import KindName, parse_plan, read_plan
+from captious.studio.collect.subjects import read_subjects
+from captious.studio.collect.tasks import build_tasks
+from captious.studio.collect.wording import number_words
 
 FOLDER = Path(__file__).with_name("templates")
 KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")
 FILES = ("captions", "references", "images", "tasks", "ids")
 """Keys that name files, in the order in which a study has them."""
 WIDTH = 120
+MOST_TOGETHER = 8
+"""Most captions on a page, where a template puts all captions of an item on one."""
+TOGETHER = (
+    "The captions of an image are shown together, so that differences between them count. Captions that are equally "
+    "good get the same score."
+)
+"""What a template says where a page has several captions."""
 
 
 def templates() -> list[str]:
@@ -41,7 +54,9 @@ def new_plan(
     missing: Literal["error", "skip"] = "error",
     title: str | None = None,
 ) -> str:
-    """The text of a study that is to be written at ``path``; it is valid, but its files are not looked into.
+    """The text of a study that is to be written at ``path``. Its texts say how many captions a page has.
+
+    The text is valid. Files that are absent or wrong are no mistake here: then the texts name no number.
 
     Parameters
     ----------
@@ -63,6 +78,8 @@ def new_plan(
         Title of the study, instead of the template's.
     """
     path = Path(path)
+    if kind == "yesno" and captions:
+        raise InputError("kind='yesno' asks about the things of ready tasks, not about captions; pass tasks=...")
     text = (FOLDER / f"{_template(kind, template)}.toml").read_text(encoding="utf-8")
     ids_value = _file(ids, path) if isinstance(ids, (str, Path)) else _listed("ids", ids or ())
     values = {
@@ -78,8 +95,57 @@ def new_plan(
         text = _with(text, "missing", _quoted(missing))
     if title is not None:
         text = _with(text, "title", _quoted(title))
-    parse_plan(text, path)
+    plan = parse_plan(_filled(text, ()), path)
+    try:
+        pages = build_tasks(plan, lambda mistake: None)
+    except InputError:  # of the files, which are not the matter here
+        pages = []
+    numbers = {*Counter(page.item for page in pages for _ in page.choices).values()}
+    if plan.together > 1 and len(numbers) == 1 and max(numbers) <= MOST_TOGETHER:
+        return _filled(_with(text, "together", str(*numbers)), numbers)
+    return _filled(text, {len(page.choices) for page in pages})
+
+
+def _filled(text: str, sizes: Collection[int]) -> str:
+    """The text of a template with what it says of the captions of a page; ``sizes`` are their numbers.
+
+    >>> _filled("Score {each caption}. {last} is best.", {3}), _filled("Score {each caption} of {captions}.", {2, 3})
+    ('Score each of the three captions. 3 is best.', 'Score each of the captions of captions.')
+    """
+    (size,) = sizes if len(sizes) == 1 else (0,)
+    words = number_words("en")
+    number = words[size - 1] if 0 < size <= len(words) else str(size)
+    phrases = {
+        "captions": f"{number} captions" if size else "captions",
+        "each caption": f"each of the {number} captions" if size else "each of the captions",
+        "last": str(size) if size else "the highest number",
+        "together": TOGETHER,
+    }
+    if size == 1:
+        phrases |= {"captions": "a caption", "each caption": "the caption", "together": ""}
+    for name, phrase in phrases.items():
+        text = text.replace(f"{{{name}}}" if phrase else f"{{{name}}}\n\n", phrase)
     return text
+
+
+def rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tuple[str, Path, list[str]]:
+    """The text of a study at ``path`` that asks what the file ``source`` says, about some of its items alone.
+
+    Gives also the file that must hold their ids, and the ids themselves.
+    """
+    path = Path(path)
+    plan = read_plan(source)
+    known = [subject.id for subject in read_subjects(replace(plan, items=None), refuse)]
+    ids = [id for id in known if id in items]
+    if not ids:
+        raise InputError(f"{source}: somebody has judged every item, expected some that nobody has judged")
+    if path.parent.resolve() != source.parent.resolve():
+        raise InputError(f"{path}: expected a place beside {source}, since both name the same files")
+    file = path.with_name(f"{path.stem}-ids.txt")
+    text = _with(_with(plan.text, "ids", _quoted(file.name)), "items", None)
+    if parse_plan(text, path).ids != file.name:
+        raise InputError(f"{source}: the key ids takes several lines, expected one; write ids = {file.name!r} there")
+    return text, file, ids
 
 
 def _template(kind: KindName | None, template: str | None) -> str:

@@ -33,7 +33,7 @@ from captious.studio.collect.events import Page
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.rendering import COMMENT, PageRenderer, RendererInForce
 from captious.studio.collect.sessions import (
     TURK_PREVIEW,
     RaterSession,
@@ -41,15 +41,14 @@ from captious.studio.collect.sessions import (
     TooManyWrong,
     study_name,
 )
+from captious.studio.collect.tables import PERSON
+from captious.studio.collect.wording import Wording
 
 Form = Mapping[str, str]
-COMMENT = 2000
-"""Most characters of a comment."""
 VISITORS, SENT = 60, 12
 """People who may begin from one address in a minute: of an open study, as in a classroom, and of those whom a platform
 sends, each from home."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
-LINK_AGAIN = "Open the link that you were sent. If you did, ask the person who sent it for a new one."
 
 logger = logging.getLogger("captious.studio")
 
@@ -57,12 +56,27 @@ logger = logging.getLogger("captious.studio")
 class RaterPages:
     """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
 
-    def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: PageRenderer, answers: Limit) -> None:
-        self.plan, self.log, self.rules, self.renderer, self.answers = plan, log, rules, renderer, answers
+    def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: RendererInForce, answers: Limit) -> None:
+        self.log, self.rules, self.answers = log, rules, answers
+        self._renderer = renderer
         self.kind = kind_of(plan)
         self.sessions = RaterSessions(plan, log, rules.hosts if rules.origin else ())
-        self.images = plan.file(plan.images) if plan.images else None
         self.visitors = Limit(VISITORS if plan.source.name == "open" else SENT, seconds=60)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force; a request of a rater has read it on before a page is made."""
+        return self.log.plan()
+
+    @property
+    def say(self) -> Wording:
+        """The words of the pages."""
+        return self.plan.wording
+
+    @property
+    def renderer(self) -> PageRenderer:
+        """The pages of the plan in force."""
+        return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
         """All of them."""
@@ -79,6 +93,7 @@ class RaterPages:
             Route("/task", self._posted(self.answer), methods=["POST"]),
             Route("/task/{page}", self.earlier),
             Route("/image/{page}/{number:int}", self.image),
+            Route("/example/{number:int}", self.example),
             Route("/done", self.done),
             Route("/full", self.full),
         ]
@@ -91,7 +106,7 @@ class RaterPages:
             try:
                 pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=2000)
             except ValueError:
-                raise HTTPException(400, "The form cannot be read.") from None
+                raise HTTPException(400, self.say("form_unreadable")) from None
             return await run_in_threadpool(work, request, dict(pairs))
 
         return endpoint
@@ -102,7 +117,7 @@ class RaterPages:
         """The bare address: it says where to go on."""
         if self.plan.source.name == "open":
             return RedirectResponse(f"/s/{study_name(self.plan)}", 303)
-        return self._message("Welcome", "To take part, open the link that you were sent.")
+        return self._message(self.say("welcome"), self.say("open_your_link"))
 
     def health(self, request: Request) -> Response:
         """Answer whoever watches the server: 200 where the database answers."""
@@ -134,8 +149,8 @@ class RaterPages:
         parameters = self.sessions.parameters(query)
         if parameters is None:
             platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
-            lack = "your id, or its signature is wrong or too old" if self.plan.source.keys else "your id"
-            raise HTTPException(403, f"Open the study from {platform}: the address lacks {lack}.")
+            lack = "open_from_signed" if self.plan.source.keys else "open_from"
+            raise HTTPException(403, self.say(lack, platform=platform))
         known = self.sessions.session_of(request.cookies.get(self.sessions.cookie, ""))
         if known is not None and known.parameters == parameters:  # a reload
             return self._enter(known)
@@ -156,8 +171,7 @@ class RaterPages:
         """Refuse whoever comes after too many others from the same address."""
         address = client_address(request.scope)
         if self.visitors.wait(address):
-            words = "Many people began from your address just now. Try again in a minute."
-            raise HTTPException(429, words, {"retry-after": "60"})
+            raise HTTPException(429, self.say("many_began"), {"retry-after": "60"})
         self.visitors.add(address)
 
     def _check_study(self, request: Request) -> None:
@@ -169,7 +183,7 @@ class RaterPages:
         if known and not preview and self.sessions.session_of(known):
             return RedirectResponse("/task", 303)
         values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
-        return HTMLResponse(self.renderer.render("start.html", heading="Welcome", **values))
+        return HTMLResponse(self.renderer.render("start.html", heading=self.say("welcome"), **values))
 
     def _enter(self, session: RaterSession) -> Response:
         self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
@@ -186,17 +200,17 @@ class RaterPages:
         try:
             session = self.sessions.checked(value or cookie, client_address(request.scope), travels)
         except TooManyWrong:
-            raise HTTPException(429, "Too many wrong links. Try again in a minute.", {"retry-after": "60"}) from None
+            raise HTTPException(429, self.say("many_wrong_links"), {"retry-after": "60"}) from None
         if session is None:
             headers = {"set-cookie": self.rules.cookie(self.sessions.cookie, "")} if cookie else {}
-            raise HTTPException(403, LINK_AGAIN, headers)
+            raise HTTPException(403, self.say("link_again"), headers)
         return session
 
     def _form_session(self, request: Request, form: Form) -> RaterSession:
         """The session of a form that was sent; its hidden token must belong to it."""
         session = self._session(request, *((form["session"], True) if form.get("session") else ()))
         if not same_token(form.get("csrf", ""), session.csrf):
-            raise HTTPException(403, "The form is not one of yours. Go back, reload the page, and send it again.")
+            raise HTTPException(403, self.say("form_of_another"))
         return session
 
     # Consent
@@ -207,7 +221,7 @@ class RaterPages:
         if not self._must_consent(session):
             return RedirectResponse(session.address("/task"), 303)
         values = {"consent": self.plan.consent, "csrf": session.csrf, "session": session.value * session.travels}
-        return HTMLResponse(self.renderer.render("consent.html", heading="Before you begin", **values))
+        return HTMLResponse(self.renderer.render("consent.html", heading=self.say("before_you_begin"), **values))
 
     def decide(self, request: Request, form: Form) -> Response:
         """Agree, or not."""
@@ -216,10 +230,10 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
-        text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
-        if self.plan.source.name in ("prolific", "mturk"):
-            text += " Please return the task on the platform that sent you."
-        return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
+        text = self.say("declined")
+        if self.plan.source.name in PERSON:
+            text += " " + self.say("declined_platform")
+        return self._message(self.say("thank_you"), text, (session.address("/consent"), self.say("read_again")))
 
     def _must_consent(self, session: RaterSession) -> bool:
         return bool(self.plan.consent.strip()) and not session.rater.consented
@@ -229,12 +243,16 @@ class RaterPages:
     def task(self, request: Request) -> Response:
         """The page that the rater has open, or the next one; the end where there is none."""
         session = self._session(request)
-        if self._must_consent(session):
+        if session.rater.excluded:
+            return self._excluded()
+        if self._must_consent(session) and self.log.now.history.paused is None:
             return RedirectResponse(session.address("/consent"), 303)
         page = self.log.next_page(session.rater.id)
         if page is not None:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
+        if why == "paused":
+            return self._paused(session)
         if why == "wait":
             return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
@@ -251,19 +269,19 @@ class RaterPages:
         """Store an answer. Nothing is said to be saved before it is."""
         session = self._form_session(request, form)
         if self._must_consent(session):
-            raise HTTPException(403, "Agree to take part first.")
+            raise HTTPException(403, self.say("agree_first"))
         rater = session.rater.id
         page = self.log.page_named(rater, form.get("page", ""))
         if page is None:
             raise HTTPException(404)
         if wait := self.answers.wait(rater):
-            raise HTTPException(429, "That was fast. Try again in a second.", {"retry-after": str(math.ceil(wait))})
+            raise HTTPException(429, self.say("too_fast"), {"retry-after": str(math.ceil(wait))})
         comment = form.get("comment", "").replace("\r\n", "\n").strip()
-        gaps = [Gap("comment", f"The comment has {len(comment):,} characters, at most {COMMENT:,} can be sent.")]
+        too_long = self.say("comment_too_long", count=f"{len(comment):,}", most=f"{COMMENT:,}")
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
             if len(comment) > COMMENT:
-                raise Incomplete(gaps)
+                raise Incomplete([Gap("comment", too_long)])
         except Incomplete as error:
             return self._incomplete(request, session, page, form, error.gaps)
         self.answers.add(rater)
@@ -273,7 +291,7 @@ class RaterPages:
         try:
             recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
         except InputError:
-            raise HTTPException(400, "The form cannot be read: its key is missing.") from None
+            raise HTTPException(400, self.say("form_without_key")) from None
         if wants_json(request):
             return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
         return RedirectResponse(session.address("/task"), 303)
@@ -294,7 +312,7 @@ class RaterPages:
             image=session.address(f"/image/{page.name}/0") if page.task.image else "",
             back=session.address(f"/task/{page.previous}") if page.previous else "",
             forward=session.address("/task") if page.answer is not None else "",
-            status="Saved before; a change replaces it." if page.answer is not None else "",
+            status=self.say("saved_before") if page.answer is not None else "",
         )
         return HTMLResponse(text, status)
 
@@ -310,15 +328,28 @@ class RaterPages:
         """An image of a page that the rater has opened, by page and number."""
         session = self._session(request)
         page = self.log.page_named(session.rater.id, request.path_params["page"])
-        if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
+        if page is None or page.task.image is None or request.path_params["number"] != 0:
+            raise HTTPException(404)
+        return self._file(page.task.image, f"task {page.task.id}")
+
+    def example(self, request: Request) -> Response:
+        """An image that a text of the study shows, by number; whoever may read the text may see it."""
+        number, examples = request.path_params["number"], self.renderer.examples
+        if number >= len(examples):
+            raise HTTPException(404)
+        return self._file(examples[number], f"example {number}")
+
+    def _file(self, name: str, what: str) -> Response:
+        """An image of the study's folder."""
+        images = self.plan.file(self.plan.images) if self.plan.images else None
+        if images is None:
             raise HTTPException(404)
         try:
-            path, kind = image_file(self.images, page.task.image)
-            content = (
-                path.read_bytes()
-            )  # here, in one thread: a response that reads piece by piece changes it five times
+            path, kind = image_file(images, name)
+            # Here, in one thread: a response that reads piece by piece changes it five times.
+            content = path.read_bytes()
         except (InputError, OSError) as error:
-            logger.error("task %s: %s", page.task.id, error)
+            logger.error("%s: %s", what, error)
             raise HTTPException(404) from None
         return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
 
@@ -327,32 +358,47 @@ class RaterPages:
     def done(self, request: Request) -> Response:
         """Thanks, and the completion code, for a rater who has nothing left to do."""
         session = self._session(request)
+        if session.rater.excluded:
+            return self._excluded()
         if not session.rater.finished:
             if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
                 return RedirectResponse(session.address("/task"), 303)
             self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
         history = self.log.history(session.rater.id)
-        words = "You have done all your tasks."
         last = self.log.page_of(session.rater.id, *history[-1]) if history else None
         back = session.address(f"/task/{last.name}") if last else ""
-        return self._end(session, "Thank you", words, self.plan.source.done, len(history), back)
+        return self._end(
+            session, self.say("thank_you"), self.say("all_done"), self.plan.source.done, len(history), back
+        )
 
     def full(self, request: Request) -> Response:
         """Tell those who come when nothing is left, with a code of its own, so that nobody goes away empty-handed."""
         session = self._session(request)
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
-        words = "The study has all the answers it needs, so there is nothing left for you to do."
-        return self._end(session, "The study is full", words, self.plan.source.full)
+        return self._end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
+
+    def _excluded(self) -> Response:
+        """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
+        source = self.plan.source
+        text = source.excluded or self.say("excluded")
+        if not source.excluded and source.name in PERSON:
+            text += " " + self.say("declined_platform")
+        return self._message(self.say("part_ended"), text)
+
+    def _paused(self, session: RaterSession) -> Response:
+        """Tell raters that the study is paused, and that nothing of theirs is lost."""
+        text = self.log.now.history.message or self.say("come_back")
+        return self._message(self.say("study_paused"), text, (session.address("/task"), self.say("try_again")))
 
     def _wait(self, session: RaterSession) -> Response:
         """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""
         answers = len(self.log.history(session.rater.id))
         code = self.plan.source.done if answers else self.plan.source.full
-        words = "Others are working on what is left. More may become free when they leave."
+        words = self.say("others_working")
         if code:
-            words += " You can wait and try again, or end here: your code is below."
-        return self._end(session, "Nothing to do right now", words, code, answers, again=session.address("/task"))
+            words += " " + self.say("wait_or_end")
+        return self._end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
 
     def _end(
         self,

@@ -26,6 +26,7 @@ from captious.io.columns import (
     SYSTEM_COLUMNS,
 )
 from captious.options import SEED
+from captious.studio.collect.wording import Wording, check_language, checked_words, read_words
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]
@@ -116,6 +117,8 @@ class Source:
     """Code for those who come when nothing is left to do."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+    excluded: str = ""
+    """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +157,16 @@ class Plan:
     """Tasks of one rater, gold and repeated ones not counted."""
     lease: float = 1200.0
     """Seconds that a task is kept for a rater who opened it."""
+    language: str = field(default="en", metadata=rule('a tag such as "de" or "pt-BR"'))
+    """The language of the pages. The texts of the study itself are the owner's."""
+    words: str | Mapping[str, str] = field(
+        default_factory=dict, metadata=rule("the name of a file, or a table, that is a line [words] before its names")
+    )
+    """The owner's own words of the pages, or their file; a study that has begun keeps the words themselves."""
     instructions: str = ""
-    """Plain text: paragraphs, and lines that start with a hyphen."""
+    """Markdown: paragraphs, lists, ``**bold**``, ``*italics*``, and images of the folder: ``![alt](name.jpg)``."""
     consent: str = ""
-    """Plain text of the page before the first task; no page where it is empty."""
+    """Markdown of the page before the first task; no page where it is empty."""
     question: str = ""
     """What is asked of a ranking, a pair, a list or a label; an aspect has its own question."""
     aspects: tuple[Aspect, ...] = field(
@@ -192,6 +201,8 @@ class Plan:
     """The TOML itself; the study keeps a frozen copy."""
     digest: str = field(default="", metadata=rule(hidden=True))
     """Digest of the text, recorded with every event: an edited file cannot pass for the one that was shown."""
+    origin: str = field(default="", compare=False, metadata=rule(hidden=True))
+    """Digest of the text with which the study began; it names the study in addresses, also after an amendment."""
 
     @property
     def summary(self) -> str:
@@ -202,6 +213,16 @@ class Plan:
     def details(self) -> str:
         """The rest of the instructions, which can be folded away."""
         return self.instructions.partition("\n\n")[2].strip()
+
+    @cached_property
+    def own_words(self) -> Mapping[str, str]:
+        """The owner's own words of the pages."""
+        return read_words(self.file(self.words)) if isinstance(self.words, str) else self.words
+
+    @cached_property
+    def wording(self) -> Wording:
+        """The words of the pages, in the language of the study."""
+        return Wording.of(self.language, self.own_words)
 
     def file(self, name: str) -> Path:
         """The path of a file that the plan names: relative to the folder of the plan."""
@@ -230,6 +251,8 @@ def parse_plan(text: str, path: Path) -> Plan:
     given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
     if "lease" in table:
         given["lease"] = _seconds(table["lease"], where)
+    if "words" in table:
+        given["words"] = _words(table["words"], where)
     plan = record(Plan, table, where, **given)
     plan = replace(
         plan,
@@ -284,6 +307,14 @@ def _seconds(value: Any, where: str) -> float:
     return seconds
 
 
+def _words(value: Any, where: str) -> str | Mapping[str, str]:
+    if isinstance(value, dict):
+        return checked_words(value, f"{where}: [words]")
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise InputError(f"{where}: words = {shown(value)}, expected {expected(Plan, 'words')}")
+    return value
+
+
 def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     """Refuse keys that contradict each other."""
     for name, kinds in KINDS_OF_KEY.items():
@@ -291,6 +322,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
     if not plan.title.isprintable():
         raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
+    check_language(plan.language, plan.words, where)
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
     if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,16 @@ from markupsafe import Markup, escape
 
 from captious.studio.collect.events import Page
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
+from captious.studio.collect.markdown import example_images, prose
 from captious.studio.collect.plan import Aspect, Plan
 
 FOLDER = Path(__file__).parents[1] / "pages"
 MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 """Files of the folder that are sent as they are; the rest are templates."""
-HEADINGS = {
-    400: "This request cannot be answered",
-    403: "This page is not open to you",
-    404: "There is no such page",
-    405: "This request cannot be answered",
-    413: "Too much was sent",
-    429: "One moment, please",
-    500: "Something went wrong on the server",
-    503: "Answers cannot be saved right now",
-}
+COMMENT = 2000
+"""Most characters of a comment."""
+SCRIPT = ("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing", "moved")
+"""Texts that the script of a page says."""
 
 
 class PageRenderer:
@@ -36,6 +31,7 @@ class PageRenderer:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.words = plan.wording
 
     @cached_property
     def environment(self) -> Environment:
@@ -48,10 +44,32 @@ class PageRenderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        filters = (anchor, blocks, keyed, number, sentence)
-        environment.filters |= {function.__name__: function for function in filters}
-        environment.globals |= {"static": self.static_address, "title": self.plan.title}
+        filters = (anchor, keyed, number, sentence)
+        environment.filters |= {function.__name__: function for function in filters} | {"prose": self.prose}
+        script = {name: self.words.texts[name] for name in SCRIPT}
+        environment.globals |= {"static": self.static_address, "title": self.plan.title, "say": self.say}
+        environment.globals |= {"language": self.words.language, "direction": self.words.direction, "script": script}
         return environment
+
+    def say(self, name: str, /, **values: Any) -> Markup:
+        """A text of the pages in the language of the study; what is filled in is escaped unless it is HTML already."""
+        return escape(self.words.texts[name]).format(**values)
+
+    @cached_property
+    def examples(self) -> list[str]:
+        """The images that texts of the study show, by name; pages ask for them by number."""
+        return example_images(self.plan)
+
+    def prose(self, text: str) -> Markup:
+        """A text of the owner's in Markdown as HTML."""
+        if text not in self._prose:
+            addresses = {name: f"/example/{index}" for index, name in enumerate(self.examples)}
+            self._prose[text] = prose(text, addresses, self.words("example_image"))
+        return self._prose[text]
+
+    @cached_property
+    def _prose(self) -> dict[str, Markup]:
+        return {}
 
     @cached_property
     def static_files(self) -> dict[str, tuple[bytes, str]]:
@@ -73,8 +91,8 @@ class PageRenderer:
 
     def error(self, status: int, message: str) -> str:
         """The page of a refusal or a failure."""
-        heading = HEADINGS.get(status, HEADINGS[400])
-        return self.render("error.html", status=status, heading=heading, message=message)
+        heading = self.words.texts.get(f"heading_{status}", self.words("heading_400"))
+        return self.render("error.html", status=status, heading=heading, message=self.words.of_english(message))
 
     def task(self, page: Page, form: Mapping[str, str], gaps: Sequence[Gap] = (), **values: Any) -> str:
         """The page of a task, with the values of its form and what is missing in them."""
@@ -93,8 +111,24 @@ class PageRenderer:
             brief=plan.summary,
             full=plan.details,
             help=keys_of(plan),
+            most=COMMENT,
             **values,
         )
+
+
+class RendererInForce:
+    """The pages of the plan in force: an amendment makes new ones."""
+
+    def __init__(self, plan: Callable[[], Plan]) -> None:
+        self._plan = plan
+        self._renderer = PageRenderer(plan())
+
+    def __call__(self) -> PageRenderer:
+        """The pages as they are now."""
+        plan = self._plan()
+        if plan is not self._renderer.plan:
+            self._renderer = PageRenderer(plan)
+        return self._renderer
 
 
 def _lacks(plan: Plan, page: Page) -> dict[str, str]:
@@ -104,24 +138,6 @@ def _lacks(plan: Plan, page: Page) -> dict[str, str]:
     except Incomplete as error:
         return {gap.field: gap.message for gap in error.gaps}
     return {}
-
-
-def blocks(text: str) -> list[tuple[str, list[str]]]:
-    r"""Paragraphs and lists of a plain text: an empty line ends a block; lines that start with a hyphen are a list.
-
-    >>> blocks("One\ntwo.\n- a\n- b\n\nEnd.")
-    [('paragraph', ['One', 'two.']), ('list', ['a', 'b']), ('paragraph', ['End.'])]
-    """
-    result: list[tuple[str, list[str]]] = []
-    for part in re.split(r"\n\s*\n", text.strip()):
-        before = ""
-        for line in filter(None, map(str.strip, part.splitlines())):
-            kind = "list" if line.startswith("- ") else "paragraph"
-            if kind != before:
-                result.append((kind, []))
-            result[-1][1].append(line[2:].strip() if kind == "list" else line)
-            before = kind
-    return result
 
 
 def anchor(field: str) -> str:
@@ -173,28 +189,30 @@ def keyed(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
 
 def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
     """Keys of a page and what they do."""
+    say = plan.wording
+    sides = ["→", "←"] if say.direction == "rtl" else ["←", "→"]
     own: dict[str, list[tuple[list[str], str]]] = {
-        "ratings": [*_scale_keys(plan), (["↑", "↓"], "previous, next scale"), (["←", "→"], "lower, higher")],
+        "ratings": [*_scale_keys(plan), (["↑", "↓"], say("key_scales")), (sides, say("key_lower_higher"))],
         "ranking": [
-            (["1", "2", "…"], "place of the caption"),
-            (["↑", "↓"], "previous, next caption"),
-            (["Alt ↑", "Alt ↓"], "move the caption up, down"),
+            (["1", "2", "…"], say("key_place")),
+            (["↑", "↓"], say("key_captions")),
+            (["Alt ↑", "Alt ↓"], say("key_move")),
         ],
         "pairs": [
-            (["←", "→"], "caption A, caption B"),
-            *([(["e"], "equally good")] if plan.ties else []),
-            *([(["b"], "both are bad")] if plan.both_bad else []),
+            (sides, say("key_sides")),
+            *([(["e"], say("key_equal"))] if plan.ties else []),
+            *([(["b"], say("key_both_bad"))] if plan.both_bad else []),
         ],
-        "yesno": [(["y", "n"], "yes, no"), (["↑", "↓"], "previous, next line")],
+        "yesno": [(["y", "n"], say("key_yes_no")), (["↑", "↓"], say("key_lines"))],
         "labels": [([option.key], option.text or option.name) for option in plan.options],
     }
-    cannot = [(["x"], "cannot tell")] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
+    cannot = [(["x"], say("key_cannot"))] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
     back = ["u", "Backspace"] if "u" not in {option.key for option in plan.options} else ["Backspace"]
     shared = [
-        (["Enter"], "save and go on"),
-        (["Ctrl Enter"], "save from a comment"),
-        (back, "back"),
-        (["?"], "this help"),
+        (["Enter"], say("key_save")),
+        (["Ctrl Enter"], say("key_save_comment")),
+        (back, say("key_back")),
+        (["?"], say("key_help")),
     ]
     return [*own[plan.kind], *cannot, *shared]
 
@@ -202,4 +220,4 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
 def _scale_keys(plan: Plan) -> list[tuple[list[str], str]]:
     scales = [aspect for aspect in plan.aspects if len(aspect.points) <= 9]
     spans = sorted({(key_of(aspect, aspect.points[0]), key_of(aspect, aspect.points[-1])) for aspect in scales})
-    return [([first, "…", last], "rating, and on to the next scale") for first, last in spans]
+    return [([first, "…", last], plan.wording("key_rating")) for first, last in spans]

@@ -8,22 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious.errors import InputError, require
+from captious.errors import InputError, one_line, require
 from captious.render.html import bundle
 from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
 from captious.studio.explore import charts
-from captious.studio.explore.expression import columns_of, short_name
 from captious.studio.explore.page import SERVED, explorer_page, style_of
-from captious.studio.explore.pictures import Pictures
-from captious.studio.explore.records import Records
-from captious.studio.explore.saved import SavedViews, views_file
-from captious.studio.explore.selection import write_selection
-from captious.studio.explore.table import Joined
+from captious.studio.explore.records import Records, Rows, first_of
+from captious.studio.explore.saved import SavedViews, beside, views_file
+from captious.studio.explore.selection import MOST, write_selection
+from captious.studio.explore.table import ItemTable
 from captious.studio.explore.views import Explorer, View, view_of
 
 if TYPE_CHECKING:
@@ -35,25 +33,26 @@ PAGE = 200
 COOKIE = "captious_explore"
 
 
-def build_app(table: Joined, token: str, rules: Rules | None = None, images: Path | None = None) -> App:
-    """The ASGI app for a table; only the holder of the token gets in. ``images``: the only folder images come from."""
+def build_app(table: ItemTable, token: str, rules: Rules | None = None) -> App:
+    """The ASGI app for a table; only the holder of the token gets in."""
     require("starlette", "studio")
     rules = rules or Rules()
-    server = _Server(table, token, Pictures(table.images, images), images)
+    server = _Server(table, token)
     return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
 
 
 class _Server:
     """The routes and what they share."""
 
-    def __init__(self, table: Joined, token: str, pictures: Pictures, images: Path | None = None) -> None:
-        self.table, self.token, self.pictures = table, form_token(token), pictures
+    def __init__(self, table: ItemTable, token: str) -> None:
+        self.table, self.token = table, form_token(token)
         self.explorer = Explorer(table)
-        self.records = Records(self.explorer, self._addresses, images)
+        self.records = Records(self.explorer, self._addresses)
         self.views = SavedViews(views_file(table.runs[0].root))
 
-    def _addresses(self, item: int) -> tuple[str | None, str | None]:
-        return (f"thumbnail/{item}", f"image/{item}") if item in self.pictures else (None, None)
+    def _addresses(self, item: int, rows: Rows) -> tuple[str | None, str | None]:
+        image = self.table.pictures.path(first_of(rows, "id"), first_of(rows, "image"))
+        return (None, None) if image is None else (f"thumbnail/{item}", f"image/{item}")
 
     def starlette(self) -> App:
         """The routes. Functions that are not coroutines run in threads, so that a slow answer holds up no other."""
@@ -89,27 +88,27 @@ class _Server:
     def about(self) -> dict[str, Any]:
         """What the page must know before it asks for anything."""
         table = self.table
-        scores = range(len(table.scores))
-        unscored = [
-            np.any([np.isnan(values[one]) for one in scores if table.scores[one].kind == "metric"], axis=0)
-            for values in table.values
-        ]
+        systems = range(len(table.systems))
         return {
             "systems": [
                 {"name": run.name, "signatures": [run.signatures.get(score.key, "") for score in table.scores]}
                 for run in table.runs
             ],
             "metrics": [
-                {**asdict(score), "bounds": charts.bounds(table, place), "short": short_name(score)}
+                {**asdict(score), "bounds": charts.bounds(table, place), "short": score.short}
                 for place, score in enumerate(table.scores)
             ],
             "total": len(table),
-            "rated": bool(table.gaps),
-            "pictures": any(table.images),
-            "unscored": {"all": int(np.any(unscored, axis=0).sum()), "systems": [int(one.sum()) for one in unscored]},
-            "columns": columns_of(table),
+            "rated": bool(table.opinions),
+            "pictures": "image" in table.fields or table.pictures.folder is not None,
+            "unscored": {"all": self._unscored(None), "systems": [self._unscored(system) for system in systems]},
+            "columns": table.columns,
             "token": self.token,
         }
+
+    def _unscored(self, system: int | None) -> int:
+        """How many items a metric of a system, or of any, has not scored."""
+        return self.explorer.count(View(0, system=system, unscored=True))
 
     def page(self, request: Request) -> Response:
         """The page itself."""
@@ -120,9 +119,10 @@ class _Server:
 
     def _item(self, request: Request) -> int:
         key = request.query_params.get("id", "")
-        if key not in self.table.positions:
+        item = self.table.item_of(key)
+        if item is None:
             raise InputError(f"no item with id {key[:80]!r}")
-        return self.table.positions[key]
+        return item
 
     def _score(self, request: Request, name: str = "score") -> int:
         return view_of(self.table, {"sort": request.query_params.get(name, "")}).score
@@ -130,18 +130,16 @@ class _Server:
     def list(self, request: Request) -> dict[str, Any]:
         """One page of the items that a view lists."""
         view = self._view(request.query_params)
-        items = self.explorer.selection(view)
-        number = _whole(request, "number", 50, PAGE)
-        last = max(0, (len(items) - 1) // number * number)
-        first = min(_whole(request, "first", 0, len(items)), last)
-        records = [self.records.listed(view, item) for item in items[first : first + number].tolist()]
-        return {"total": len(items), "first": first, "records": records}
+        number = _whole(request, "number", 50, PAGE, least=1)
+        total = self.explorer.total(view)
+        last = max(0, (total - 1) // number * number)
+        first = min(_whole(request, "first", 0, total), last)
+        records = self.records.listed(self.explorer.page(view, first, number))
+        return {"total": total, "first": first, "records": records}
 
     def place(self, request: Request) -> dict[str, int]:
         """Where a view lists an item; −1 where it does not."""
-        item, items = self._item(request), self.explorer.selection(self._view(request.query_params))
-        places = np.flatnonzero(items == item)
-        return {"place": int(places[0]) if len(places) else -1}
+        return {"place": self.explorer.place(self._view(request.query_params), self._item(request))}
 
     def item(self, request: Request) -> dict[str, Any]:
         """One item in full."""
@@ -149,15 +147,14 @@ class _Server:
 
     def captions(self, request: Request) -> dict[str, Any]:
         """The captions of an item by all systems."""
-        item = self._item(request)
-        return {"captions": [self.table.texts_of(column, item) for column in self.table.captions]}
+        return {"captions": self.records.captions(self._item(request))}
 
     def distribution(self, request: Request) -> Any:
         """How many items have which values."""
         low, high = (_number(request, name) for name in ("low", "high"))
         if not low < high:
             raise InputError(f"low={low:g}, high={high:g}: expected low < high")
-        bins = max(1, _whole(request, "bins", 40, charts.BINS))
+        bins = _whole(request, "bins", 40, charts.BINS, least=1)
         return charts.distribution(self.table, self._score(request), low, high, bins)
 
     def points(self, request: Request) -> Any:
@@ -173,12 +170,16 @@ class _Server:
 
     def ids_file(self, request: Request) -> Response:
         """The ids that a view lists, one a line, to download."""
+        from starlette.responses import StreamingResponse
+
         try:
-            items = self.explorer.selection(self._view(request.query_params))
-        except InputError as error:
-            return _json({"error": str(error)}, 400)
-        text = "".join(f"{self.table.ids[item]}\n" for item in items.tolist())
-        return _text(text, "text/plain", {"content-disposition": 'attachment; filename="ids.txt"'})
+            lists = self.explorer.ids(self._view(request.query_params))
+            first = next(lists, [])
+        except _refused() as error:
+            return _json({"error": _line(error)}, 400)
+        content = ("".join(f"{key}\n" for key in keys).encode("utf-8", "replace") for keys in chain([first], lists))
+        headers = {"content-disposition": 'attachment; filename="ids.txt"'}
+        return StreamingResponse(content, media_type="text/plain; charset=utf-8", headers=headers)
 
     def save_view(self, body: Mapping[str, Any]) -> dict[str, str]:
         """Keep an address under a name, or forget the name."""
@@ -188,18 +189,28 @@ class _Server:
         """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
         ids = body.get("ids")
         if isinstance(ids, list) and ids:
-            chosen = [key for key in map(str, ids) if key in self.table.positions]
+            items = [item for key in map(str, ids) if (item := self.table.item_of(key)) is not None]
         else:
-            view = body.get("view")
-            items = self.explorer.selection(self._view({str(k): str(v) for k, v in dict(view or {}).items()}))
-            chosen = [self.table.ids[item] for item in items.tolist()]
-        return write_selection(self.table, chosen, str(body.get("name", "")), self.table.runs[0].root.resolve().parent)
+            given = body.get("view") or {}
+            if not isinstance(given, dict):
+                raise InputError("view: expected an object")
+            view = self._view({str(name): str(value) for name, value in given.items()})
+            if (total := self.explorer.total(view)) > MOST:
+                raise InputError(f"{total:,} items, expected at most {MOST:,} for a study; filter the list first")
+            items = self.explorer.items(view)
+        return write_selection(self.table, items, str(body.get("name", "")), beside(self.table.runs[0].root))
+
+    def _image(self, request: Request) -> tuple[str, str | None]:
+        """The id of an item, and what its row calls the image."""
+        item = request.path_params["number"]
+        rows = [row for (row,) in self.table.rows([item])] if 0 <= item < len(self.table) else []
+        return first_of(rows, "id") or "", first_of(rows, "image")
 
     def thumbnail(self, request: Request) -> Response:
         """The small image of an item; it may be kept by the browser, for its number does not change."""
         from starlette.responses import Response
 
-        small = self.pictures.thumbnail(request.path_params["number"])
+        small = self.table.pictures.thumbnail(*self._image(request))
         if small is None:
             return Response(status_code=404)
         return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
@@ -209,7 +220,7 @@ class _Server:
         from starlette.responses import FileResponse, Response
 
         try:
-            path, kind = self.pictures.file(request.path_params["number"])
+            path, kind = self.table.pictures.file(*self._image(request))
         except InputError:
             return Response(status_code=404)
         return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
@@ -224,7 +235,7 @@ class _Server:
                 return _json({"error": "The page is too old: reload it."}, 403)
             try:
                 body = json.loads(await request.body())
-            except ValueError:
+            except (ValueError, RecursionError):
                 return _json({"error": "expected JSON"}, 400)
             if not isinstance(body, dict):
                 return _json({"error": "expected a JSON object"}, 400)
@@ -245,10 +256,21 @@ def _answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
 def _guarded(function: Callable[[Any], Any], argument: Any) -> Response:
     try:
         return _json(function(argument))
-    except InputError as error:
-        return _json({"error": str(error)}, 400)
+    except _refused() as error:
+        return _json({"error": _line(error)}, 400)
     except OSError as error:
         return _json({"error": f"cannot be read or written ({error.strerror or error})"}, 500)
+
+
+def _refused() -> tuple[type[Exception], ...]:
+    """What a request raises that cannot be answered: wrong words, half a character, what DuckDB cannot compute."""
+    import duckdb
+
+    return InputError, UnicodeError, duckdb.Error
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else f"it cannot be computed ({one_line(error)})"
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -264,10 +286,10 @@ def _text(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Res
     return Response(text.encode("utf-8", "replace"), media_type=f"{kind}; charset=utf-8", headers=dict(headers or {}))
 
 
-def _whole(request: Request, name: str, default: int, most: int) -> int:
+def _whole(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
     text = request.query_params.get(name, str(default))
-    if not text.isdecimal() or len(text) > 9:
-        raise InputError(f"{name}={text[:40]!r}, expected a whole number")
+    if not text.isdecimal() or len(text) > 9 or int(text) < least:
+        raise InputError(f"{name}={text[:40]!r}, expected a whole number" + f" from {least}" * bool(least))
     return min(int(text), most)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.studio.explore.table import Joined
+from captious.studio.explore.table import ItemTable
 from captious.studio.explore.views import Explorer
 
 DOTS = 8000
@@ -17,68 +17,96 @@ DIGITS = 5
 """Significant digits of what is drawn."""
 
 
-def bounds(table: Joined, score: int) -> tuple[float, float] | None:
+def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     """The smallest and the largest value of a score over all systems."""
-    values = [column[score][~np.isnan(column[score])] for column in table.values]
-    whole = np.concatenate(values)
-    return (float(whole.min()), float(whole.max())) if len(whole) else None
+    values = [table.value(system, score) for system in range(len(table.systems))]
+    ends = (
+        f"least({', '.join(f'min({one})' for one in values)}), greatest({', '.join(f'max({one})' for one in values)})"
+    )
+    with table.cursor() as cursor:
+        low, high = cursor.execute(f"SELECT {ends} FROM {table.source(*values)}").fetchall()[0]
+    return None if low is None else (float(low), float(high))
 
 
-def distribution(table: Joined, score: int, low: float, high: float, bins: int) -> list[dict[str, Any]]:
+def distribution(table: ItemTable, score: int, low: float, high: float, bins: int) -> list[dict[str, Any]]:
     """For each system how many items fall into each of the bins, and its mean."""
     result = []
-    for columns in table.values:
-        values = columns[score][~np.isnan(columns[score])]
-        place = np.floor((values - low) / ((high - low) / bins) + 1e-9).astype(np.int64).clip(0, bins - 1)
-        counts = np.bincount(place, minlength=bins)
-        result.append({"counts": counts.tolist(), "mean": float(values.mean()) if len(values) else None})
+    parameters = {"low": low, "width": (high - low) / bins, "last": bins - 1}
+    for system in range(len(table.systems)):
+        value = table.value(system, score)
+        place = f"CAST(greatest(0, least($last, floor(({value} - $low) / $width + 1e-9))) AS INTEGER)"
+        sql = f"SELECT {place} AS bin, count(*), sum({value}) FROM {table.source(value)} WHERE {value} IS NOT NULL"
+        with table.cursor() as cursor:
+            rows = cursor.execute(f"{sql} GROUP BY bin", parameters).fetchall()
+        counts, number = [0] * bins, sum(row[1] for row in rows)
+        for place, count, _ in rows:
+            counts[place] = count
+        result.append({"counts": counts, "mean": sum(row[2] for row in rows) / number if number else None})
     return result
 
 
 def points(explorer: Explorer, x: int, y: int) -> list[dict[str, Any]]:
     """For each system the items by two scores, a part of them where they are many, and Spearman's rho over all."""
-    table, result = explorer.table, []
-    for system, columns in enumerate(table.values):
-        both = np.flatnonzero(~(np.isnan(columns[x]) | np.isnan(columns[y])))
-        shown = _thin(both)
-        dots = [[table.ids[item], _short(columns[x][item]), _short(columns[y][item])] for item in shown.tolist()]
-        result.append({"rho": explorer.rho(system, x, y), "dots": dots})
-    return result
+    table = explorer.table
+    return [
+        {
+            "rho": explorer.rho(system, x, y),
+            "dots": _dots(table, table.value(system, x), table.value(system, y)),
+        }
+        for system in range(len(table.systems))
+    ]
 
 
-def _thin(items: Any) -> Any:
-    """At most so many as are drawn, evenly spaced."""
-    return items if len(items) <= DOTS else items[np.linspace(0, len(items) - 1, DOTS).astype(np.int64)]
+def _dots(table: ItemTable, x: str, y: str, condition: str = "true") -> list[list[Any]]:
+    """Id and two values of the items that have both, evenly spaced where they are many."""
+    import pyarrow as pa
+
+    source, where = table.source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL AND {condition}"
+    with table.cursor() as cursor:
+        items = np.sort(cursor.execute(f"SELECT n FROM {source} WHERE {where}").fetchnumpy()["n"])
+    if len(items) > DOTS:
+        items = items[np.linspace(0, len(items) - 1, DOTS).astype(np.int64)]
+    with table.cursor(shown=pa.table({"n": pa.array(items, pa.int32())})) as cursor:
+        rows = cursor.execute(f"SELECT id, {x}, {y} FROM {source} JOIN shown USING (n) ORDER BY n").fetchall()
+    return [[id, _short(first), _short(second)] for id, first, second in rows]
 
 
 def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def lengths(table: Joined, score: int) -> dict[str, Any]:
+def lengths(table: ItemTable, score: int) -> dict[str, Any]:
     """A score by the number of words: the mean and the middle half of each length, and dots."""
-    every = np.concatenate([words[~np.isnan(words)] for words in table.words])
-    low, high = (0.0, 1.0)
-    if len(every):
-        most, usual = float(every.max()), float(np.quantile(every, 0.995))
-        low = max(0.0, np.floor(every.min()) - 1)
+    every = " UNION ALL ".join(f"SELECT {table.words(system)} AS w FROM items" for system in range(len(table.systems)))
+    with table.cursor() as cursor:
+        ends = f"SELECT min(w), max(w), quantile_cont(w, 0.995) FROM ({every})"
+        least, most, usual = cursor.execute(ends).fetchall()[0]
+    low, high = 0.0, 1.0
+    if most is not None:
+        low = max(0.0, np.floor(least) - 1)
         high = np.ceil(usual if most > 1.5 * usual else most) + 1
     size = max(1, int(np.ceil((high - low) / 18)))
     systems = [_by_length(table, system, score, high, size) for system in range(len(table.systems))]
     return {"domain": [low, high], "size": size, "systems": systems}
 
 
-def _by_length(table: Joined, system: int, score: int, high: float, size: int) -> dict[str, Any]:
-    words, values = table.words[system], table.values[system][score]
-    present = ~(np.isnan(words) | np.isnan(values))
-    short = present & (words <= high - 1)
-    items = np.flatnonzero(short)
-    bins = (words[items] // size).astype(np.int64)
-    steps = []
-    for place in np.unique(bins).tolist():
-        own = values[items[bins == place]]
-        quarter, three = np.quantile(own, (0.25, 0.75)).tolist()
-        steps.append({"bin": place, "number": len(own), "center": float(own.mean()), "low": quarter, "high": three})
-    shown = _thin(items).tolist()
-    dots = [[table.ids[item], _short(words[item]), _short(values[item])] for item in shown]
-    return {"beyond": int(present.sum() - short.sum()), "steps": steps, "dots": dots}
+def _by_length(table: ItemTable, system: int, score: int, high: float, size: int) -> dict[str, Any]:
+    words, value = table.words(system), table.value(system, score)
+    present = f"{words} IS NOT NULL AND {value} IS NOT NULL"
+    steps = (
+        f"SELECT CAST(floor({words} / {size:d}) AS INTEGER) AS bin, count(*), avg({value}), "
+        f"quantile_cont({value}, [0.25, 0.75]) FROM {table.source(value)} "
+        f"WHERE {present} AND {words} <= {high - 1:.0f} GROUP BY bin ORDER BY bin"
+    )
+    with table.cursor() as cursor:
+        beyond = f"SELECT count(*) FROM {table.source(value)} WHERE {present} AND {words} > {high - 1:.0f}"
+        number = cursor.execute(beyond).fetchall()[0][0]
+        rows = cursor.execute(steps).fetchall()
+    return {
+        "beyond": number,
+        "steps": [
+            {"bin": place, "number": count, "center": mean, "low": quarters[0], "high": quarters[1]}
+            for place, count, mean, quarters in rows
+        ],
+        "dots": _dots(table, words, value, f"{words} <= {high - 1:.0f}"),
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 from captious._version import __version__
 from captious.render.html import asset, embedded, warning_boxes
-from captious.studio.explore.table import Joined
+from captious.studio.explore.table import ItemTable
 
 _PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "explore.js", "main.js")
 SERVED = ("base.js", "server.js", *_PARTS)
@@ -25,7 +25,7 @@ def style_of() -> str:
     return asset("page.css") + asset("explore.css")
 
 
-def explorer_page(table: Joined, data: Mapping[str, Any], policy: str = "") -> str:
+def explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "") -> str:
     """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element."""
     blocks = "".join(
         f'<script type="application/json" id="{name}">{embedded(content)}</script>\n' for name, content in data.items()
@@ -42,20 +42,20 @@ def explorer_page(table: Joined, data: Mapping[str, Any], policy: str = "") -> s
     return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], asset("explore.html"))
 
 
-def title_of(table: Joined) -> str:
+def title_of(table: ItemTable) -> str:
     """What the page is about: one system by its name, several by their number."""
     number = f"{len(table):,} item{'' if len(table) == 1 else 's'}"
     return f"{table.systems[0]}: {number}" if len(table.systems) == 1 else f"{len(table.systems)} systems, {number}"
 
 
-def about_of(table: Joined) -> str:
+def about_of(table: ItemTable) -> str:
     """The systems, and what people said."""
     ratings = sum(map(len, table.opinions.values()))
     people = f"{ratings:,} ratings of {len(table.opinions):,} captions" if ratings else ""
     return "; ".join(filter(None, (", ".join(table.systems), people)))
 
 
-def _signatures(table: Joined) -> list[str]:
+def _signatures(table: ItemTable) -> list[str]:
     lines: dict[str, list[str]] = {}
     for run in table.runs:
         for signature in run.signatures.values():

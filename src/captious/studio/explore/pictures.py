@@ -1,12 +1,19 @@
-"""Images of items by number: thumbnails, made once and kept, and the files themselves where a browser shows them."""
+"""Images of items: thumbnails, made once and kept, and the files themselves where a browser shows them.
+
+A run may come from somebody else, and a path that it holds may be that of any file. So only images inside the run's
+own folder are opened, or those in the one folder that the user has named.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from captious._files import data_folder, digest, whole_file
 from captious.errors import InputError
+from captious.io.images import ImageFolder
+from captious.io.storage import is_remote
 from captious.render.items import small_image
 from captious.studio.access import image_file
 
@@ -15,34 +22,39 @@ SIDE = 320
 
 
 class Pictures:
-    """The images of a table by the number of their item; no path ever comes from a request."""
+    """The images that may be shown, by the id of an item and what its row calls the image."""
 
-    def __init__(self, paths: Sequence[str | None], root: Path | None = None, kept: Path | None = None) -> None:
-        """``root``: the only folder that images may lie in; ``kept``: where thumbnails are, else in the data folder."""
-        self._paths, self._root = paths, root
+    def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
+        """``folder``: the only one images come from, else those of the runs; ``kept``: where thumbnails are."""
+        self.folder = None if folder is None else ImageFolder(folder)
+        self._roots = [Path(run).resolve() for run in runs if not is_remote(run)]
         self._kept = kept or data_folder() / "thumbnails"
 
-    def __contains__(self, number: int) -> bool:
-        return 0 <= number < len(self._paths) and bool(self._paths[number])
+    def path(self, id: str, name: str | None) -> Path | None:
+        """Where the image of an item is; None where there is none that may be shown."""
+        if self.folder is not None:
+            if name and "/" in name and (path := _inside(self.folder.path.resolve(), name)):
+                return path
+            # A path of another computer names the image by its last part.
+            return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
+        return next(filter(None, (_inside(root, name) for root in self._roots)), None)
 
-    def file(self, number: int) -> tuple[Path, str]:
+    def file(self, id: str, name: str | None) -> tuple[Path, str]:
         """The image of an item and its media type; an `InputError` where there is none that may be shown."""
-        path = self._paths[number] if number in self else None
+        path = self.path(id, name)
         if path is None:
-            raise InputError(f"item {number} has no image")
-        image = Path(path).absolute()
-        return image_file(self._root or image.parent, str(image))
+            raise InputError(f"item {id[:80]!r} has no image that may be shown")
+        root = path.parent if self.folder is None else self.folder.path
+        return image_file(root, str(path.absolute()))
 
-    def thumbnail(self, number: int) -> tuple[bytes, str] | None:
+    def thumbnail(self, id: str, name: str | None) -> tuple[bytes, str] | None:
         """The small image of an item and its media type; None where it cannot be read."""
         try:
-            path, _ = self.file(number)
+            path, _ = self.file(id, name)
             facts = path.stat()
         except (InputError, OSError):
             return None
-        key = digest(
-            str(path).encode(), str(facts.st_mtime_ns).encode(), str(facts.st_size).encode(), str(SIDE).encode()
-        )
+        key = digest(os.fsencode(path), *(str(fact).encode() for fact in (facts.st_mtime_ns, facts.st_size, SIDE)))
         for kind in ("webp", "jpeg"):
             stored = self._kept / key[:2] / f"{key}.{kind}"
             if stored.is_file():
@@ -54,3 +66,14 @@ class Pictures:
         with whole_file(self._kept / key[:2] / f"{key}.{kind}") as draft:
             draft.write_bytes(content)
         return content, f"image/{kind}"
+
+
+def _inside(folder: Path, name: str | None) -> Path | None:
+    """The image of a name or path in a folder; None where it is elsewhere, or a link that leads out of it."""
+    if not name or is_remote(name):
+        return None
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # a null character, a loop of links
+        return None

@@ -8,15 +8,21 @@ from threading import Lock
 
 from captious._files import load_json, whole_file
 from captious.errors import InputError
+from captious.io.storage import is_remote
 
 MOST, NAME, ADDRESS = 200, 80, 8000
 """Views of a file, and letters of a name and of an address."""
 
 
-def views_file(run: Path) -> Path:
+def beside(run: str, name: str = "") -> Path:
+    """The folder beside a run, or a file of this name there; for a run on an object store, in the working folder."""
+    return (Path.cwd() if is_remote(run) else Path(run).resolve().parent) / name
+
+
+def views_file(run: str) -> Path:
     """The file of the views of a run: beside its folder, so that a run which is written anew keeps them."""
-    folder = run.resolve()
-    return folder.with_name(f"{folder.name}.views.json")
+    folder = run.rstrip("/").rpartition("/")[2] if is_remote(run) else Path(run).resolve().name
+    return beside(run, f"{folder}.views.json")
 
 
 class SavedViews:
@@ -32,7 +38,7 @@ class SavedViews:
         except FileNotFoundError:
             return {}
         except (ValueError, OSError):
-            raise InputError(f"{self.path}: is no JSON of saved views; move it away or mend it") from None
+            raise InputError(f"{self.path}: is no JSON of saved views; move it away or fix it") from None
         if not isinstance(views, dict):
             raise InputError(f"{self.path}: expected names with addresses")
         return {str(name): str(address) for name, address in views.items()}

@@ -14,33 +14,40 @@ from captious._files import whole_folder
 from captious.errors import InputError
 from captious.runs.folder import system_folders
 from captious.studio.collect.new import new_plan
-from captious.studio.explore.table import Joined
+from captious.studio.explore.records import first_of, texts_of
+from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"
 """In every folder of a selection: the ids, one a line."""
+MOST = 100_000
+"""Items of a study."""
 
 
-def write_selection(table: Joined, ids: Sequence[str], name: str, parent: Path) -> dict[str, Any]:
+def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: Path) -> dict[str, Any]:
     """Write the captions and references of some items, and a study of them, into a new folder; gives what to run."""
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
     if not 0 < len(plain) <= 60:
         raise InputError("name: expected 1 to 60 letters, digits or hyphens")
-    if not ids:
+    if not items:
         raise InputError("no item is selected")
-    target, items = parent / plain, [table.positions[key] for key in ids]
+    target, rows = parent / plain, list(zip(*table.rows(items), strict=True))
+    ids = [first_of(own, "id") for own in rows]
+    paths = [table.pictures.path(key, first_of(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
-    images = _image_folder(table, items)
+    images = _image_folder(paths)
     with whole_folder(target, marker=MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8")
-        for captions, file in zip(table.captions, files.values(), strict=True):
-            texts = [(key, item, table.texts_of(captions, item)) for key, item in zip(ids, items, strict=True)]
-            rows = [
-                {"id": key, "caption": own[0], **_image(table.images[item], images)} for key, item, own in texts if own
+        for system, file in enumerate(files.values()):
+            texts = [texts_of(own[system], "candidates") for own in rows]
+            entries = [
+                {"id": key, "caption": own[0], **_image(path, images)}
+                for key, own, path in zip(ids, texts, paths, strict=True)
+                if own
             ]
-            _write(folder / file, rows)
-        references = {key: table.texts_of(table.references, item) for key, item in zip(ids, items, strict=True)}
+            _write(folder / file, entries)
+        references = {key: first_of(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
         if any(references.values()):
             _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
         (folder / STUDY).write_text(_study(target, files, images, any(references.values())), encoding="utf-8")
@@ -64,14 +71,14 @@ def _study(target: Path, files: Mapping[str, str], images: Path | None, referenc
     )
 
 
-def _image_folder(table: Joined, items: Sequence[int]) -> Path | None:
+def _image_folder(paths: Sequence[Path | None]) -> Path | None:
     """The folder below which the images of all items lie."""
-    folders = [Path(path).absolute().parent for item in items if (path := table.images[item])]
+    folders = [path.absolute().parent for path in paths if path]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
-def _image(path: str | None, folder: Path | None) -> dict[str, str]:
-    return {"image": Path(path).absolute().relative_to(folder).as_posix()} if path and folder else {}
+def _image(path: Path | None, folder: Path | None) -> dict[str, str]:
+    return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -32,19 +32,19 @@ class ExplorerServer:
         port: int = 0,
     ) -> ExplorerServer:
         """A server of these runs; port 0 is any free one."""
-        require("starlette", "studio")
-        require("uvicorn", "studio")
+        for library in ("starlette", "uvicorn", "duckdb"):
+            require(library, "studio")
         import pyarrow
 
         from captious.studio.explore.app import build_app
-        from captious.studio.explore.table import join
+        from captious.studio.explore.table import open_table
         from captious.studio.serving import listen
 
-        table = join(runs, ratings, images)
+        table = open_table(runs, ratings, images)
         pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
         listener = listen(host, port)
         token = new_token()
-        app = build_app(table, token, Rules.of_server(host), None if images is None else Path(images))
+        app = build_app(table, token, Rules.of_server(host))
         name = f"[{host}]" if ":" in host else host
         return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/?token={token}")
 

@@ -14,9 +14,8 @@ from captious.render.html import bundle
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
 from captious.studio.explore.page import POLICY, STATIC, explorer_page, style_of, title_of
-from captious.studio.explore.pictures import Pictures
-from captious.studio.explore.records import Records
-from captious.studio.explore.table import Joined
+from captious.studio.explore.records import Records, first_of
+from captious.studio.explore.table import ItemTable
 from captious.studio.explore.views import Explorer
 
 MOST = 20_000
@@ -26,25 +25,22 @@ LARGE = 1024
 
 
 def export_site(
-    table: Joined,
+    table: ItemTable,
     out: str | Path,
     overwrite: bool = False,
-    images: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Write the explorer of a table into a folder; gives how many images could not be read.
-
-    ``images`` is the only folder that images come from, where one is named.
-    """
+    """Write the explorer of a table into a folder; gives how many images could not be read."""
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     for run in table.runs:
-        if Path(out).resolve() in (run.folder.resolve(), *run.folder.resolve().parents):
+        inner = Path(run.run.address).resolve()
+        if Path(out).resolve() in (inner, *inner.parents):
             raise InputError(f"{out}: holds the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
         (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8")
         (folder / "explore.css").write_text(style_of(), encoding="utf-8")
-        thumbnails, large, pictures, unreadable = _images(table, folder, Pictures(table.images, images), progress)
+        thumbnails, large, pictures, unreadable = _images(table, folder, progress)
         data = {**data_of(table), "pictures": pictures, "large": large, "unreadable": unreadable}
         page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY)
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
@@ -53,19 +49,21 @@ def export_site(
 
 
 def _images(
-    table: Joined, folder: Path, pictures: Pictures, progress: Callable[[int, int], None] | None
+    table: ItemTable, folder: Path, progress: Callable[[int, int], None] | None
 ) -> tuple[list[str], list[str], list[int | None], int]:
     """Write thumbnails and images; gives their addresses, the number of each item's, and how many could not be read."""
     thumbnails: list[str] = []
     large: list[str] = []
-    numbers: dict[str, int | None] = {}
+    numbers: dict[Path, int | None] = {}
     for name in ("thumbnails", "images"):
         (folder / name).mkdir()
-    for item, path in enumerate(table.images):
+    named = [(first_of(own, "id"), first_of(own, "image")) for own in zip(*table.rows(range(len(table))), strict=True)]
+    paths = [table.pictures.path(*one) for one in named]
+    for item, (one, path) in enumerate(zip(named, paths, strict=True), start=1):
         if path and path not in numbers:
             numbers[path] = None
-            small = pictures.thumbnail(item)
-            whole = small_image(str(pictures.file(item)[0]), LARGE) if small else None
+            small = table.pictures.thumbnail(*one)
+            whole = small_image(str(table.pictures.file(*one)[0]), LARGE) if small else None
             if small and whole:
                 number = len(thumbnails)
                 kind = small[1].partition("/")[2]
@@ -75,18 +73,19 @@ def _images(
                 (folder / large[-1]).write_bytes(whole[1])
                 numbers[path] = number
         if progress:
-            progress(item + 1, len(table))
+            progress(item, len(table))
     unreadable = sum(number is None for number in numbers.values())
-    return thumbnails, large, [numbers[path] if path else None for path in table.images], unreadable
+    return thumbnails, large, [numbers[path] if path else None for path in paths], unreadable
 
 
-def data_of(table: Joined) -> dict[str, Any]:
+def data_of(table: ItemTable) -> dict[str, Any]:
     """What the page's scripts read, in the form of a report's page, with ratings and their gaps."""
-    systems, items = range(len(table.systems)), range(len(table))
-    records = Records(Explorer(table), lambda item: (None, None))
-    whole = [records.brief(item) for item in items]
+    systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
+    records = Records(Explorer(table), lambda item, rows: (None, None))
+    whole = records.briefs(items)
+    gaps = [table.column(table.gap(system)) for system in systems] if table.opinions else None
     return {
-        "ids": table.ids,
+        "ids": [record["id"] for record in whole],
         "systems": [
             {"name": run.name, "signatures": [run.signatures.get(score.key, "") for score in table.scores]}
             for run in table.runs
@@ -95,20 +94,20 @@ def data_of(table: Joined) -> dict[str, Any]:
             {"key": one.key, "label": one.label, "higher": one.higher, "range": one.range, "kind": one.kind}
             for one in table.scores
         ],
-        "values": [[np.round(column, DECIMALS) for column in columns] for columns in table.values],
-        "lengths": [np.round(words, 2) for words in table.words],
+        "values": [[np.round(table.values(system, score), DECIMALS) for score in scores] for system in systems],
+        "lengths": [np.round(table.column(table.words(system)), 2) for system in systems],
         "reasons": [_reasons(table, whole, system) for system in systems],
         "shown": list(items),
         "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
         "references": [record["references"] for record in whole],
         "fields": [record["fields"] for record in whole],
         "explanations": [],
-        "gaps": list(table.gaps) or None,
+        "gaps": gaps,
         "opinions": [{item: said for item in items if (said := records.opinions(system, item))} for system in systems],
     }
 
 
-def _reasons(table: Joined, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
+def _reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
     """For each score why items have no value, by id."""
     reasons: list[dict[str, str]] = [{} for _ in table.scores]
     for record in records:

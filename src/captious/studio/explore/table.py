@@ -1,306 +1,578 @@
-"""The joined table: items of several runs by id, every system's captions and scores, and what people said of them.
+"""The table of an explorer: items of several runs joined by id, with scores, captions and ratings, for DuckDB.
 
-Numbers are NumPy arrays with one value per item, texts stay in Arrow. An item that a system lacks has NaN and null
-there. Ratings of people become scores like those of metrics, so that every order, filter and chart takes them too.
+The table ``items`` has a row an item, numbered by ``n``. Its columns are called by letters and numbers, so that no name
+of a file or of a user is part of a statement:
+
+    n, id                  the number and the id of an item
+    r0, r1, …              its row in each run, null where the run lacks it
+    t0, t1, …              the captions of each system; w0, w1, … the mean number of their words
+    m0_0, m0_1, m1_0, …    the value of a system and a score, null where there is none
+    f0, f1, …              further columns of the runs, the image's path among them
+    q; u0, u1, …; h        where the table is in memory: the references, why a system's item has no value, and the id,
+                           all captions and references as one text in lower case
+
+    g0, g1, …; p0, …; c0   of what people said: the largest difference between two, how many they are, their comments
+
+Few items are held in memory as a whole, in Arrow. Of many, DuckDB keeps what it sorts and filters by in a temporary
+file; what people said stands there in a table ``people``, and references and whole rows are read from the Parquet files
+of the runs. The connection reads no other file, loads nothing, and its configuration is locked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._typing import Floats, Ints32
 from captious.errors import InputError
-from captious.io.images import find_images
+from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
+from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
 from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
-from captious.studio.explore.runs import Run, Score, open_runs
+from captious.studio.explore.pictures import Pictures
+from captious.studio.explore.rows import RunRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+HELD = 512 * 2**20
+"""Bytes that the rows of all runs may take to be held in memory."""
+BLOCK = 32_768
+"""Rows that a thread filters at a time."""
+MEMORY = "700MB"
+"""What DuckDB may use; beyond it writes into its temporary folder."""
+SAMPLE = 1_000_000
+"""Items from which shares and rank correlations are computed where there are more."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One column of numbers to sort, filter and plot by: a metric, or what people said."""
+
+    key: str
+    """The written form of a metric, or the name of an aspect that people rated."""
+    label: str
+    higher: bool = True
+    """Whether higher is better."""
+    range: tuple[float, float | None] = (0.0, None)
+    kind: Literal["metric", "rating"] = "metric"
+
+    @property
+    def short(self) -> str:
+        """How people write it: its name where the written form has no parameters, else its label without spaces."""
+        return self.key if "(" not in self.key else re.sub(r"\W+", "-", self.label).strip("-").lower()
+
 
 @dataclass(frozen=True, eq=False)
-class Joined:
-    """Items by id with the captions and scores of every system."""
+class SystemRun:
+    """The run of one system."""
 
-    ids: tuple[str, ...]
-    systems: tuple[str, ...]
+    name: str
+    root: str
+    """The folder that the user named, which may be one of a comparison."""
+    run: Run
+    rows: RunRows
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Its metrics."""
+        return tuple(
+            Score(one.metric, one.label, one.higher_is_better, (one.range[0] or 0.0, one.range[1]))
+            for one in self.run.marker.metrics
+        )
+
+    @cached_property
+    def signatures(self) -> dict[str, str]:
+        """By the written form of the metric."""
+        return {one.metric: one.signature for one in self.run.marker.metrics}
+
+    @property
+    def has_references(self) -> bool:
+        """Whether its items have references."""
+        return "references" in self.rows.schema.names
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """Further columns of its items."""
+        import pyarrow as pa
+
+        taken = {*TEXTS, *STORED, *self.run.metrics}
+        return [one.name for one in self.rows.schema if one.name not in taken and not pa.types.is_null(one.type)]
+
+
+@dataclass(eq=False)
+class ItemTable:
+    """Items by number with the captions and scores of every system."""
+
+    runs: tuple[SystemRun, ...]
+    connection: Any
+    pictures: Pictures
     scores: tuple[Score, ...]
-    values: tuple[tuple[Floats, ...], ...]
-    """System × score: a value per item."""
-    captions: tuple[pa.ListArray, ...]
-    """Of each system: the candidates of every item, null where it has none."""
-    references: pa.ListArray
-    fields: Mapping[str, pa.Array]
-    """Further columns of the runs, a value per item."""
-    unscored: tuple[pa.Array, ...]
-    """Of each system: why items have no value, as JSON."""
-    runs: tuple[Run, ...]
-    images: tuple[str | None, ...]
+    warnings: tuple[str, ...]
+    whole: pa.Table | None
+    """All items with everything, where they are few; None where DuckDB has them."""
     opinions: Mapping[tuple[int, int], Sequence[Opinion]] = field(default_factory=dict)
     """What people said, by item and system."""
-    gaps: tuple[Floats, ...] = ()
-    """Of each system: the largest difference between two raters of an item."""
-    warnings: tuple[str, ...] = ()
+    folder: Any = None
+    """The temporary folder, which is removed with the table."""
+    _length: int = field(init=False, default=0)
+    _divided: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        with self.cursor() as cursor:
+            self._length = int(cursor.execute("SELECT count(*) FROM items").fetchall()[0][0])
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return self._length
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The names of the systems."""
+        return tuple(run.name for run in self.runs)
+
+    # What stands in a statement
+
+    @contextmanager
+    def cursor(self, **tables: pa.Table) -> Iterator[Any]:
+        """A connection for one thread; ``tables`` are seen by it under their names."""
+        with self.connection.cursor() as cursor:
+            for name, table in (tables if self.whole is None else {"items": self._blocks, **tables}).items():
+                cursor.register(name, table)
+            yield cursor
+
+    @property
+    def _blocks(self) -> pa.Table:
+        """The whole table in pieces for several threads; nothing is copied."""
+        import pyarrow as pa
+
+        whole = self.whole
+        if whole is not None and (self._divided is None or self._divided.num_columns != whole.num_columns):
+            self._divided = pa.Table.from_batches(whole.to_batches(BLOCK), whole.schema)
+        return self._divided
+
+    def value(self, system: int, score: int) -> str:
+        """The value of a score as SQL."""
+        one = self.scores[score]
+        if one.kind == "rating":
+            return f"{self._people}.m{system}_{score}"
+        return f"items.m{system}_{score}" if one.key in self.runs[system].signatures else "CAST(NULL AS DOUBLE)"
+
+    def words(self, system: int) -> str:
+        """The mean number of words of an item's captions as SQL."""
+        return f"items.w{system}"
+
+    def gap(self, system: int) -> str:
+        """The largest difference between two raters as SQL."""
+        return f"{self._people}.g{system}" if self.opinions else "CAST(NULL AS DOUBLE)"
+
+    @property
+    def _people(self) -> str:
+        """The table that holds what people said."""
+        return "people" if self.whole is None else "items"
+
+    @property
+    def references(self) -> str:
+        """The references of an item as SQL."""
+        return "refs.q" if self.whole is None else "items.q"
+
+    def source(self, *expressions: str) -> str:
+        """What stands after FROM, so that these expressions can be computed."""
+        return "items" + " LEFT JOIN people USING (n)" * any("people." in one for one in expressions)
 
     @cached_property
-    def positions(self) -> dict[str, int]:
-        """The item of each id."""
-        return {key: item for item, key in enumerate(self.ids)}
+    def fields(self) -> dict[str, FilterColumn]:
+        """Further columns of the runs."""
+        with self.cursor() as cursor:
+            types = {row[0]: row[1] for row in cursor.execute("DESCRIBE items").fetchall()}
+        columns = {name: column_of_type(f"items.f{place}", types[f"f{place}"]) for name, place in self._places.items()}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @cached_property
-    def by_image(self) -> dict[str, int]:
-        """The item of each image's file name and stem, for ratings that name images."""
-        names = [(PurePath(path), item) for item, path in enumerate(self.images) if path]
-        return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
+    def _places(self) -> dict[str, int]:
+        return _field_places(self.runs)
+
+    def schema(self, system: int) -> FilterSchema:
+        """What an expression on the captions of a system may name; the statement needs the parameters `names`."""
+        by_system = {name: self._columns(number) for number, name in enumerate(self.systems)}
+        labels = {score.key: score.label for score in self.scores}
+        return FilterSchema(by_system[self.systems[system]], labels, by_system)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the systems, as parameters of a statement."""
+        return {f"name{number}": name for number, name in enumerate(self.systems)}
+
+    def _columns(self, system: int) -> dict[str, FilterColumn]:
+        rated = bool(self.opinions)
+        columns = {score.key: FilterColumn("number", self.value(system, at)) for at, score in enumerate(self.scores)}
+        folded = "" if self.whole is None else "items.h"
+        built_in = {
+            **caption_columns(f"items.t{system}"),
+            "caption": FilterColumn("texts", f"items.t{system}", folded),
+            "words": FilterColumn("number", self.words(system)),
+            "id": FilterColumn("text", "items.id"),
+            "system": FilterColumn("text", f"CAST($name{system} AS VARCHAR)"),
+            "references": FilterColumn("texts", self.references, folded),
+            "comment": FilterColumn("texts", f"{self._people}.c{system}" if rated else "CAST([] AS VARCHAR[])"),
+            "gap": FilterColumn("number", self.gap(system)),
+            "raters": FilterColumn("number", f"coalesce({self._people}.p{system}, 0)" if rated else "0"),
+        }
+        taken = {*columns, *("id", "caption", "references", "system", "words", "characters", "candidates")}
+        given = {f"input.{name}" if name in taken else name: column for name, column in self.fields.items()}
+        return {**built_in, **columns, **given}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names that an expression may use, short ones first."""
+        scores = {score.key for score in self.scores}
+        others = [name for name in self._columns(0) if name not in scores]
+        return [*(score.short for score in self.scores), *others]
+
+    # Numbers and rows
 
     @cached_property
-    def words(self) -> tuple[Floats, ...]:
-        """Of each system: the mean number of words of an item's candidates."""
-        return tuple(map(_words, self.captions))
+    def positions(self) -> list[Ints32] | None:
+        """The row of each item in each run, −1 where it has none; None where there is one run, whose rows they are."""
+        if len(self.runs) == 1:
+            return None
+        names = [f"coalesce(r{system}, -1) AS r{system}" for system in range(len(self.runs))]
+        with self.cursor() as cursor:
+            arrays = cursor.execute(f"SELECT {', '.join(names)} FROM items ORDER BY n").fetchnumpy()
+        return [np.asarray(arrays[f"r{system}"], dtype=np.int32) for system in range(len(self.runs))]
 
-    def values_of(self, score: int, systems: Sequence[int]) -> Floats:
-        """The mean of a score over systems, a value per item; NaN where none has one."""
-        return mean_over([self.values[system][score] for system in systems])
+    def item_of(self, key: str) -> int | None:
+        """The number of the item with an id; of several, the first."""
+        import pyarrow.compute as pc
 
-    def texts_of(self, column: pa.ListArray, item: int) -> list[str]:
-        """The texts of an item."""
-        return [text or "" for text in column[item].as_py() or ()]
+        if self.whole is not None:
+            item = pc.index(self.whole["id"], key).as_py()
+            return None if item < 0 else int(item)
+        with self.cursor() as cursor:
+            number = cursor.execute("SELECT min(n) FROM items WHERE id = $key", {"key": key}).fetchall()[0][0]
+        return None if number is None else int(number)
+
+    def rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
+        """For each system the rows of these items in its run, None where it has none."""
+        if self.whole is not None:
+            return self._whole_rows(items)
+        if self.positions is None:
+            return [list(self.runs[0].rows.take(items))]
+        result: list[list[dict[str, Any] | None]] = []
+        for system, run in enumerate(self.runs):
+            rows = self.positions[system][np.asarray(items, dtype=np.int64)]
+            there = iter(run.rows.take(rows[rows >= 0].tolist()))
+            result.append([next(there) if row >= 0 else None for row in rows.tolist()])
+        return result
+
+    def _whole_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
+        import pyarrow as pa
+
+        assert self.whole is not None
+        columns = self.whole.take(pa.array(items, pa.int32())).to_pydict()
+        result: list[list[dict[str, Any] | None]] = []
+        for system, run in enumerate(self.runs):
+            names = {"id": "id", "candidates": f"t{system}", "references": "q", "unscored": f"u{system}"}
+            names |= {one.key: f"m{system}_{at}" for at, one in enumerate(self.scores) if one.key in run.signatures}
+            names |= {name: f"f{place}" for name, place in self._places.items()}
+            own = [columns[stored] for stored in names.values()]
+            rows = (dict(zip(names, values, strict=True)) for values in zip(*own, strict=True))
+            there = (row is not None for row in columns[f"r{system}"])
+            result.append([row if has else None for row, has in zip(rows, there, strict=True)])
+        return result
+
+    def values(self, system: int, score: int, step: int = 1) -> Floats:
+        """The values of a score in the order of the items, or of every so many of them; NaN where there is none."""
+        return self.column(self.value(system, score), step)
+
+    def column(self, value: str, step: int = 1) -> Floats:
+        """What SQL gives as a number for each item in their order, or for every so many of them; NaN for null."""
+        where = f" WHERE n % {step} = 0" if step > 1 else ""
+        if self.whole is not None and value.startswith("items.") and step == 1:
+            column: Floats = self.whole[value.removeprefix("items.")].to_numpy().astype(np.float64, copy=False)
+            return column
+        with self.cursor() as cursor:
+            rows = cursor.execute(f"SELECT n, {value} AS v FROM {self.source(value)}{where}").fetchnumpy()
+        result = np.full(-(-len(self) // step), np.nan)
+        result[rows["n"] // step] = np.ma.filled(np.ma.asarray(rows["v"], dtype=np.float64), np.nan)
+        return result
+
+    @property
+    def step(self) -> int:
+        """Of so many items one is in the sample for shares and rank correlations."""
+        return -(-len(self) // SAMPLE) or 1
 
 
-def mean_over(columns: Sequence[Floats]) -> Floats:
-    """The mean of several columns where they have a value.
-
-    >>> mean_over([np.array([1.0, np.nan, np.nan]), np.array([3.0, 4.0, np.nan])]).tolist()
-    [2.0, 4.0, nan]
-    """
-    if len(columns) == 1:
-        return columns[0]
-    stacked = np.stack(columns)
-    present = ~np.isnan(stacked)
-    number = present.sum(axis=0)
-    total = np.where(present, stacked, 0.0).sum(axis=0)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A run with its items, and the row of each item of the joined table, −1 where the run has none."""
-
-    run: Run
-    items: pa.Table
-    rows: Ints
-
-
-def join(
+def open_table(
     runs: Sequence[str | Path] | Mapping[str, str | Path],
     ratings: str | Path | None = None,
     images: str | Path | None = None,
-) -> Joined:
+) -> ItemTable:
     """The runs of these folders joined by item id, with ratings from a file and images from a folder."""
     opened = open_runs(runs)
-    tables = [run.items() for run in opened]
-    ids, rows = _ids([items["id"].to_pylist() for items in tables], opened)
-    parts = [_Part(*part) for part in zip(opened, tables, rows, strict=True)]
-    scores = tuple({score.key: score for run in opened for score in reversed(run.scores)}.values())
-    scores = tuple(sorted(scores, key=lambda score: _place(score, opened)))
-    table = Joined(
-        ids=tuple(ids),
-        systems=tuple(run.name for run in opened),
-        scores=scores,
-        values=tuple(tuple(_numbers(part, score.key) for score in scores) for part in parts),
-        captions=tuple(_aligned(part, "candidates") for part in parts),
-        references=_first([_aligned(part, "references") for part in parts]),
-        fields=_fields(parts),
-        unscored=tuple(_unscored(part) for part in parts),
-        runs=tuple(opened),
-        images=_images(parts, ids, images),
-        warnings=tuple(dict.fromkeys(warning for run in opened for warning in run.warnings)),
-    )
-    return table if ratings is None else with_opinions(table, ratings)
+    held = sum(run.rows.bytes for run in opened) <= HELD
+    scores = _scores(opened)
+    folder = tempfile.TemporaryDirectory(prefix="captious-explore-")
+    connection = _connect(Path(folder.name), held)
+    if len(opened) > 1:
+        _refuse_repeated(connection, opened)
+    whole = _load(connection, opened, scores, held)
+    if held:  # what only loading needed is given back
+        connection.close()
+        connection = _connect(Path(folder.name), held)
+    pictures = Pictures([run.run.address for run in opened], images)
+    warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
+    table = ItemTable(tuple(opened), connection, pictures, scores, warnings, whole, folder=folder)
+    if not len(table):
+        raise InputError(f"{opened[0].root}: holds no item")
+    _refuse_strangers(opened, len(table))
+    table.warnings += tuple(_image_warning(table))
+    if ratings is not None:
+        _add_opinions(table, ratings)
+    return table
 
 
-def _place(score: Score, runs: Sequence[Run]) -> tuple[int, int]:
-    """Where a score stands: in the order of the first run that has it."""
-    for number, run in enumerate(runs):
-        keys = [one.key for one in run.scores]
-        if score.key in keys:
-            return number, keys.index(score.key)
-    return len(runs), 0
+def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[SystemRun]:
+    """Every system of these folders; one that has been named by the user keeps that name.
+
+    A system is called as in its run, and where two are called the same, by the folders of their runs.
+    """
+    named = isinstance(folders, Mapping)
+    entries = list(folders.items()) if isinstance(folders, Mapping) else [("", folder) for folder in folders]
+    if not entries:
+        raise InputError("no run to explore, expected a folder that captious score wrote")
+    opened: list[tuple[str, str, dict[str, Run]]] = []
+    for chosen, folder in entries:
+        inside = runs_in(folder)
+        opened.append((chosen, str(folder), {name or _plain(run.marker.name): run for name, run in inside.items()}))
+    counts = Counter(name for _, _, runs in opened for name in runs)
+    names: Counter[str] = Counter()
+    result = []
+    for chosen, folder, runs in opened:
+        base = PurePath(folder.rstrip("/")).name if "://" in folder else Path(folder).resolve().name
+        for name, run in runs.items():
+            outer = chosen if named else base if counts[name] > 1 else ""
+            shown = name if not outer else outer if len(runs) == 1 else f"{outer}-{name}"
+            names[shown] += 1
+            number = "" if names[shown] == 1 else f"-{names[shown]}"
+            result.append(SystemRun(f"{shown}{number}", folder, run, RunRows(run)))
+    return result
 
 
-def _ids(lists: Sequence[list[str | None]], runs: Sequence[Run]) -> tuple[list[str], list[Ints]]:
-    """All ids in the order of their first run, and for each run the row of every item, −1 where it has none."""
-    positions: dict[str, int] = {}
-    for keys, run in zip(lists, runs, strict=True):
-        if None in keys or len(set(keys)) != len(keys):
-            raise InputError(f"{run.folder}: an id is missing or occurs twice, expected one row an item")
-        for key in keys:
-            positions.setdefault(str(key), len(positions))
-    rows = []
-    for keys in lists:
-        row = np.full(len(positions), -1, dtype=np.int64)
-        row[[positions[str(key)] for key in keys]] = np.arange(len(keys))
-        rows.append(row)
-    if len(lists) > 1 and sum(len(keys) for keys in lists) == len(positions):
-        first, second = runs[0], runs[1]
+def _plain(name: str) -> str:
+    """What a run is called, without folders and endings."""
+    return PurePath(name).name.split(".")[0] or "captions"
+
+
+def _scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
+    """The metrics of all runs, each as the first run that has it says, in the order of the runs."""
+    scores: dict[str, Score] = {}
+    for run in runs:
+        for score in run.scores:
+            scores.setdefault(score.key, score)
+    if not scores:
+        raise InputError(f"{runs[0].root}: holds no score, expected a folder that captious score wrote")
+    return tuple(scores.values())
+
+
+def _field_places(runs: Sequence[SystemRun]) -> dict[str, int]:
+    """The number of each further column."""
+    return {name: place for place, name in enumerate(dict.fromkeys(name for run in runs for name in run.fields))}
+
+
+# Into DuckDB
+
+
+def _connect(folder: Path, held: bool) -> Any:
+    """A connection that reads no file but its own in this folder, and that nobody can configure."""
+    locked = {"enable_external_access": "false", "lock_configuration": "true"}
+    limits = {"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
+    return connect(":memory:" if held else str(folder / "items.duckdb"), **limits, **locked)
+
+
+def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], held: bool) -> pa.Table | None:
+    """Make the table ``items``; gives it where it is to be held in memory."""
+    keys, places, systems = [score.key for score in scores], _field_places(runs), list(enumerate(runs))
+    for system, run in systems:
+        _register(connection, system, run, held)
+    columns = [f"CAST({_number(len(runs))} AS INTEGER) AS n", "id"]
+    for system, run in systems:
+        scored = [f"m{system}_{place}" for place, key in enumerate(keys) if key in run.signatures]
+        columns += [f"r{system}", f"t{system}", f"w{system}", *scored]
+    for name, place in places.items():
+        owners = [f"f{place}_{system}" for system, run in systems if name in run.fields]
+        columns.append(f"coalesce({', '.join(owners)}) AS f{place}" if len(owners) > 1 else f"{owners[0]} AS f{place}")
+    if held:
+        owners = [f"q_{system}" for system, run in systems if run.has_references]
+        columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
+        columns += [f"u{system}" for system, _ in systems]
+        lists = [*(f"t{system}" for system, _ in systems), *owners]
+        texts = ", ".join(["id", *(f"array_to_string({one}, chr(10))" for one in lists)])
+        columns.append(f"lower(concat_ws(chr(10), {texts})) AS h")
+    joined = _stage(0, runs[0], keys, places, held)
+    for system, run in systems[1:]:
+        both = f"({joined}) AS a FULL JOIN ({_stage(system, run, keys, places, held)}) AS b ON a.id = b.id"
+        joined = f"SELECT coalesce(a.id, b.id) AS id, a.* EXCLUDE (id), b.* EXCLUDE (id) FROM {both}"
+    select = f"SELECT {', '.join(columns)} FROM ({joined})"
+    if not held:
+        connection.execute(f"CREATE TABLE items AS {select}")
+        return None
+    table: pa.Table = connection.sql(select).to_arrow_table().combine_chunks()
+    return table if len(runs) == 1 else table.sort_by("n")
+
+
+def _number(runs: int) -> str:
+    """The number of an item as SQL: those of the first run in its order, then what only the second has, and so on."""
+    order = ", ".join(f"r{system} NULLS LAST" for system in range(runs))
+    return f"row_number() OVER (ORDER BY {order}) - 1" if runs > 1 else "r0"
+
+
+def _refuse_repeated(connection: Any, runs: Sequence[SystemRun]) -> None:
+    """Refuse runs that cannot be joined: an id occurs twice in one of them."""
+    import pyarrow as pa
+
+    for run in runs:
+        schema = pa.schema([("r", pa.int32()), ("id", run.rows.schema.field("id").type)])
+        with connection.cursor() as cursor:
+            cursor.register("ids", pa.RecordBatchReader.from_batches(schema, run.rows.batches(["id"])))
+            repeated = cursor.execute("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1").fetchall()
+        if repeated:
+            where, key = run.run.address, repeated[0][0]
+            raise InputError(f"{where}: the id {key!r} occurs twice, expected one row an item to join runs")
+
+
+def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
+    """Refuse runs that have no item in common."""
+    if len(runs) > 1 and items == sum(len(run.rows) for run in runs):
+        first, second = (run.rows.take([0])[0]["id"] if len(run.rows) else None for run in runs[:2])
         raise InputError(
-            f"{first.folder} and {second.folder}: no id is in both, such as {lists[0][0]!r} and {lists[1][0]!r}; "
+            f"{runs[0].root} and {runs[1].root}: no id is in both, such as {first!r} and {second!r}; "
             "expected runs on the same items"
         )
-    return list(positions), rows
 
 
-def _aligned(part: _Part, name: str) -> pa.Array:
-    """A column with a value per item, null where the run has none."""
+def _incoming(run: SystemRun, held: bool) -> list[str]:
+    """The columns of a run that are loaded."""
+    further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
+    counted = [name for name in ("words",) if name in run.rows.schema.names]
+    return ["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]
+
+
+def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
+    """Let a connection read the rows of a run once, as a table with the columns ``r``, ``c0``, ``c1``, …"""
     import pyarrow as pa
 
-    whole, rows = part.items[name].combine_chunks(), part.rows
-    whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
-    if len(whole) == len(rows) and bool((rows == np.arange(len(rows))).all()):
-        return whole
-    return whole.take(pa.array(rows, mask=rows < 0))
+    names = _incoming(run, held)
+    columns = ["r", *(f"c{place}" for place in range(len(names)))]
+    kinds = [pa.int32(), *(run.rows.schema.field(name).type for name in names)]
+    batches = (batch.rename_columns(columns) for batch in run.rows.batches(names))
+    schema = pa.schema(list(zip(columns, kinds, strict=True)))
+    connection.register(f"incoming{system}", pa.RecordBatchReader.from_batches(schema, batches))
 
 
-def _numbers(part: _Part, key: str) -> Floats:
-    if key not in part.run.signatures:
-        return np.full(len(part.rows), np.nan)
-    column = np.asarray(part.items[key].to_numpy(), dtype=np.float64)
-    return np.where(part.rows >= 0, column[part.rows], np.nan)
+def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str, int], held: bool) -> str:
+    """SQL that gives the rows of a run the names of the table; a value that is not finite is missing."""
+    columns = []
+    for place, name in enumerate(_incoming(run, held)):
+        sql = f"c{place}"
+        if name == "id":
+            columns.append(f"{sql} AS id, r AS r{system}")
+        elif name == "candidates":
+            columns.append(f"{sql} AS t{system}")
+            if "words" not in run.rows.schema.names:
+                columns.append(f"{caption_columns(sql)['words'].sql} AS w{system}")
+        elif name == "words":
+            columns.append(f"CAST({sql} AS DOUBLE) AS w{system}")
+        elif name == "references":
+            columns.append(f"{sql} AS q_{system}")
+        elif name == "unscored":
+            columns.append(f"CAST({sql} AS VARCHAR) AS u{system}")
+        elif name in run.signatures:
+            number = f"CAST({sql} AS DOUBLE)"
+            columns.append(f"CASE WHEN isfinite({number}) THEN {number} END AS m{system}_{keys.index(name)}")
+        else:
+            columns.append(f"{sql} AS f{places[name]}_{system}")
+    if held and "unscored" not in run.rows.schema.names:
+        columns.append(f"CAST(NULL AS VARCHAR) AS u{system}")
+    return f"SELECT {', '.join(columns)} FROM incoming{system}"
 
 
-def _unscored(part: _Part) -> pa.Array:
+def _image_warning(table: ItemTable) -> Iterator[str]:
+    """Where images are not shown because they lie outside of the runs, a line that says so."""
+    if "image" not in table.fields or table.pictures.folder is not None:
+        return
+    image = table.fields["image"].sql
+    with table.cursor() as cursor:
+        rows = cursor.execute(f"SELECT id, {image} FROM items WHERE {image} IS NOT NULL LIMIT 1").fetchall()
+    if rows and table.pictures.path(*rows[0]) is None:
+        name = PurePath(str(rows[0][1])).name
+        yield f"images lie outside of the run, such as {name}; name their folder with --images to see them"
+
+
+# What people said
+
+
+def _add_opinions(table: ItemTable, source: str | Path) -> None:
+    """Add what people said: a score for every aspect, and each rating and comment by item and system."""
     import pyarrow as pa
-
-    if "unscored" not in part.items.column_names:
-        return pa.nulls(len(part.rows), pa.string())
-    return _aligned(part, "unscored").cast(pa.string())
-
-
-def _first(columns: Sequence[pa.Array]) -> pa.Array:
-    """For every item the value of the first column that has one."""
-    import pyarrow.compute as pc
-
-    result = columns[0]
-    for column in columns[1:]:
-        result = pc.if_else(pc.is_valid(result), result, column) if result.null_count else result
-    return result
-
-
-def _fields(parts: Sequence[_Part]) -> dict[str, pa.Array]:
-    """Further columns of numbers and texts, each from the first run that has it."""
-    import pyarrow as pa
-
-    fields: dict[str, pa.Array] = {}
-    for part in parts:
-        for name in part.items.column_names:
-            if name in (*TEXTS, "image", *part.run.signatures) or name in fields:
-                continue
-            column = _aligned(part, name)
-            if pa.types.is_string(column.type) or _is_number(column.type):
-                fields[name] = column
-            elif not pa.types.is_null(column.type):
-                fields[name] = pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
-    return fields
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _images(parts: Sequence[_Part], ids: Sequence[str], folder: str | Path | None) -> tuple[str | None, ...]:
-    """The path of each item's image: in the folder where there is one, otherwise as the first run that has it says."""
-    named: list[str | None] = [None] * len(ids)
-    for part in parts:
-        if "image" in part.items.column_names and None in named:
-            names = _aligned(part, "image").to_pylist()
-            named = [before or (str(name) if name else None) for before, name in zip(named, names, strict=True)]
-    if folder is None:
-        return tuple(named)
-    below = [Path(name).name if name and Path(name).is_absolute() else name for name in named]
-    return tuple(find_images(folder, ids, below))
-
-
-def _words(captions: pa.ListArray) -> Floats:
-    import pyarrow.compute as pc
-
-    counts = pc.count_substring_regex(captions.flatten(), r"\S+").to_numpy(zero_copy_only=False)
-    parents = pc.list_parent_indices(captions).to_numpy()
-    number = np.bincount(parents, minlength=len(captions))
-    total = np.bincount(parents, weights=np.nan_to_num(counts), minlength=len(captions))
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
-def any_of(column: pa.ListArray, matches: Bools) -> Bools:
-    """For each list whether any of its texts matches.
-
-    >>> import pyarrow as pa
-    >>> any_of(pa.array([["a", "b"], [], None, ["c"]]), np.array([False, True, False])).tolist()
-    [True, False, False, False]
-    """
-    import pyarrow.compute as pc
-
-    result = np.zeros(len(column), dtype=np.bool_)
-    result[pc.list_parent_indices(column).to_numpy()[matches]] = True
-    return result
-
-
-def with_opinions(table: Joined, source: str | Path) -> Joined:
-    """The table with what people said: a score for every aspect, and each rating and comment by item and system."""
-    from dataclasses import replace
 
     opinions: dict[tuple[int, int], list[Opinion]] = {}
     lost, example = 0, ""
-    for opinion in read_opinions(source):
-        place = _caption_of(table, opinion)
-        if place is None:
+    given = list(read_opinions(source))
+    for opinion, caption in zip(given, _captions_of(table, given), strict=True):
+        if caption is None:
             lost, example = lost + 1, example or opinion.where
         else:
-            opinions.setdefault(place, []).append(opinion)
+            opinions.setdefault(caption, []).append(opinion)
     if not opinions:
         raise InputError(
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    scores = tuple(_aspect(name, opinions) for name in _aspects(table, opinions))
-    shape = (len(table.systems), len(table))
-    columns = {score.key: np.full(shape, np.nan) for score in scores}
-    gaps = np.full(shape, np.nan)
-    for (item, system), group in opinions.items():
-        for score in scores:
-            columns[score.key][system, item] = mean_of(group, score.key)
-        gaps[system, item] = gap_of(group, RATING)
-    warnings = list(table.warnings)
+    scores = tuple(_aspect(name, opinions) for name in _aspects(table.scores, opinions))
+    items = sorted({item for item, _ in opinions})
+    columns: dict[str, Any] = {"n": pa.array(items, pa.int32())}
+    for system in range(len(table.runs)):
+        groups = [opinions.get((item, system), []) for item in items]
+        for place, score in enumerate(scores, start=len(table.scores)):
+            columns[f"m{system}_{place}"] = _numbers([mean_of(group, score.key) for group in groups])
+        columns[f"g{system}"] = _numbers([gap_of(group, RATING) for group in groups])
+        columns[f"p{system}"] = pa.array([len(group) for group in groups], pa.int32())
+        comments = [[one.comment for one in group if one.comment] for group in groups]
+        columns[f"c{system}"] = pa.array(comments, pa.list_(pa.string()))
+    if table.whole is None:
+        table.connection.register("incoming", pa.table(columns))
+        table.connection.execute("CREATE TABLE people AS SELECT * FROM incoming")
+    else:
+        rows = np.full(len(table), -1, dtype=np.int32)
+        rows[items] = np.arange(len(items), dtype=np.int32)
+        places = pa.array(rows, mask=rows < 0)
+        for name in list(columns)[1:]:
+            table.whole = table.whole.append_column(name, columns[name].take(places))
+    table.opinions, table.scores = opinions, table.scores + scores
     if lost:
-        warnings.append(f"{source}: {lost:,} ratings belong to no caption of these runs, such as {example}")
-    return replace(
-        table,
-        scores=table.scores + scores,
-        values=tuple(
-            values + tuple(columns[score.key][system] for score in scores) for system, values in enumerate(table.values)
-        ),
-        opinions=opinions,
-        gaps=tuple(gaps),
-        warnings=tuple(warnings),
-    )
+        table.warnings += (f"{source}: {lost:,} ratings belong to no caption of these runs, such as {example}",)
 
 
-def _aspects(table: Joined, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
+def _numbers(values: Sequence[float]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, pa.float64(), from_pandas=True)
+
+
+def _aspects(metrics: Sequence[Score], opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
     """What people rated, less what repeats the rating and what a metric is called."""
     everything = [one.ratings for group in opinions.values() for one in group]
     names = dict.fromkeys(name for ratings in everything for name in ratings)
-    taken = {score.key for score in table.scores}
+    taken = {score.key for score in metrics}
     repeated = {
         name
         for name in names
@@ -315,22 +587,45 @@ def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) ->
     return Score(name, label, True, (min(values), max(values)), "rating")
 
 
-def _caption_of(table: Joined, opinion: Opinion) -> tuple[int, int] | None:
-    """The item and system that an opinion is about: by id or image, and by the system's name or the caption."""
+def _captions_of(table: ItemTable, opinions: Sequence[Opinion]) -> Iterator[tuple[int, int] | None]:
+    """The item and system that each opinion is about: by id or image, and by the system's name or the caption."""
+    named = [_keys(opinion) for opinion in opinions]
+    by_id = _numbers_of(table, "items.id", {key for keys in named for key in keys})
+    unknown = [one for one, keys in zip(opinions, named, strict=True) if not any(key in by_id for key in keys)]
+    names = {name for one in unknown for name in (one.image, PurePath(one.image).name) if name}
+    by_image: dict[str, int] = {}
+    if names and "image" in table.fields:
+        for ending in ("true", "false"):  # a whole name counts more than one without its ending
+            by_image |= _numbers_of(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
+    for opinion, keys in zip(opinions, named, strict=True):
+        items = [by_id[key] for key in keys if key in by_id]
+        items = items or [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
+        yield next(filter(None, (_system_of(table, opinion, item) for item in items)), None)
+
+
+def _keys(opinion: Opinion) -> list[str]:
+    """The ids that an item may have, from the id of a rating."""
     keys = [opinion.id, opinion.id.rpartition("/")[0]]
     if opinion.system and opinion.id.endswith(f"/{opinion.system}"):
         keys.insert(0, opinion.id.removesuffix(f"/{opinion.system}"))
-    items = [table.positions[key] for key in keys if key in table.positions]
-    if not items:
-        names = (opinion.image, PurePath(opinion.image).name)
-        items = [table.by_image[name] for name in names if name in table.by_image]
-    for item in items:
-        if opinion.system in table.systems:
-            return item, table.systems.index(opinion.system)
-        for system, captions in enumerate(table.captions):
-            texts = [" ".join(text.split()) for text in table.texts_of(captions, item)]
-            if opinion.caption and " ".join(opinion.caption.split()) in texts:
-                return item, system
-        if len(table.systems) == 1 and not opinion.caption:
-            return item, 0
-    return None
+    return keys
+
+
+def _numbers_of(table: ItemTable, column: str, wanted: set[str]) -> dict[str, int]:
+    """The item for each of these values of a column."""
+    import pyarrow as pa
+
+    keys = pa.table({"key": pa.array(sorted(wanted), pa.string())})
+    with table.cursor(wanted=keys) as cursor:
+        sql = f"SELECT key, max(n) FROM wanted JOIN items ON {column} = key GROUP BY key"
+        return dict(cursor.execute(sql).fetchall())
+
+
+def _system_of(table: ItemTable, opinion: Opinion, item: int) -> tuple[int, int] | None:
+    if opinion.system in table.systems:
+        return item, table.systems.index(opinion.system)
+    wanted = " ".join(opinion.caption.split())
+    for system, (row,) in enumerate(table.rows([item]) if wanted else ()):
+        if row and wanted in [" ".join((text or "").split()) for text in row["candidates"] or ()]:
+            return item, system
+    return (item, 0) if len(table.systems) == 1 and not wanted else None

@@ -1,23 +1,38 @@
 """Views: what is looked at, as the address holds it, and the items that it lists, in order.
 
 An address names metrics by their written form and systems by their name, so that a link works on any computer with the
-same runs. Orders and filters are computed once and kept for the pages that follow.
+same runs. DuckDB filters and sorts; what passed a filter is kept for the pages that follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints32
+from captious._typing import Bools, Floats
 from captious.errors import InputError
-from captious.studio.explore.expression import matching
-from captious.studio.explore.table import Joined, any_of, mean_over
+from captious.filters import (
+    Clause,
+    ColumnNode,
+    Condition,
+    Filter,
+    FilterColumn,
+    Junction,
+    TextTest,
+    find_thresholds,
+    parse_filter,
+)
+from captious.metrics.registry import find_key
+from captious.studio.explore.table import ItemTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "longest", "given")
@@ -25,10 +40,17 @@ ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "
 difference in rank between two metrics. ``raters``: largest difference between raters."""
 CORNERS = 200
 """Of a lasso."""
+TERMS = 20
+"""Words that a search looks for."""
 DECIMALS = 6
 """Values that differ by less share their place: smoothing tells apart what is 0."""
 KEPT = 64
-"""Orders and filters that are kept."""
+"""Filters and orders that are kept, as long as all together have no more rows than `KEPT_ROWS`."""
+KEPT_ROWS = 12_000_000
+CHUNK = 200_000
+"""Rows whose references are read at a time, where they are not in memory."""
+READERS = 2
+"""Chunks that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +77,13 @@ class View:
     """Corners of a polygon over the scores ``x`` and ``y``; at least three."""
 
 
-def view_of(table: Joined, address: Mapping[str, str]) -> View:
+def view_of(table: ItemTable, address: Mapping[str, str]) -> View:
     """The view of an address; names that the table lacks and numbers that are none are refused."""
     score = _score(table, address.get("sort"), _default_score(table))
     x, y = _first_pair(table, score)
     order = address.get("order") or "worst"
     if order not in ORDERS:
-        raise InputError(f"order {order!r}, expected {', '.join(ORDERS)}")
+        raise InputError(f"order {order[:40]!r}, expected {', '.join(ORDERS)}")
     return View(
         score=score,
         order=order,
@@ -79,12 +101,12 @@ def view_of(table: Joined, address: Mapping[str, str]) -> View:
     )
 
 
-def _default_score(table: Joined) -> int:
+def _default_score(table: ItemTable) -> int:
     """The last metric: what people said is not what is judged."""
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
-def _first_pair(table: Joined, score: int) -> tuple[int, int]:
+def _first_pair(table: ItemTable, score: int) -> tuple[int, int]:
     """Two metrics against each other, or the score that sorts against what people said: as the page begins."""
     kinds = [one.kind for one in table.scores]
     if "rating" in kinds:
@@ -96,20 +118,18 @@ def _either(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _score(table: Joined, key: str | None, default: int) -> int:
-    if not key:
+def _score(table: ItemTable, name: str | None, default: int) -> int:
+    if not name:
         return default
     keys = [score.key for score in table.scores]
-    if key not in keys:
-        raise InputError(f"no score {key!r}, expected {', '.join(keys)}")
-    return keys.index(key)
+    return keys.index(find_key(name[:200], {score.key: score.label for score in table.scores}))
 
 
-def _system(table: Joined, name: str | None) -> int | None:
+def _system(table: ItemTable, name: str | None) -> int | None:
     if not name:
         return None
     if name not in table.systems:
-        raise InputError(f"no system {name!r}, expected {', '.join(table.systems)}")
+        raise InputError(f"no system {name[:80]!r}, expected {', '.join(table.systems)}")
     return table.systems.index(name)
 
 
@@ -141,75 +161,354 @@ def _polygon(text: str) -> tuple[tuple[float, float], ...]:
     return corners
 
 
+class Listed(NamedTuple):
+    """An item of a list."""
+
+    item: int
+    value: float | None
+    """What sorts it."""
+    passes: tuple[bool, ...]
+    """For each system whether its caption passes the filters on captions; one that is not looked at does."""
+
+
+class Statement(NamedTuple):
+    """SQL that tells which items a view lists: the condition of each system by its number, and of all."""
+
+    captions: Mapping[int, str]
+    terms: Sequence[str]
+    parameters: dict[str, Any]
+    tables: dict[str, pa.Table]
+    """What the conditions read besides the items."""
+
+    @property
+    def where(self) -> str:
+        """All conditions as one; empty where there is none."""
+        either = [" OR ".join(f"({sql})" for sql in self.captions.values())] if self.captions else []
+        return " AND ".join(f"({sql})" for sql in (*self.terms, *either))
+
+
 @dataclass(eq=False)
 class Explorer:
     """A table with the orders and filters that have been asked for."""
 
-    table: Joined
-    _kept: dict[Any, Any] = field(default_factory=dict)
+    table: ItemTable
+    _kept: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     _facts: dict[Any, Any] = field(default_factory=dict)
     """What does not depend on the view."""
     _lock: Lock = field(default_factory=Lock)
-
-    def selection(self, view: View) -> Ints32:
-        """The items that a view lists, in its order."""
-        mask = self.mask(view)
-        order = self.order(view)
-        return order if mask is None else order[mask[order]]
 
     def systems(self, view: View) -> list[int]:
         """The systems that a view considers."""
         return list(range(len(self.table.systems))) if view.system is None else [view.system]
 
-    def order(self, view: View) -> Ints32:
-        """All items in the order of a view; those without the value that sorts them come last."""
+    # What a view lists
+
+    def total(self, view: View) -> int:
+        """How many items a view lists."""
+        chosen = self._chosen(view)
+        return len(self.table) if chosen is None else len(chosen)
+
+    def count(self, view: View) -> int:
+        """How many items a view lists, where no page of it is shown."""
+        statement = self.statement(view)
+        source = self.table.source(statement.where)
+        with self.table.cursor(**statement.tables) as cursor:
+            sql = f"SELECT count(*) FROM {source} WHERE {statement.where}"
+            return int(cursor.execute(sql, statement.parameters).fetchall()[0][0])
+
+    def page(self, view: View, first: int, number: int) -> list[Listed]:
+        """Some of the items that a view lists, in its order."""
+        everyone = (True,) * len(self.table.systems)
+        rows = self._ordered(view, first, number)
+        return [Listed(item, value, tuple(passes) or everyone) for item, value, *passes in rows]
+
+    def items(self, view: View) -> list[int]:
+        """All items that a view lists, in its order."""
+        return [row[0] for row in self._ordered(view, 0, self.total(view))]
+
+    def ids(self, view: View) -> Iterator[list[str]]:
+        """The ids of all items that a view lists, in its order, some thousands at a time."""
+        source, key, tables = self._source(view)
+        with self.table.cursor(**tables) as cursor:
+            order = self._order(view)
+            cursor.execute(f"SELECT id FROM (SELECT n, {key} AS k FROM {source}) JOIN items USING (n) ORDER BY {order}")
+            while rows := cursor.fetchmany(10_000):
+                yield [row[0] for row in rows]
+
+    def place(self, view: View, item: int) -> int:
+        """Where a view lists an item; −1 where it does not."""
+        source, key, tables = self._source(view)
+        with self.table.cursor(**tables) as cursor:
+            found = cursor.execute(f"SELECT {key} AS k FROM {source} WHERE n = {item:d}").fetchall()
+            if not found:
+                return -1
+            value = found[0][0]
+            before = f"k IS NOT NULL OR n < {item:d}"
+            if value is not None:
+                before = f"k {'<' if self._ascending(view) else '>'} $k OR (k = $k AND n < {item:d})"
+            count = f"SELECT count(*) FROM (SELECT n, {key} AS k FROM {source}) WHERE {before}"
+            return int(cursor.execute(count, {} if value is None else {"k": value}).fetchall()[0][0])
+
+    def _ordered(self, view: View, first: int, number: int) -> list[Any]:
+        """Item, what sorts it, and whether each system passes where there are filters on captions."""
+        source, key, tables = self._source(view)
+        chosen = tables.get("chosen")
+        if chosen is not None and self.table.whole is not None:  # sorted already
+            return list(zip(*(column.to_pylist() for column in chosen.slice(first, number).columns), strict=True))
+        columns = ["n", f"{key} AS k", *(chosen.column_names[2:] if chosen is not None else ())]
+        total = self.total(view)
+        number = max(0, min(number, total - first))
+        reverse = number > 0 and first > total // 2  # the end of an order is the beginning of the reverse
+        offset = total - first - number if reverse else first
+        order = self._order(view, reverse)
+        sql = f"SELECT {', '.join(columns)} FROM {source} ORDER BY {order} LIMIT {number:d} OFFSET {offset:d}"
+        with self.table.cursor(**tables) as cursor:
+            rows: list[Any] = cursor.execute(sql).fetchall()
+        return rows[::-1] if reverse else rows
+
+    def _source(self, view: View) -> tuple[str, str, dict[str, pa.Table]]:
+        """What stands after FROM, the value that sorts, and the tables that both need."""
+        chosen = self._chosen(view)
+        if chosen is not None:
+            return "chosen", "k", {"chosen": chosen}
+        key, tables = self._key(view)
+        return ("ranks" if tables else self.table.source(key)), key, tables
+
+    def _order(self, view: View, reverse: bool = False) -> str:
+        """By the value ``k``; items without one come last, equal ones in the order given."""
+        direction = "ASC" if self._ascending(view) != reverse else "DESC"
+        return f"k {direction} NULLS {'FIRST' if reverse else 'LAST'}, n {'DESC' if reverse else 'ASC'}"
+
+    def _ascending(self, view: View) -> bool:
         higher = self.table.scores[view.score].higher
-        ascending = view.order in ("shortest", "given") or view.order == ("worst" if higher else "best")
-        key = ("order", *_sorted_by(view))
-        return self._once(key, lambda: sorted_items(self.sort_values(view) * (1 if ascending else -1)))
+        return view.order in ("shortest", "given") or view.order == ("worst" if higher else "best")
 
-    def sort_values(self, view: View) -> Floats:
-        """The number that a view sorts each item by, such as the difference between its raters."""
-        return self._once(("values", *_sorted_by(view)), lambda: self._sort_values(view))
+    def _chosen(self, view: View) -> pa.Table | None:
+        """The items that pass the filters of a view, with the value that sorts them and which systems pass.
 
-    def _sort_values(self, view: View) -> Floats:
+        The columns are ``n``, ``k``, and ``p0``, ``p1``, … where there are filters on captions of several systems. The
+        table is in order where all items are in memory. Else it is not, and None where there is no filter: DuckDB
+        finds the first items of an order without sorting all.
+        """
+        filters = (view.query.lower(), view.where.strip(), view.low, view.high, view.unscored, view.lasso)
+        filtered = any(one not in ("", None, False, ()) for one in filters)
+        if not filtered and self.table.whole is None:
+            return None
+        # The score and the pair of scores decide which captions a range and a lasso keep.
+        scores = (view.system, view.score, view.x, view.y) if filtered else ()
+        return self._once(("chosen", *filters, *scores, *_sorted_by(view)), lambda: self._choose(view))
+
+    def _choose(self, view: View) -> pa.Table:
+        statement = self.statement(view)
+        key, ranks = self._key(view)
+        tables = {**statement.tables, **ranks}
+        columns = ["items.n", f"{key} AS k"]
+        if statement.captions and len(self.table.systems) > 1:
+            passing = {system: f"coalesce({sql}, false)" for system, sql in statement.captions.items()}
+            if len(passing) == 1:
+                passing = {}
+            columns += [f"{passing.get(system, 'true')} AS p{system}" for system in range(len(self.table.systems))]
+        source = self.table.source(key, statement.where) + " JOIN ranks USING (n)" * bool(ranks)
+        if "refs." in statement.where:
+            return self._choose_by_references(source, columns, statement, tables)
+        where = f" WHERE {statement.where}" if statement.where else ""
+        if ranks and not where:
+            source, columns = "ranks", ["n", "k"]
+        order = "" if self.table.whole is None else f" ORDER BY {self._order(view)}"
+        with self.table.cursor(**tables) as cursor:
+            sql = f"SELECT {', '.join(columns)} FROM {source}{where}{order}"
+            chosen: pa.Table = cursor.sql(sql, params=statement.parameters).to_arrow_table()
+        return chosen
+
+    def _choose_by_references(
+        self, source: str, columns: Sequence[str], statement: Statement, tables: Mapping[str, pa.Table]
+    ) -> pa.Table:
+        """Read the references of all items, some at a time; those of an item are in the first run that has it."""
+        import pyarrow as pa
+
+        owners = [system for system, run in enumerate(self.table.runs) if run.has_references]
+        select = f"SELECT {', '.join(columns)} FROM {source}"
+
+        def choose(chunk: tuple[int, int]) -> pa.Table:
+            system, first = chunk
+            rows = self.table.runs[system].rows
+            end = min(first + CHUNK, len(rows))
+            texts = rows.columns_at(first, end, ["references"])["references"]
+            refs = pa.table({"r": pa.array(np.arange(first, end, dtype=np.int32)), "q": texts})
+            earlier = [f"items.r{owner} IS NULL" for owner in owners if owner < system]
+            where = " AND ".join([*earlier, f"({statement.where})"])
+            with self.table.cursor(**tables, refs=refs) as cursor:
+                sql = f"{select} JOIN refs ON items.r{system} = refs.r WHERE {where}"
+                part: pa.Table = cursor.sql(sql, params=statement.parameters).to_arrow_table()
+            return part
+
+        chunks = [(system, first) for system in owners for first in range(0, len(self.table.runs[system].rows), CHUNK)]
+        with ThreadPoolExecutor(READERS) as pool:
+            parts = list(pool.map(choose, chunks))
+        missing = " AND ".join([*(f"items.r{owner} IS NULL" for owner in owners), f"({statement.where})"])
+        nothing = "(SELECT CAST([] AS VARCHAR[]) AS q) AS refs"
+        with self.table.cursor(**tables) as cursor:
+            sql = f"{select} CROSS JOIN {nothing} WHERE {missing}"
+            parts.append(cursor.sql(sql, params=statement.parameters).to_arrow_table())
+        return pa.concat_tables(parts)
+
+    # Which items pass
+
+    def statement(self, view: View) -> Statement:
+        """The conditions of a view."""
+        parameters: dict[str, Any] = dict(self.table.names)
+        captions: dict[int, str] = {}
+        for system in self.systems(view):
+            if conditions := list(self._on_captions(view, system)):
+                captions[system] = " AND ".join(f"({one.sql})" for one in conditions)
+                for one in conditions:
+                    parameters |= one.parameters
+        terms = [self._mentions(term, place) for place, term in enumerate(view.query.split()[:TERMS])]
+        for term in terms:
+            parameters |= term.parameters
+        used = "".join([*captions.values(), *(term.sql for term in terms)])
+        return Statement(
+            captions,
+            [term.sql for term in terms],
+            {name: value for name, value in parameters.items() if name not in self.table.names or f"${name}" in used},
+            {f"lasso{system}": self._inside(view, system) for system in captions} if view.lasso else {},
+        )
+
+    def _on_captions(self, view: View, system: int) -> Iterator[Condition]:
+        """The conditions that one caption must meet, all of them."""
+        table, prefix = self.table, f"s{system}_"
+        if view.where.strip():
+            filter = parse_filter(view.where, table.schema(system))
+            thresholds = self._thresholds(filter)
+            condition = filter.condition(thresholds, f"{prefix}f")
+            yield Condition(f"items.r{system} IS NOT NULL AND ({condition.sql})", condition.parameters)
+        value = table.value(system, view.score)
+        for name, sign, bound in (("low", ">=", view.low), ("high", "<=", view.high)):
+            if bound is not None:
+                yield Condition(f"{value} {sign} ${prefix}{name}", {f"{prefix}{name}": bound})
+        if view.unscored:
+            metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
+            yield Condition(" OR ".join(f"{table.value(system, metric)} IS NULL" for metric in metrics), {})
+        if view.lasso:
+            yield Condition(f"items.n IN (SELECT n FROM lasso{system})", {})
+
+    def _inside(self, view: View, system: int) -> pa.Table:
+        """The items whose dot is inside the lasso: those inside the rectangle around it, looked at more closely."""
+        key = ("lasso", view.lasso, view.x, view.y, system)
+        return self._once(key, lambda: self._dots_inside(view, system))
+
+    def _dots_inside(self, view: View, system: int) -> pa.Table:
+        import pyarrow as pa
+
+        values = [self.table.value(system, score) for score in (view.x, view.y)]
+        (left, right), (low, high) = ((min(ends), max(ends)) for ends in zip(*view.lasso, strict=True))
+        around = f"{values[0]} BETWEEN $left AND $right AND {values[1]} BETWEEN $low AND $high"
+        with self.table.cursor() as cursor:
+            sql = f"SELECT n, {values[0]} AS x, {values[1]} AS y FROM {self.table.source(*values)} WHERE {around}"
+            ends = {"left": left, "right": right, "low": low, "high": high}
+            dots = cursor.execute(sql, ends).fetchnumpy()
+        x, y = (np.ma.getdata(dots[axis]) for axis in "xy")
+        return pa.table({"n": pa.array(dots["n"][inside(x, y, view.lasso)], pa.int32())})
+
+    def _thresholds(self, filter: Filter) -> dict[str, float]:
+        if not filter.quantiles:
+            return {}
+        source = self.table.source(*(column.column.sql for column in filter.columns))
+        with self.table.cursor() as cursor:
+            return find_thresholds(cursor, source, filter.quantiles)
+
+    def _mentions(self, term: str, place: int) -> Condition:
+        """That an item has a word in its id, a caption or a reference."""
+        table = self.table
+        if table.whole is not None:
+            return Condition(f"contains(items.h, lower($q{place}))", {f"q{place}": term})
+        texts = [FilterColumn("texts", f"items.t{system}") for system in range(len(table.systems))]
+        columns = [FilterColumn("text", "items.id"), *texts, FilterColumn("texts", table.references)]
+        tests = tuple(TextTest(0, 0, "has", ColumnNode(0, 0, "", column), term) for column in columns)
+        filter = Filter("", (Clause("", Junction(0, 0, "or", tests)),))
+        return filter.condition(prefix=f"q{place}_")
+
+    # What sorts them
+
+    def _key(self, view: View) -> tuple[str, dict[str, pa.Table]]:
+        """The value that a view sorts by as SQL, and the table that it needs."""
         table, systems = self.table, self.systems(view)
-        if view.order in ("worst", "best"):
-            return table.values_of(view.score, systems)
-        if view.order == "gap":
-            return _spread([values[view.score] for values in table.values])
-        if view.order == "between":
-            sign = 1.0 if table.scores[view.score].higher else -1.0
-            return sign * (table.values[view.better][view.score] - table.values[view.worse][view.score])
+        every = range(len(table.systems))
         if view.order == "disagree":
-            return mean_over([self.rank_gap(system, view.x, view.y) for system in systems])
+            return "ranks.k", {"ranks": self._rank_gaps(view, systems)}
+        if view.order in ("worst", "best"):
+            return sql_mean([table.value(system, view.score) for system in systems]), {}
+        if view.order == "gap":
+            return sql_spread([table.value(system, view.score) for system in every]), {}
+        if view.order == "between":
+            sign = "" if table.scores[view.score].higher else "-"
+            better, worse = (table.value(system, view.score) for system in (view.better, view.worse))
+            return f"{sign}({better} - {worse})", {}
         if view.order == "raters":
-            return _largest([table.gaps[system] for system in systems] if table.gaps else [np.full(len(table), np.nan)])
+            return f"greatest({', '.join(map(table.gap, systems))})", {}
         if view.order in ("shortest", "longest"):
-            return mean_over([table.words[system] for system in systems])
-        return np.zeros(len(table))
+            return sql_mean([table.words(system) for system in systems]), {}
+        return "0.0", {}
 
-    def rank_gap(self, system: int, x: int, y: int) -> Floats:
-        """How far apart the ranks of an item by two scores are, as a share of all; NaN without both."""
-        return self._once(("ranks", system, x, y), lambda: self._rank_gap(system, x, y))
+    def _rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
+        """For each item how far apart its ranks by two scores are, as a share of all; the mean over systems."""
+        compute = self._ranked_by_duckdb if self.table.whole is None else self._ranked_in_memory
+        return self._once(("ranks", view.x, view.y, *systems), lambda: compute(view.x, view.y, systems))
 
-    def _rank_gap(self, system: int, x: int, y: int) -> Floats:
-        columns = [
-            self.table.values[system][score] * (1 if self.table.scores[score].higher else -1) for score in (x, y)
-        ]
-        both = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
-        result = np.full(len(self.table), np.nan)
-        if both.sum() > 1:
-            first, second = (mid_ranks(column[both]) for column in columns)
-            result[both] = np.abs(first - second) / (both.sum() - 1)
-        return result
+    def _ranked_by_duckdb(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
+        """Sort all items by each score; what is more than the memory goes to the disk."""
+        gaps = []
+        for system in systems:
+            values = [self.table.value(system, score) for score in (x, y)]
+            both, source = " AND ".join(f"{value} IS NOT NULL" for value in values), self.table.source(*values)
+            signs = ["ASC" if self.table.scores[score].higher else "DESC" for score in (x, y)]
+            # The first and the last rank of those that are equal; half their sum is the rank that they share.
+            sums = [f"rank() OVER {name} + round(cume_dist() OVER {name} * number)" for name in "xy"]
+            gap = f"CASE WHEN ranked THEN abs({sums[0]} - ({sums[1]})) / 2 / nullif(number - 1, 0) END"
+            number = f"(SELECT count(*) FROM {source} WHERE {both})"
+            gaps.append(
+                f"SELECT n, {gap} AS k FROM (SELECT n, {values[0]} AS x, {values[1]} AS y, {both} AS ranked, "
+                f"{number} AS number FROM {source}) "
+                f"WINDOW x AS (PARTITION BY ranked ORDER BY x {signs[0]}), "
+                f"y AS (PARTITION BY ranked ORDER BY y {signs[1]})"
+            )
+        sql = gaps[0] if len(gaps) == 1 else f"SELECT n, avg(k) AS k FROM ({' UNION ALL '.join(gaps)}) GROUP BY n"
+        with self.table.cursor() as cursor:
+            table: pa.Table = cursor.sql(sql).to_arrow_table()
+        return table
+
+    def _ranked_in_memory(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
+        """Rank items by NumPy: a column is ranked once, for it is compared with several others."""
+        import pyarrow as pa
+
+        total, number = np.zeros(len(self.table)), np.zeros(len(self.table), dtype=np.int32)
+        for system in systems:
+            columns = {score: self.table.values(system, score) for score in (x, y)}
+            both = ~np.any([np.isnan(column) for column in columns.values()], axis=0)
+            first, second = (self._ranks(system, score, columns[score], both) for score in (x, y))
+            if len(first) > 1:
+                total[both] += np.abs(first - second) / (len(first) - 1)
+                number += both
+        values = pa.array(total / np.maximum(number, 1), mask=number == 0)
+        return pa.table({"n": pa.array(np.arange(len(total), dtype=np.int32)), "k": values})
+
+    def _ranks(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
+        """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
+        from scipy.stats import rankdata
+
+        signed = values if self.table.scores[score].higher else -values
+        if chosen.all():
+            return self._once(("rank", system, score), lambda: rankdata(signed))
+        ranks: Floats = rankdata(signed[chosen])
+        return ranks
+
+    # How items compare with all
 
     def rho(self, system: int, x: int, y: int) -> float | None:
-        """Spearman's rho between two scores of a system."""
+        """Spearman's rho between two scores of a system; of very many items, over a sample."""
         x, y = sorted((x, y))
-        values = self.table.values[system]
         if (system, x, y) not in self._facts:
-            self._facts[system, x, y] = spearman(values[x], values[y])
+            self._facts[system, x, y] = spearman(*(self.table.values(system, one, self.table.step) for one in (x, y)))
         rho: float | None = self._facts[system, x, y]
         return rho
 
@@ -222,54 +521,12 @@ class Explorer:
         ]
 
     def share_below(self, system: int, score: int, value: float) -> float:
-        """The share of items, in per cent, whose value is smaller."""
+        """The share of items, in per cent, whose value is smaller; of very many items, in a sample."""
         if (system, score) not in self._facts:
-            self._facts[system, score] = np.sort(_present(self.table.values[system][score]).round(DECIMALS))
+            values = self.table.values(system, score, self.table.step)
+            self._facts[system, score] = np.sort(values[~np.isnan(values)].round(DECIMALS))
         ordered = self._facts[system, score]
-        return 100 * float(np.searchsorted(ordered, round(value, DECIMALS))) / max(1, len(ordered))
-
-    def mask(self, view: View) -> Bools | None:
-        """Which items pass the filters of a view; None where it has none."""
-        masks = [self._once(("term", term), partial(self._mentions, term)) for term in view.query.lower().split()[:20]]
-        if captions := self.captions(view):
-            masks.append(np.logical_or.reduce(list(captions.values())))
-        return np.logical_and.reduce(masks) if masks else None
-
-    def captions(self, view: View) -> dict[int, Bools]:
-        """By system, of which items its caption passes all filters on captions; empty where there is no such filter."""
-        masks = {system: self._caption_masks(view, system) for system in self.systems(view)}
-        return {system: np.logical_and.reduce(own) for system, own in masks.items() if own}
-
-    def _caption_masks(self, view: View, system: int) -> list[Bools]:
-        table, values, masks = self.table, self.table.values[system], []
-        if where := view.where.strip():
-            masks.append(self._once(("where", where, system), partial(matching, table, where, system)))
-        if view.low is not None or view.high is not None:
-            low = -np.inf if view.low is None else view.low
-            high = np.inf if view.high is None else view.high
-            masks.append((values[view.score] >= low) & (values[view.score] <= high))
-        if view.unscored:
-            metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
-            masks.append(np.logical_or.reduce([np.isnan(values[metric]) for metric in metrics]))
-        if view.lasso:
-            key = ("lasso", view.lasso, view.x, view.y, system)
-            masks.append(self._once(key, partial(inside, values[view.x], values[view.y], view.lasso)))
-        return masks
-
-    def _mentions(self, term: str) -> Bools:
-        """Which items have a word in their id, a caption or a reference."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        def matches(texts: Any) -> Bools:
-            found: Bools = pc.fill_null(pc.match_substring(texts, term, ignore_case=True), False).to_numpy(False)
-            return found
-
-        table = self.table
-        result = matches(pa.array(table.ids, pa.string()))
-        for column in (*table.captions, table.references):
-            result = result | any_of(column, matches(column.flatten()))
-        return result
+        return 100 * float(ordered.searchsorted(round(value, DECIMALS))) / max(1, len(ordered))
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         """What ``make`` returns; the results that were used last are kept."""
@@ -279,8 +536,8 @@ class Explorer:
         value = value if known else make()
         with self._lock:
             self._kept[key] = value
-            while len(self._kept) > KEPT:
-                self._kept.pop(next(iter(self._kept)))
+            while len(self._kept) > 1 and (len(self._kept) > KEPT or sum(map(len, self._kept.values())) > KEPT_ROWS):
+                self._kept.popitem(last=False)
         result: T = value
         return result
 
@@ -291,28 +548,26 @@ def _sorted_by(view: View) -> tuple[Any, ...]:
     return view.order, view.score, view.system, *pair.get(view.order, ())
 
 
-def _present(values: Floats) -> Floats:
-    return values[~np.isnan(values)]
+def _present(columns: Sequence[str]) -> str:
+    return " + ".join(f"CAST({column} IS NOT NULL AS INTEGER)" for column in columns)
 
 
-def sorted_items(keys: Floats) -> Ints32:
-    """Items by their key, the smallest first; equal ones in the order given, those without a key last.
+def sql_mean(columns: Sequence[str]) -> str:
+    """SQL of the mean of several columns where they have a value.
 
-    >>> sorted_items(np.array([2.0, np.nan, 1.0, 2.0])).tolist()
-    [2, 0, 3, 1]
+    >>> sql_mean(["a"])
+    'a'
     """
-    return np.argsort(keys, kind="stable").astype(np.int32)
+    if len(columns) == 1:
+        return columns[0]
+    total = " + ".join(f"coalesce({column}, 0)" for column in columns)
+    return f"({total}) / nullif({_present(columns)}, 0)"
 
 
-def mid_ranks(values: Floats) -> Floats:
-    """Ranks from 0; equal values share the mean of theirs.
-
-    >>> mid_ranks(np.array([5.0, 1.0, 5.0, 9.0])).tolist()
-    [1.5, 0.0, 1.5, 3.0]
-    """
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle: Floats = np.cumsum(counts) - (counts + 1) / 2
-    return middle[inverse]
+def sql_spread(columns: Sequence[str]) -> str:
+    """SQL of the largest minus the smallest value of each item; null where fewer than two have one."""
+    values = ", ".join(columns)
+    return f"CASE WHEN {_present(columns)} > 1 THEN greatest({values}) - least({values}) END"
 
 
 def spearman(x: Floats, y: Floats) -> float | None:
@@ -321,39 +576,31 @@ def spearman(x: Floats, y: Floats) -> float | None:
     >>> round(spearman(np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 3.0, 2.0, 5.0])), 3)
     0.5
     """
+    from scipy.stats import rankdata
+
     both = ~(np.isnan(x) | np.isnan(y))
     if both.sum() < 2:
         return None
-    first, second = mid_ranks(x[both]), mid_ranks(y[both])
+    first, second = rankdata(x[both]), rankdata(y[both])
     first, second = first - first.mean(), second - second.mean()
     scale = float(np.sqrt((first**2).sum() * (second**2).sum()))
     return float((first * second).sum()) / scale if scale else None
 
 
-def _largest(columns: Sequence[Floats]) -> Floats:
-    stacked = np.stack(columns)
-    return np.where(np.isnan(stacked).all(axis=0), np.nan, np.nan_to_num(stacked, nan=-np.inf).max(axis=0))
-
-
-def _spread(columns: Sequence[Floats]) -> Floats:
-    """The largest minus the smallest value of each item; NaN where fewer than two have one."""
-    stacked = np.stack(columns)
-    high = np.nan_to_num(stacked, nan=-np.inf).max(axis=0)
-    low = np.nan_to_num(stacked, nan=np.inf).min(axis=0)
-    several = (~np.isnan(stacked)).sum(axis=0) > 1
-    return np.where(several, high - np.where(several, low, 0.0), np.nan)
-
-
 def inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
-    """Which points lie in a polygon: a ray from one crosses its edges an odd number of times.
+    """Which points are in a polygon: a ray from one crosses its edges an odd number of times.
 
-    >>> inside(np.array([1.0, 3.0, np.nan]), np.array([1.0, 1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
-    [True, False, False]
+    >>> inside(np.array([1.0, 3.0]), np.array([1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
+    [True, False]
     """
-    result = np.zeros(len(x), dtype=np.bool_)
+    order = np.argsort(y)
+    x, y = x[order], y[order]
+    odd = np.zeros(len(x), dtype=np.bool_)
     for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
-        if y1 == y2:
-            continue
-        crosses = ((y1 > y) != (y2 > y)) & (x < (x2 - x1) * (y - y1) / (y2 - y1) + x1)
-        result ^= crosses
-    return result & ~np.isnan(x) & ~np.isnan(y)
+        if y1 != y2:  # only the points at the height of an edge can meet it
+            beside = slice(*np.searchsorted(y, sorted((y1, y2))))
+            with np.errstate(over="ignore", invalid="ignore"):
+                odd[beside] ^= x[beside] < (x2 - x1) * (y[beside] - y1) / (y2 - y1) + x1
+    result = np.zeros(len(x), dtype=np.bool_)
+    result[order] = odd
+    return result

@@ -12,7 +12,15 @@ const owner = form?.dataset.session ?? status.dataset.session ?? "";
 const page = form?.dataset.page ?? "";
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// ---- Status
+// ---- Status, in the words of the page's language
+
+/** @type {Record<string, string>} */
+const words = JSON.parse(status.dataset.words ?? "{}");
+
+/** @param {string} name @param {Record<string, string | number>} values */
+function word(name, values = {}) {
+  return words[name].replace(/{(\w+)}/g, (_, key) => String(values[key]));
+}
 
 /** @param {string} text @param {"" | "good" | "bad"} tone */
 function say(text, tone = "") {
@@ -85,7 +93,7 @@ async function send() {
   let next = "";
   while (unsent.length) {
     const entry = unsent[0];
-    say("Saving …");
+    say(word("saving"));
     const reply = await deliver(entry);
     if (reply.again) {
       say(reply.message, "bad");
@@ -106,7 +114,7 @@ async function send() {
     }
     keep(`draft ${entry.page}`, null);
     keep(`time ${entry.page}`, null);
-    say("Saved", "good");
+    say(word("saved"), "good");
     if (entry.page === page || !form) next = reply.next;
   }
   sending = false;
@@ -117,7 +125,7 @@ async function send() {
 
 /** @param {Entry} entry @returns {Promise<{again?: boolean, after?: number, message: string, gaps?: any, next: string}>} */
 async function deliver(entry) {
-  const lost = { again: true, message: "Not saved yet, will retry. Keep this page open.", next: "" };
+  const lost = { again: true, message: word("will_retry"), next: "" };
   try {
     const reply = await fetch("/task", {
       method: "POST",
@@ -130,8 +138,8 @@ async function deliver(entry) {
     if (said.gaps) return { message: "", gaps: said.gaps, next: "" };
     if (reply.status === 429) return { ...lost, after: 1000 * Number(reply.headers.get("retry-after") ?? 1) };
     if (reply.status >= 500) return lost;
-    if (reply.status === 403) return { ...lost, message: `Not saved yet. ${said.error}` };
-    return { message: `Not saved. ${said.error}`, next: "" };
+    if (reply.status === 403) return { ...lost, message: word("not_saved_yet_reason", { reason: said.error }) };
+    return { message: word("not_saved_reason", { reason: said.error }), next: "" };
   } catch {
     return lost;
   }
@@ -256,9 +264,10 @@ function enhance(form) {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
     const step = steps[/** @type {"ArrowUp"} */ (event.key)];
     if (kind === "pairs") {
-      const side = { ArrowLeft: 0, ArrowRight: 1 }[event.key];
+      const order = document.dir === "rtl" ? ["ArrowRight", "ArrowLeft"] : ["ArrowLeft", "ArrowRight"];
+      const side = order.indexOf(event.key);
       const sides = inputs(groups()[0]);
-      return side === undefined ? undefined : () => choose(sides[side]);
+      return side < 0 ? undefined : () => choose(sides[side]);
     }
     if (!step || kind === "labels") return undefined;
     const button = event.altKey && groups()[current].querySelector(`[data-move="${step}"]`);
@@ -315,7 +324,7 @@ function showGaps(gaps) {
   }));
   const first = /** @type {HTMLElement | null} */ (document.querySelector("[data-missing]"));
   if (!gaps.length) return;
-  say("Not saved: something is missing", "bad");
+  say(word("not_saved_missing"), "bad");
   first?.querySelector("input")?.focus({ preventScroll: true });
   if (first) reveal(first.closest(".card") ?? first);
 }
@@ -373,7 +382,7 @@ function rank(form) {
       else if (neighbour) neighbour.before(card);
       count();
       button.focus();
-      say(`${card.querySelector("legend")?.textContent} is now ${number(card)} of ${all().length}`);
+      say(word("moved", { caption: card.querySelector("legend")?.textContent ?? "", place: number(card), total: all().length }));
     });
   }
 

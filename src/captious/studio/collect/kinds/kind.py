@@ -119,10 +119,12 @@ def named_choice(task: Task, name: Any) -> Choice | None:
     return None
 
 
-def one_of(value: str | None, options: Mapping[str, Any], field: str, missing: str) -> tuple[Any, list[Gap]]:
+def one_of(
+    plan: Plan, value: str | None, options: Mapping[str, Any], field: str, missing: str
+) -> tuple[Any, list[Gap]]:
     """What a form's value stands for, or the gap that it leaves."""
     if not value:
         return None, [Gap(field, missing)]
     if value not in options:
-        return None, [Gap(field, f"{value[:40]!r} is none of the choices.")]
+        return None, [Gap(field, plan.wording("not_a_choice", value=value[:40]))]
     return options[value], []

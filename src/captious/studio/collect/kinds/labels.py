@@ -34,7 +34,7 @@ class LabelsKind(TaskKind):
         options: dict[str, str | None] = {option.name: option.name for option in plan.options}
         if plan.cannot_judge:
             options[CANNOT] = None
-        label, gaps = one_of(form.get("label"), options, "label", "Choose one of the labels.")
+        label, gaps = one_of(plan, form.get("label"), options, "label", plan.wording("choose_label"))
         if gaps:
             raise Incomplete(gaps)
         return {"label": label}

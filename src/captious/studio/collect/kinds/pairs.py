@@ -33,8 +33,8 @@ class PairsKind(TaskKind):
         places: dict[str, str | None] = {str(place): choice for place, choice in enumerate(order)}
         if plan.ties:
             places[TIE] = None
-        missing = "Choose one of the two captions" + (", or that they are equally good." if plan.ties else ".")
-        preferred, gaps = one_of(form.get("preferred"), places, "preferred", missing)
+        missing = plan.wording("choose_caption_or_tie" if plan.ties else "choose_caption")
+        preferred, gaps = one_of(plan, form.get("preferred"), places, "preferred", missing)
         if gaps:
             raise Incomplete(gaps)
         return {"preferred": preferred, "both_bad": plan.both_bad and form.get("both_bad") == "on"}

@@ -33,9 +33,10 @@ class RankingKind(TaskKind):
         gaps: list[Gap] = []
         for place, choice in enumerate(order):
             field = f"rank:{place}"
-            number, gap = one_of(form.get(field), numbers, field, f"Caption {place + 1} has no rank.")
+            missing = plan.wording("caption_no_rank", name=place + 1)
+            number, gap = one_of(plan, form.get(field), numbers, field, missing)
             if number is not None and not plan.ties and number in ranks.values():
-                gap = [Gap(field, f"Rank {number} is there twice: caption {place + 1} needs another.")]
+                gap = [Gap(field, plan.wording("rank_twice", rank=number, name=place + 1))]
             ranks[choice] = number
             gaps += gap
         if gaps:

@@ -37,9 +37,9 @@ class RatingsKind(TaskKind):
         for place, choice in enumerate(order):
             for aspect in plan.aspects:
                 field = f"rating:{place}:{aspect.name}"
-                asked = "rating" if len(plan.aspects) == 1 else f"rating for {aspect.label}"
-                missing = f"Caption {place + 1} has no {asked}." if len(order) > 1 else f"There is no {asked}."
-                ratings[choice][aspect.name], gap = one_of(form.get(field), _points(plan, aspect), field, missing)
+                missing = _missing(plan, aspect, place + 1 if len(order) > 1 else None)
+                points = _points(plan, aspect)
+                ratings[choice][aspect.name], gap = one_of(plan, form.get(field), points, field, missing)
                 gaps += gap
         if gaps:
             raise Incomplete(gaps)
@@ -55,6 +55,8 @@ class RatingsKind(TaskKind):
 
     def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
         """A number or a range for captions and aspects: ``4``, ``[4, 5]``, ``{"sat": [1, 2]}``, ``[5, 1]``."""
+        if len(task.choices) == 1 and isinstance(expected, list) and len(expected) == 1:
+            expected = expected[0]  # a list of captions, of which there is one
         if len(task.choices) == 1 and not (
             isinstance(expected, Mapping) and named_choice(task, next(iter(expected), ""))
         ):
@@ -110,6 +112,15 @@ def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[
         return [list(range(captions))] if captions else []
     shuffled = rng.permutation(captions).tolist()
     return [sorted(shuffled[page::pages]) for page in range(pages)]
+
+
+def _missing(plan: Plan, aspect: Aspect, caption: int | None) -> str:
+    """What the page says of a scale without a rating; the caption has a number where a page has several."""
+    name = "no_rating" if caption is None else "caption_no_rating"
+    values = {} if caption is None else {"name": caption}
+    if len(plan.aspects) == 1:
+        return plan.wording(name, **values)
+    return plan.wording(f"{name}_for", aspect=aspect.label, **values)
 
 
 def _points(plan: Plan, aspect: Aspect) -> dict[str, float | None]:

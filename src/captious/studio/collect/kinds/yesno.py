@@ -40,7 +40,9 @@ class YesNoKind(TaskKind):
         gaps: list[Gap] = []
         for place, thing in enumerate(order):
             field = f"thing:{place}"
-            seen[thing], gap = one_of(form.get(field), options, field, f"“{thing}” has no answer.")
+            seen[thing], gap = one_of(
+                plan, form.get(field), options, field, plan.wording("thing_no_answer", thing=thing)
+            )
             gaps += gap
         if gaps:
             raise Incomplete(gaps)

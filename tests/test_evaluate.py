@@ -8,9 +8,9 @@ from lab.toy import make
 from PIL import Image
 
 import captious
+from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate, evaluate_shards
 from captious.options import Resampling
 from captious.runs.report import worst_first
 from captious.stats.bootstrap import Estimate

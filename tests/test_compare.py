@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from lab.toy import make
 
+from captious._compare import align, compare
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.comparison import align, compare
 from captious.errors import InputError
-from captious.evaluation import evaluate
 from captious.options import Resampling
 
 

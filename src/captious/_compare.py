@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple
@@ -11,22 +12,23 @@ from urllib.parse import quote
 
 import numpy as np
 
+from captious._evaluate import Specs, evaluate, metric_specs, reading_of, settings_of
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import Specs, evaluate, metric_specs, reading_of, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
+from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
 from captious.render.tables import csv_text, provenance, write_csv
 from captious.runs.folder import is_run, open_run, system_folders
 from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
 from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
 from captious.runs.shards_page import FEW
+from captious.stats.bootstrap import too_narrow
 from captious.stats.resampling import (
     Convention,
     Statistic,
@@ -59,7 +61,7 @@ class Difference:
     p_holm: float
     """Adjusted over all systems compared on this metric."""
     items: int
-    """Those that both systems have a value for."""
+    """The number of items that both systems have a value for."""
     better: str | None
     """The system whose adjusted p lies below 1 − level, if one does: at a level of 95 %, below 0.05."""
 
@@ -100,7 +102,10 @@ class Comparison(PlainState, Result):
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, *self._explorer()],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
-            notes=_by_system({name: report.notes for name, report in self.reports.items()}),
+            notes=[
+                *([] if self._sharded else too_narrow(self._items, self._first.resampling)),
+                *_by_system({name: report.notes for name, report in self.reports.items()}),
+            ],
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
@@ -172,7 +177,7 @@ class Comparison(PlainState, Result):
         }
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
-        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table.
+        """The columns of a table; ``items`` has one row per system and item, with the columns of a report.
 
         Of ``differences`` one row per test, with the system and the baseline in columns of their own.
         """
@@ -300,17 +305,33 @@ def paired_reports(
 
     ``by_id`` puts the items into the order of their ids, so that the order of a file cannot move the last digit.
     """
-    missing = reading.missing
     wanted = None if specs is None else list(map(str, parse_all(specs)))
-    stored = {}
-    for name, system in systems.items():
-        if (report := stored_report(system, wanted)) is not None:
-            stored[name] = report
+    stored = {name: report for name, one in systems.items() if (report := stored_report(one, wanted)) is not None}
     if any(report.unit == "shard" for report in stored.values()):
-        return _paired_shards(systems, stored, wanted, resampling, missing)
+        return _paired_shards(systems, stored, wanted, resampling, reading.missing)
+    with using(runtime):
+        reports, items = _reports(systems, stored, specs, wanted, reading, resampling, progress, by_id)
+    return PairedReports(reports, partial(_statistics, reports), items)
+
+
+def _reports(
+    systems: Mapping[str, Any],
+    stored: Mapping[str, Report],
+    specs: Sequence[str | Metric] | None,
+    wanted: Sequence[str] | None,
+    reading: Reading,
+    resampling: Resampling,
+    progress: Callable[[str], None] | None,
+    by_id: bool,
+) -> tuple[dict[str, Report], int]:
+    """The report of every system on the items that all share, and the number of these items.
+
+    A stored report is narrowed to them; captions are read and scored.
+    """
     sets = {name: read(system_captions(one), reading=reading) for name, one in systems.items() if name not in stored}
     keys = shared_metrics(stored, wanted) if stored else []
-    order = shared_ids({name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}, missing)
+    ids = {name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}
+    order = shared_ids(ids, reading.missing)
     order = [order[index] for index in id_order(order)] if by_id else order
     sets = {name: _taken(captions, order) for name, captions in sets.items()}
     parsed = parse_all(keys or specs or DEFAULT, sets.values())
@@ -319,14 +340,15 @@ def paired_reports(
         if name in stored:
             reports[name] = on_items(stored[name], keys, order, resampling)
         else:
-            reports[name] = evaluate(sets[name], parsed, resampling, runtime, _prefixed(progress, name))
+            reports[name] = evaluate(sets[name], parsed, resampling, progress=_prefixed(progress, name))
     if stored:
         shared_metrics(reports, keys)  # captions that were scored now have the settings of today
+    return reports, len(order)
 
-    def statistics(baseline: str, system: str, key: str) -> StatisticPair:
-        return paired_statistics(reports[baseline].measurements[key], reports[system].measurements[key])
 
-    return PairedReports(reports, statistics, len(order))
+def _statistics(reports: Mapping[str, Report], baseline: str, system: str, key: str) -> StatisticPair:
+    """The statistics of a metric for two systems, on the items that both have a value for."""
+    return paired_statistics(reports[baseline].measurements[key], reports[system].measurements[key])
 
 
 def stored_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
@@ -450,7 +472,7 @@ class PairedTest:
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
         if resampling.samples:
             draws = bootstrap_weights(units, resampling.samples, resampling.seed)
-            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention)
+            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention, resampling.interval)
         if self.test == "bootstrap":
             return bootstrapped
         p_values = paired_randomization(statistics, swap_masks(units, self.permutations, resampling.seed))

@@ -1,0 +1,76 @@
+"""What owners write for raters, as HTML: a small and safe part of Markdown.
+
+Paragraphs, lists, ``**bold**``, ``*italics*`` and images of the study's folder. Links and HTML are shown as they are
+written. Line ends are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from markupsafe import Markup
+
+from captious.studio.collect.plan import Plan
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("zero", {"html": False}).enable(["list", "emphasis", "image", "escape"])
+
+
+def texts_of(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The texts of a study in Markdown, with the names of their keys."""
+    yield from (("instructions", plan.instructions), ("consent", plan.consent))
+
+
+def example_images(plan: Plan) -> list[str]:
+    """The names of the images that the texts of a study show, each once."""
+    tokens = (token for _, text in texts_of(plan) for token in _parser().parse(text))
+    return list(dict.fromkeys(_file(image) for token in tokens for image in _images(token)))
+
+
+def _images(token: Token) -> Iterator[Token]:
+    return (child for child in token.children or () if child.type == "image")
+
+
+def _has_words(token: Token | None) -> bool:
+    """Whether a paragraph has more than images, which stand where the lines of the page begin."""
+    return token is not None and any(child.type == "text" and child.content.strip() for child in token.children or ())
+
+
+def _file(image: Token) -> str:
+    """The name of an image as the owner wrote it: the parser quotes it for an address."""
+    return unquote(str(image.attrs["src"]))
+
+
+def prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
+    r"""A text as HTML. ``addresses`` are those of the images by name; ``alt`` describes an image without a text.
+
+    >>> print(prose("A **bold** word <b>\n\n- one\n- two", {}, ""))
+    <p dir="auto">A <strong>bold</strong> word &lt;b&gt;</p>
+    <ul>
+    <li dir="auto">one</li>
+    <li dir="auto">two</li>
+    </ul>
+    <BLANKLINE>
+    """
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type == "list_item_open" or (token.type == "paragraph_open" and _has_words(following)):
+            token.attrSet("dir", "auto")
+        for image in _images(token):
+            address = addresses.get(_file(image), "")
+            image.attrs = {"src": address, "alt": "", "loading": "lazy"}
+            if not image.content:
+                image.children = parser.parseInline(alt)[0].children
+    return Markup(parser.renderer.render(tokens, parser.options, {}))  # the parser escapes everything

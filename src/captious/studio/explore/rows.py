@@ -1,0 +1,117 @@
+"""The rows of a run by number, read from the row groups of its Parquet files that hold them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._typing import Ints
+from captious.errors import InputError
+from captious.runs.folder import WROTE, Run, joined
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEPT = 100
+"""Row groups that stay in memory for the pages that follow."""
+BATCH = 122_880
+"""Rows that are handed on at a time: a row group of DuckDB."""
+
+
+class RunRows:
+    """The items of a run, a row each, in the order of its parts."""
+
+    def __init__(self, run: Run) -> None:
+        """Only the footers of the Parquet files are read."""
+        self.run = run
+        self._groups: list[tuple[str, int]] = []
+        """The part of each row group, and its number there."""
+        self._kept: OrderedDict[int, pa.Table] = OrderedDict()
+        self._lock = Lock()
+        self.bytes = 0
+        """What the rows take in memory, about."""
+        sizes, schemas = [0], []
+        for part in run.names:
+            with run.parquet(run.items_name(part)) as file:
+                schemas.append(run.checked_schema(part, file).remove_metadata())
+                for group in range(file.metadata.num_row_groups):
+                    self._groups.append((part, group))
+                    sizes.append(file.metadata.row_group(group).num_rows)
+                    self.bytes += file.metadata.row_group(group).total_byte_size
+        self.schema: pa.Schema = joined([schema.empty_table() for schema in schemas]).schema
+        self._starts: Ints = np.cumsum(sizes)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows in order, of these columns with the id among them, after their numbers as a column ``r``."""
+        import pyarrow as pa
+
+        start = 0
+        for part in self.run.names:
+            with self.run.parquet(self.run.items_name(part)) as file:
+                there = set(file.schema_arrow.names)
+                table = self._aligned(file.read([name for name in columns if name in there]), columns)
+            if table["id"].null_count:
+                raise InputError(f"{self.run.address}: an item has no id, {WROTE}")
+            for batch in table.combine_chunks().to_batches(BATCH):
+                numbers = pa.array(np.arange(start, start + len(batch), dtype=np.int32))
+                yield pa.RecordBatch.from_arrays([numbers, *batch.columns], ["r", *columns])
+                start += len(batch)
+
+    def take(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows with these numbers, in this order."""
+        import pyarrow as pa
+
+        result: list[dict[str, Any]] = [{}] * len(rows)
+        numbers = np.asarray(rows, dtype=np.int64)
+        groups = np.searchsorted(self._starts, numbers, side="right") - 1
+        for group in np.unique(groups).tolist():
+            places = np.flatnonzero(groups == group)
+            table = self._group(group).take(pa.array(numbers[places] - self._starts[group]))
+            for place, row in zip(places.tolist(), table.to_pylist(), strict=True):
+                result[place] = row
+        return result
+
+    def columns_at(self, first: int, end: int, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the rows from ``first`` to before ``end``."""
+        begin = int(np.searchsorted(self._starts, first, side="right")) - 1
+        after = int(np.searchsorted(self._starts, end, side="left"))
+        tables = [self._read(group, columns) for group in range(begin, after)]
+        return joined(tables).slice(first - int(self._starts[begin]), end - first)
+
+    def _group(self, group: int) -> pa.Table:
+        """A row group with all its columns; those that were used last are kept."""
+        with self._lock:
+            table = self._kept.pop(group, None)
+        table = self._read(group) if table is None else table
+        with self._lock:
+            self._kept[group] = table
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return table
+
+    def _read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
+        part, number = self._groups[group]
+        with self.run.parquet(self.run.items_name(part)) as file:
+            there = [name for name in file.schema_arrow.names if columns is None or name in columns]
+            return self._aligned(file.read_row_group(number, there), columns).combine_chunks()
+
+    def _aligned(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        """A part with the columns of all parts, in their order and of their types."""
+        import pyarrow as pa
+
+        names = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        table = table.replace_schema_metadata()
+        if table.schema.equals(schema):
+            return table
+        try:
+            return joined([schema.empty_table(), table]).select(names).cast(schema)
+        except (KeyError, pa.ArrowException) as error:
+            raise InputError(f"{self.run.address}: its parts do not fit together ({error})") from None
