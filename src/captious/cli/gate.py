@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from captious.cli.params import Omit, params_of, with_flags
+from captious.cli.messages import with_flags
+from captious.cli.params import Omit, params_of
 from captious.cli.session import Metrics, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Output

@@ -550,7 +550,7 @@ def _write_one(document: Document, path: Path, suffix: str) -> None:
             ".tex": latex.document,
             ".txt": lambda shown: terminal.plain_text(shown, terminal.WIDE, signatures=True) + "\n",
         }
-        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace")
+        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 
 
 def _in_percent(section: Section) -> Section:

@@ -521,7 +521,9 @@ class Report(PlainState, Result):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with run.open(name) as file:
                 (folder / name).write_bytes(file.read())
-        (folder / MARKER).write_text(self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace")
+        (folder / MARKER).write_text(
+            self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace", newline="\n"
+        )
 
 
 def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:

@@ -236,7 +236,7 @@ def _mark(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bo
         "finished": finished,
     }
     with whole_file(Path(job.training.out) / MARKER) as draft:
-        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def _record(out: Path) -> dict[str, Any]:

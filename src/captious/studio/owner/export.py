@@ -316,10 +316,10 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         for name, table in tables.items():
             write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
-            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
-        (folder / "study.toml").write_text(plan.text, encoding="utf-8")
+            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
+        (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
-        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
+        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     return result
 
 
