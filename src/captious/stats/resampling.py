@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.options import LEVEL, SAMPLES, SEED, Interval
 
 BLOCK = 1 << 22
@@ -67,6 +67,17 @@ def id_order(ids: Sequence[str]) -> list[int]:
     order = sorted(range(len(ids)), key=ids.__getitem__)
     order.sort(key=list(map(len, ids)).__getitem__)
     return order
+
+
+def cluster_sums(rows: Floats, cluster: Ints, clusters: int) -> Floats:
+    """The sums of the rows of each cluster, such as an image, which are drawn together.
+
+    >>> cluster_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 0, 1]), 2).ravel().tolist()
+    [3.0, 4.0]
+    """
+    if not len(rows):
+        return np.zeros((clusters, rows.shape[1]))
+    return np.stack([np.bincount(cluster, weights=column, minlength=clusters) for column in rows.T], axis=1)
 
 
 def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:
