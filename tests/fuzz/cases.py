@@ -20,8 +20,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
-"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
+NOT_RUN = {"demo", "studio serve", "studio demo"}
+"""Demos take seconds and have no file, servers never end; ``view`` ends, for it is always given a folder to write."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -115,7 +115,8 @@ def model_of_styles():
     """The bytes of a fitted model of two styles."""
     import tempfile
 
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     with tempfile.TemporaryDirectory() as folder:
         pairs = [(("calm", "loud")[index % 2], text) for index, text in enumerate(CAPTIONS)]
@@ -458,7 +459,7 @@ SLOTS = {
     "metric": MetricText(),
     "changed": ChangedRun(),
     "tar": Tar(),
-    "opinions": Table(
+    "caption_ratings": Table(
         rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
         {"rating": NUMBER},
         required=("rating",),
@@ -496,6 +497,12 @@ COMMANDS = {
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
     ],
+    "gate": [
+        "{predictions} {system} --references {references} --samples 20 --metrics rouge --margin 1%",
+        "{shards} {shards} --samples 20 --margin 1%",
+        "{out}.json {predictions} --references {references} --metrics rouge --update",
+        "{predictions} --references {references} --samples 20 --metrics rouge --plan",
+    ],
     "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
     "metrics": ["bleu", "{metric}"],
@@ -516,8 +523,8 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio export-site": [
-        "{run} --ratings {opinions} --out {out}",
+    "view": [
+        "{run} --ratings {caption_ratings} --out {out}",
         "{run} --images {images} --out {out}",
         "{changed} --out {out}",
     ],
@@ -715,7 +722,7 @@ def option_value(rng, param, folder):
     if param.name in ("work", "key_file", "replies"):
         # The first may be a new folder; the others are read only where a chat model is asked.
         return replace(odd_place(rng, folder, ""), wrong=ODD)
-    if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
+    if inner is Path or bounds.metavar in ("FILE", "FOLDER", "PATH"):
         return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
     return _word(rng.choice(WORDS), ODD)
 

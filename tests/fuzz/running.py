@@ -18,14 +18,14 @@ from unittest import mock
 
 from tests.fuzz.cases import case_of
 
-from captious.cli.app import build, run
+from captious.cli.app import GROUPS, command_tree, run
 from captious.render import progress, terminal
 
 LIMIT, BUSY = 600.0, 120.0
 """Seconds, and seconds of work, after which a case counts as a hang: far more than METEOR's tables and torch take."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = build()
+APP = command_tree(tuple(GROUPS))
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",
@@ -165,7 +165,7 @@ def _descriptors(out, error):
     before = sys.stdin, sys.stdout, sys.stderr
     for source, number in ((null, 0), (out.fileno(), 1), (error.fileno(), 2)):
         os.dup2(source, number)
-    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb")), *streams
+    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"), *streams
     try:
         yield
     finally:
@@ -199,7 +199,7 @@ def _limited():
             raise Hang
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     handler = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, BUSY, 1.0)
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))

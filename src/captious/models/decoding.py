@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MANY_THREADS = 4
-"""From so many threads on, each decodes through a process of its own."""
+"""Where there are so many threads or more, each decodes through a process of its own."""
 Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
 

@@ -22,7 +22,7 @@ from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
 from captious.filters import matching_rows
 from captious.io.join import first_few
-from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
+from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
@@ -81,13 +81,13 @@ class Report(PlainState, Result):
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
-    """Of the intervals."""
+    """How the intervals were resampled."""
     explanations: Explanations | None = None
     """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
     parts: tuple[PartSummary, ...] = ()
-    """Of a run: what is known of each part besides its items."""
+    """What is known of each part of a run besides its items."""
     images: str | os.PathLike[str] | None = None
-    """Of a run: the folder of its images. Without it only images in the folder of the run itself are opened."""
+    """The folder of a run's images. Without it only images in the folder of the run itself are opened."""
 
     store_references: bool = True
     """Whether a saved run holds the references of its items."""
@@ -106,7 +106,7 @@ class Report(PlainState, Result):
 
     @cached_property
     def captions(self) -> CaptionSet:
-        """The captions. Those of a run are read from its folder, all of them, when first asked for."""
+        """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
         from captious.runs.explaining import with_own_images
 
         if isinstance(self.source, CaptionSet):
@@ -115,7 +115,7 @@ class Report(PlainState, Result):
 
     @property
     def name(self) -> str:
-        """Of the captions; of shards, the folder of their run."""
+        """The name of the captions; of shards, the folder of their run."""
         if isinstance(self.source, CaptionSet):
             return self.source.name
         return self.source.address if self.unit == "shard" else self.source.marker.name
@@ -178,7 +178,7 @@ class Report(PlainState, Result):
 
     @property
     def signatures(self) -> list[str]:
-        """Every signature; those that differ in the parameters of the metric alone share a line."""
+        """The signatures of all metrics; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
 
     @property
@@ -348,7 +348,7 @@ class Report(PlainState, Result):
         for original in self:
             for ours in self:
                 other = original.metric
-                if isinstance(other, OfAnotherProgram) and other.compares_with(ours.metric):
+                if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
                     both = ~(np.isnan(original.values) | np.isnan(ours.values))
                     if both.sum() < 2:
                         continue
@@ -521,7 +521,9 @@ class Report(PlainState, Result):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with run.open(name) as file:
                 (folder / name).write_bytes(file.read())
-        (folder / MARKER).write_text(self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace")
+        (folder / MARKER).write_text(
+            self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace", newline="\n"
+        )
 
 
 def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,17 @@ from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
 from captious.study.records import locate
-from captious.study.scores import MetricScores, measure, read_scores, run_scores, stored_reports
+from captious.study.scores import MetricScores, measure, read_scores, reports_of, run_scores
 
 
-def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
-    """The ratings, and the protocol that they follow."""
+def load_ratings(
+    study_input: StudyInput, reading: Reading, aspects: Sequence[str] = ()
+) -> tuple[Ratings | Preferences, Recipe]:
+    """The ratings, and the protocol that they follow; ``aspects`` are columns of further ratings in a file."""
     source, data = study_input.source, study_input.data
     recipe = recipe_named(_in_folder(source, data))
-    if recipe is not None and data is None and source.endswith(".toml"):
-        data = Path(source).parent
+    if recipe is not None and data is None and (source.endswith(".toml") or Path(source).is_dir()):
+        data = Path(source) if Path(source).is_dir() else Path(source).parent
     columns = {
         "id": reading.id_column,
         "rating": study_input.rating or None,
@@ -37,13 +39,13 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, **columns)  # type: ignore[arg-type]
+        layout = Layout(source, aspects=tuple(aspects), **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         return judgments, recipe
-    columns["references"] = reading.references
+    columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if named := [name for name, value in columns.items() if value is not None]:
         option = {"id": "id_column", "image": "group", "caption": "candidate_column"}.get(named[0], named[0])
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
@@ -67,13 +69,16 @@ def load_scores(
     progress: Callable[[str], None] | None = None,
 ) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
-    runs = [path for path in study_input.scores if is_run(path)]
-    elsewhere = run_scores(stored_reports(runs) or {}, ratings, missing) if runs else []
+    runs, files = [], []
+    for source in study_input.scores:
+        name, _, path = ("", "", str(source)) if is_run(source) else str(source).partition("=")
+        if is_run(path):
+            runs.append((name, path))
+        else:
+            files.append(source)
+    elsewhere = run_scores(reports_of(runs), ratings, missing) if runs else []
     elsewhere += [
-        score
-        for path in study_input.scores
-        if path not in runs
-        for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
+        score for path in files for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
     ]
     if study_input.scores_id_column is not None and not study_input.scores:
         raise InputError("scores_id_column=... names a column of a file of values; pass scores=...")

@@ -20,6 +20,7 @@ from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
     ITEM_COLUMNS,
+    PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
     RATING_COLUMNS,
     REFERENCE_COLUMNS,
@@ -117,6 +118,8 @@ class Source:
     """Code for those who come when nothing is left to do."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+    excluded: str = ""
+    """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,8 @@ class Plan:
     """The TOML itself; the study keeps a frozen copy."""
     digest: str = field(default="", metadata=rule(hidden=True))
     """Digest of the text, recorded with every event: an edited file cannot pass for the one that was shown."""
+    origin: str = field(default="", compare=False, metadata=rule(hidden=True))
+    """Digest of the text with which the study began; it names the study in addresses, also after an amendment."""
 
     @property
     def summary(self) -> str:
@@ -281,7 +286,7 @@ EXPORTED = frozenset(
     (
         *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
         *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
-        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS, *PAIR_SYSTEM_COLUMNS),
     )
 )
 """Columns that have a meaning in exports, which no aspect and no label may be called."""

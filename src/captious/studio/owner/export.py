@@ -19,6 +19,7 @@ from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
 from captious.studio.collect.tasks import Choice, Task
+from captious.studio.owner.history import StudyChange, change_row, study_changes
 from captious.studio.owner.raters import RaterProgress, rater_progress
 from captious.study.recipes import Recipe
 
@@ -88,16 +89,17 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
     """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
     tasks = list(tasks)
     facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
-    layout = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
     if plan.kind == "ratings":
         facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
-        layout |= {"rating": "rating"}
+        layout |= {"rating": "rating", "aspects": [aspect.name for aspect in plan.aspects]}
     elif plan.kind == "ranking":
         facts |= {"rows": "each", "statistic": "sample_tau"}
         layout |= {"rating": "rank"}
     elif plan.kind == "pairs":
         facts |= {"kind": "pairs"}
         layout |= {"caption": "captions", "preferred": "preferred"}
+        layout |= {"system": "systems"} if all(choice.system for task in tasks for choice in task.choices) else {}
     else:
         return None
     if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
@@ -165,6 +167,7 @@ def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
         "id": "/".join(filter(None, (task.item, category, one.rater))),
         **_item(task),
         "captions": [choice.text for choice in task.choices],
+        **({"systems": systems} if all(systems) else {}),
         **_references(task),
         "preferred": None if preferred is None else ids.index(preferred),
         **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
@@ -257,6 +260,8 @@ class Export(Result):
     simulated_raters: int
     next: str
     """The command that goes on with the answers."""
+    changes: tuple[StudyChange, ...] = ()
+    """Amendments and pauses."""
 
     def __repr__(self) -> str:
         return f"<Export {self.folder}: {self.answers} answers>"
@@ -268,8 +273,13 @@ class Export(Result):
         if self.excluded_raters:
             raters = f"{self.excluded_raters:,} excluded rater{'s' * (self.excluded_raters > 1)}"
             notes.append(f"left out: {self.excluded_answers:,} answers of {raters}")
+        for change in self.changes:
+            if change.kind == "amended":
+                after = f"amended after {change.answers:,} answers"
+                notes.append(f"{after}: {'; '.join(change.difference)} ({change.why})")
         notes.append(f"go on with: {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
+        data["changes"] = [change_row(change) for change in self.changes]
         title = f"{self.folder}: {self.title}"
         bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
         warnings = [bots] if self.simulated_raters else []
@@ -285,6 +295,9 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
     tables = answer_tables(plan, tasks, answers)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
+    changes = study_changes(events)
+    if changes:
+        tables["changes.jsonl"] = [change_row(change) for change in changes]
     raters = rater_progress(plan, tasks, events, log.rater_ids())
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]
@@ -299,15 +312,16 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         len(work) - len(counted),
         sum(bool(rater.simulated) for rater in raters),
         _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+        changes,
     )
     with whole_folder(out, overwrite) as folder:
         for name, table in tables.items():
             write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
-            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
-        (folder / "study.toml").write_text(plan.text, encoding="utf-8")
+            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
+        (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
-        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
+        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     return result
 
 
