@@ -59,7 +59,7 @@ from captious.studio.collect.tables import (
     utc,
     version_of,
 )
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.tasks import Task, build_tasks, is_practice
 from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
@@ -368,14 +368,14 @@ class StudyLog:
     def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
         for purpose, id in due(self._plan, history, self._work, self._gold, rater):
             place = None
-            if purpose == "work":
+            if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
                 times = {"now": stamp(at), "far": stamp(at + self._lease + FAR)}
                 free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
                 if free is None and self._anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
-                id, place = free
+                id, place = free if purpose == "work" else (id, None)
             order = self._order(connection, id, purpose, rater)
             page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
             self._store_opened(connection, rater, page, at, page.name)
@@ -400,7 +400,9 @@ class StudyLog:
         assert task is not None
         with self._folding:
             behind = history.behind(opened)
-        number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold))
+        practice = sum(map(is_practice, self._gold))
+        number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold) - practice)
+        total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
         previous = behind[-1].name if behind else ""
@@ -649,7 +651,8 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
 
 
 def _to_rater(id: str, history: RaterHistory) -> Rater:
-    return Rater(id, history.excluded, history.consented, history.finished)
+    states = (history.excluded, history.consented, history.finished, history.surveyed, history.screened)
+    return Rater(id, *states)
 
 
 def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
