@@ -9,7 +9,7 @@ Python that has typer.
 How each number is counted:
 
 - Python files, lines: the files ``captious/**/*.py`` and their newline characters. Modules: without ``__init__.py``.
-  A stub ``.pyi`` counts as lines of the file beside it, and its imports as imports under ``TYPE_CHECKING``.
+  A stub ``.pyi`` counts as lines of the file beside it, and its names as imports under ``TYPE_CHECKING``.
 - With exactly one importer: modules that one other file of captious imports, anywhere in that file (at the top, in a
   function, under ``TYPE_CHECKING``). ``__init__.py`` counts as an importer. ``from a.b import c`` imports ``a.b`` and,
   where it is a module, ``a.b.c``. A name imported from a package's ``__init__`` is an import of that package, not of
@@ -28,9 +28,14 @@ How each number is counted:
 - Lines before the first def or class: per file, at any depth; all lines of a file that has neither.
 - Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
+- Neither private nor named by a door: modules of a room whose stub exists (`DOORLESS` rooms have none), without an
+  underscore, that nothing names. A door names a module by a name of it (``from a.b import c as c``), or by itself
+  (``import a.b``: other rooms or the guides enter there). The ``__init__.py`` of a directory names what it imports, a
+  registry what it writes as ``"module:name"``. ``--doors`` lists them.
+- Private modules that another room imports: the packages' own ``__init__.pyi`` do not count. ``--doors`` lists them.
 - Docstrings without their subject: the first sentence starts with a preposition, a possessive or a relative word
   (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists them.
-- Functions over 60 lines: from ``def`` to the last line of the body, the docstring included.
+- Functions over 60 lines: from ``def`` to the last line of the body, the docstring included; then without it.
 - The words: whole words in code, comments and docstrings.
 """
 
@@ -59,6 +64,9 @@ SUBJECTLESS = {
 LONG = 60
 """Lines of a function that a reader takes in at once."""
 
+DOORLESS = ("cli", "compat", "data")
+"""Rooms without a door: commands are found by their names, and each module of compat is the door for a library."""
+
 COUNT_OPTIONS = """
 import json, typer
 import captious.cli.app as cli
@@ -80,6 +88,8 @@ class Module:
     path: Path
     text: str
     tree: ast.Module
+    door: ast.Module
+    """The stub beside an ``__init__.py``; empty where there is none."""
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
@@ -121,11 +131,11 @@ def read_modules(source: Path) -> dict[str, Module]:
         name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
         tree, stub = ast.parse(text), path.with_suffix(".pyi")
-        if stub.exists():
-            exports = stub.read_text(encoding="utf-8")
-            tree.body.append(ast.If(ast.Name("TYPE_CHECKING"), ast.parse(exports).body, []))
-            text += exports
-        modules[name] = Module(name, path, text, tree)
+        exports = stub.read_text(encoding="utf-8") if stub.exists() else ""
+        door = ast.parse(exports)
+        names = [node for node in door.body if not isinstance(node, ast.Import)]
+        tree.body.append(ast.If(ast.Name("TYPE_CHECKING"), names, []))
+        modules[name] = Module(name, path, text + exports, tree, door)
     if not modules:
         raise SystemExit(f"house.py: {source / PACKAGE}: no Python files")
     return modules
@@ -339,10 +349,59 @@ def subjectless_docstrings(module: Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, sentence
 
 
-def long_functions(modules: dict[str, Module]) -> int:
-    """How many functions have more than `LONG` lines."""
+def long_functions(modules: dict[str, Module], docstrings: bool = True) -> int:
+    """How many functions have more than `LONG` lines, with their docstrings or without."""
     functions = (node for module in modules.values() for node in ast.walk(module.tree) if isinstance(node, Function))
-    return sum((node.end_lineno or 0) - node.lineno + 1 > LONG for node in functions)
+    return sum(lines_of(node, docstrings) > LONG for node in functions)
+
+
+def lines_of(node: Function, docstring: bool) -> int:
+    """The lines of a function."""
+    first = node.body[0]
+    documented = ast.get_docstring(node) is not None
+    left_out = (first.end_lineno or 0) - first.lineno + 1 if documented and not docstring else 0
+    return (node.end_lineno or 0) - node.lineno + 1 - left_out
+
+
+def doors(modules: dict[str, Module]) -> set[str]:
+    """The modules that a door names: a stub, the ``__init__.py`` of their directory, or a registry."""
+    named = set()
+    for module in modules.values():
+        named |= set(re.findall(rf'"({PACKAGE}\.[\w.]+):\w+"', module.text))
+        if module.is_package:
+            named |= {item.target(modules) for item in module.imports}
+        for node in module.door.body:
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+    return named
+
+
+def unmarked(modules: dict[str, Module]) -> list[str]:
+    """Modules that should be private or named by a door."""
+    named = doors(modules)
+    rooms = {module.room for name, module in modules.items() if module.door.body and name.count(".") == 1}
+    return [
+        name
+        for name, module in modules.items()
+        if module.room in rooms and module.room not in DOORLESS
+        if not module.is_package and not is_private(name) and name not in named
+    ]
+
+
+def entered(modules: dict[str, Module]) -> dict[str, list[str]]:
+    """Modules within a room that other rooms import, each with those modules."""
+    importers: dict[str, set[str]] = {}
+    for module in modules.values():
+        for item in module.imports:
+            target = modules.get(item.target(modules))
+            if target and not target.is_package and target.room != module.room and module.name != PACKAGE:
+                importers.setdefault(target.name, set()).add(module.name)
+    return {name: sorted(others) for name, others in sorted(importers.items()) if name.count(".") > 1}
+
+
+def intrusions(modules: dict[str, Module]) -> dict[str, list[str]]:
+    """Private modules of a room that other rooms import."""
+    return {name: others for name, others in entered(modules).items() if is_private(name)}
 
 
 def is_private(name: str) -> bool:
@@ -376,8 +435,11 @@ def measure(source: Path, modules: dict[str, Module]) -> dict[str, str]:
         "  with exactly one importer": f"{len(lone):,}",
         "  of these imported by __init__ only": f"{len(by_init):,}",
         "  marked private": f"{sum(is_private(name) for name in modules):,}",
+        "  neither private nor named by a door": f"{len(unmarked(modules)):,}",
+        "  private but imported by another room": f"{len(intrusions(modules)):,}",
         "class names used more than once": f"{len(repeated_classes(modules)):,}",
         "functions over 60 lines": f"{long_functions(modules):,}",
+        "  without their docstring": f"{long_functions(modules, docstrings=False):,}",
         "docstrings without their subject": f"{sum(1 for one in files for _ in subjectless_docstrings(one)):,}",
         "folder-level cycles": f"{len(everywhere):,}",
         "  rooms in them": f"{sum(map(len, everywhere)):,}",
@@ -402,6 +464,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="The tree before, for a table with two columns.")
     parser.add_argument("--list", action="store_true", help="Name the modules with exactly one importer.")
     parser.add_argument("--classes", action="store_true", help="Name the classes that share a name.")
+    parser.add_argument("--doors", action="store_true", help="List modules that no door names, and imports past one.")
     parser.add_argument("--docstrings", action="store_true", help="List the docstrings without their subject.")
     arguments = parser.parse_args()
     sources = {"before": arguments.against, "after": arguments.source} if arguments.against else {"": arguments.source}
@@ -425,6 +488,12 @@ def main() -> None:
         print()
         for name, homes in repeated_classes(modules).items():
             print(f"{name}: {', '.join(homes)}")
+    if arguments.doors:
+        print()
+        for name in unmarked(modules):
+            print(f"{name}: neither private nor named by a door")
+        for name, others in intrusions(modules).items():
+            print(f"{name}: private, imported by {', '.join(others)}")
     if arguments.docstrings:
         print()
         for module in modules.values():

@@ -6,6 +6,7 @@ import pickle
 import shutil
 
 import pytest
+from PIL import Image
 
 import captious
 from captious import CaptionSet, InputError, Resampling
@@ -231,6 +232,68 @@ def test_values_of_runs_are_held_against_ratings(demo_runs, tmp_path, run):
         for key in values:
             assert study.estimates[key] == expected.estimates[key]
     scores = [part for folder in folders.values() for part in ("--scores", folder)]
-    code, out, errors = run("study", "run", path, *scores, "--samples", "20", "--permutations", "20", "--json")
+    options = ("--samples", "20", "--permutations", "20", "--json")
+    code, out, errors = run("study", "run", path, *scores, *options)
     assert code == 0, errors
     assert [one["metric"] for one in json.loads(out)["metrics"]][:2] == ["rouge", "cider"] or "CIDEr-D" in out
+
+
+def test_a_run_is_named_as_the_ratings_name_its_system(demo_runs, tmp_path, run):
+    folders, reports = demo_runs
+    named = dict(zip(("ours", "theirs"), folders, strict=False))
+    rows = [
+        {"image": id, "system": system, "rating": round(2 * value) + len(id) % 2}
+        for system, name in named.items()
+        for id, value in reports[name]["rouge"].items.items()
+    ]
+    path, copied = tmp_path / "ratings.jsonl", tmp_path / "a, b=c"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shutil.copytree(folders[named["ours"]], copied)
+    runs = {"ours": copied, "theirs": folders[named["theirs"]]}
+    expected = captious.correlate(path, runs, resampling=Resampling(0))
+    scores = [part for system, folder in runs.items() for part in ("--scores", f"{system}={folder}")]
+    code, out, errors = run("study", "run", path, *scores, "--samples", "0", "--json")
+    assert code == 0, errors
+    assert json.loads(out)["metrics"] == json.loads(expected.to_json())["metrics"]
+    unnamed = [part for folder in runs.values() for part in ("--scores", folder)]
+    code, _, errors = run("study", "run", path, *unnamed)
+    assert code == 2 and "120 of 120" in errors and errors.count("\n") == 1
+    code, _, errors = run("study", "run", path, "--scores", f"ours={tmp_path / 'none'}")
+    assert code == 2 and "no such file" in errors and errors.count("\n") == 1
+
+
+def test_a_run_holds_no_absolute_path(tmp_path, run, monkeypatch):
+    """Who gets a run learns nothing of the folders of the machine that made it; images are found again by --images."""
+    photos, secret = tmp_path / "secret" / "photos", str(tmp_path / "secret")
+    photos.mkdir(parents=True)
+    for key in ("1", "2"):
+        Image.new("RGB", (16, 16), (200, 30, 30)).save(photos / f"{key}.png")
+    rows = [{"id": key, "caption": "a red dog", "references": ["a dog"]} for key in ("1", "2")]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    named = "".join(json.dumps({**row, "image": str(photos / f"{row['id']}.png")}) + "\n" for row in rows)
+    (tmp_path / "secret" / "preds.jsonl").write_text(text)
+    (tmp_path / "secret" / "named.jsonl").write_text(named)
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "0.jsonl").write_text(named)
+    monkeypatch.chdir(tmp_path)
+    metrics = ("--samples", 0, "--metrics", "rouge,clipscore(weights=captious-mini)")
+    made = {
+        "found": (f"{secret}/preds.jsonl", "--images", photos),
+        "named": (f"{secret}/named.jsonl",),
+        "of-shards": ("shards", "--images", photos, "--references", f"{secret}/preds.jsonl", "--engine", "serial"),
+    }
+    for name, arguments in made.items():
+        code, _, error = run("score", *arguments, *metrics, "--out", name)
+        assert code == 0, error
+        for file in (tmp_path / name).rglob("*"):
+            content = file.read_bytes() if file.is_file() else b""
+            assert secret.encode() not in content, file
+        images = read_run(name).source.captions().columns["image"]
+        assert images == ("photos/1.png", "photos/2.png")
+        with pytest.raises(InputError, match=r"lies outside of the run \(photos/1\.png\); pass images=\.\.\."):
+            read_run(name).explain("1", "clipscore")
+        assert read_run(name, images=photos).explain("1", "clipscore")
+    assert json.loads((tmp_path / "named" / "captious-run.json").read_text())["name"] == "named.jsonl"
+    code, _, error = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
+    again = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
+    assert (code, again[0]) == (0, 0), again

@@ -23,10 +23,10 @@ from measure import table
 
 from captious import CaptionSet
 from captious.metrics.imagine import likeness
-from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
 from captious.models.painters import Prompt, prompt_key
+from captious.models.segments import Space, as_keys
 from captious.models.store import close_stores, open_store
 from captious.options import Runtime, using
 

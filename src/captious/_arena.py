@@ -125,7 +125,7 @@ class Arena(Result):
         return estimate(statistic, len(rows), self.resampling)
 
     def _rows(self) -> Floats:
-        """For each item: wins of each system against each other with ties as halves, then hits and trials of shares."""
+        """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares."""
         ids = list(dict.fromkeys(match.id for match in self.judged))
         order = {ids[index]: place for place, index in enumerate(id_order(ids))}
         number = len(self.systems)
@@ -316,12 +316,12 @@ class Arena(Result):
 
 
 def rate_of(*systems: str) -> str:
-    """Under which name the win rate of a system, or of one against another, is kept."""
+    """The key of the win rate of a system, or of one against another."""
     return " ".join(("win rate", *map(repr, systems)))
 
 
 def elo_of(system: str) -> str:
-    """Under which name the Elo points of a system are kept."""
+    """The key of the Elo points of a system."""
     return f"elo {system!r}"
 
 
@@ -464,7 +464,7 @@ class _Entries:
         return cls(sets, setup, draw(sets, comparisons, resampling.seed), comparisons is not None)
 
     def compared(self, resampling: Resampling) -> Arena:
-        """The result; nothing is asked before this."""
+        """Ask the judge, and give the result. Nothing is asked before this."""
         judge, first = self.setup.judge, next(iter(self.sets.values()))
         before = replace(judge.usage)
         pictures = any(image is not None for image in first.images)

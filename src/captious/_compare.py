@@ -60,7 +60,7 @@ class Difference:
     p_holm: float
     """Adjusted over all systems compared on this metric."""
     items: int
-    """Those that both systems have a value for."""
+    """The number of items that both systems have a value for."""
     better: str | None
     """The system whose adjusted p lies below 1 − level, if one does: at a level of 95 %, below 0.05."""
 
@@ -176,7 +176,7 @@ class Comparison(PlainState, Result):
         }
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
-        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table.
+        """The columns of a table; ``items`` has one row per system and item, with the columns of a report.
 
         Of ``differences`` one row per test, with the system and the baseline in columns of their own.
         """

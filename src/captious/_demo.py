@@ -13,7 +13,7 @@ from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Layout
 
 CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
-"""From the worst to the best, by construction."""
+"""The captioners of the demo, from the worst to the best by construction."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Public names of a package, imported when first used, so that ``import captious`` stays instant.
 
 The stub ``__init__.pyi`` beside the package says where each name is defined: ``from module import name as name``, or
-``public = name`` under another name. Type checkers read it too, so a public name is written once.
+``public = name`` under another name. Type checkers read it too, so a public name is written once. ``import module``
+in a stub says that other rooms enter by that module; a module that no stub names is private to its room.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ ALIASES = {"captions": "caption", "candidate": "caption", "reference": "referenc
 STORED = ("words", "characters")
 """Counts that a run holds, because counting the words of all captions takes longer than all else."""
 INPUT = "input."
-"""Before the name of a column of the input, where something else has that name."""
+"""A prefix for the name of a column of the input, where something else has that name."""
 
 
 class FilterError(InputError):
@@ -112,9 +112,9 @@ class FilterSchema:
     """What an expression may name."""
 
     columns: Mapping[str, FilterColumn]
-    """By name: metrics by their written form, `COUNTS`, ``id``, ``caption``, ``references``, columns of the input."""
+    """Columns by name: metrics by their written form, `COUNTS`, ``id``, ``caption``, ``references``, the input's."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By written form; of the columns that are metrics, or that have a label for another reason."""
+    """Labels by written form, of the columns that are metrics or have a label for another reason."""
     systems: Mapping[str, Mapping[str, FilterColumn]] = field(default_factory=dict)
     """What ``@`` may name, and the columns of each."""
     what: str = "metric or column"
@@ -322,7 +322,7 @@ class Quantile(Node):
     highest: bool = False
 
     def rank(self, items: int) -> int:
-        """Its index among so many values in ascending order; at least the share of the values is on its side.
+        """The quantile's index among so many values in ascending order; at least the share of them is on its side.
 
         >>> quantile = Quantile(0, 0, "quantile(x, 0.75)", NumberLiteral(0, 0, 1.0), 0.75)
         >>> [quantile.rank(items) for items in (1, 4, 100)]
@@ -491,7 +491,7 @@ class Formula:
         return tuple(column.name for column in _columns([self.node]))
 
     def of(self, values: Mapping[str, float | None]) -> float | None:
-        """The result; None where a number that it needs is None, or where it is not finite.
+        """The formula's result; None where a number that it needs is None, or where it is not finite.
 
         >>> formula = parse_formula("(P + R) / 2 + fluency", ("P", "R", "fluency"))
         >>> formula.of({"P": 4, "R": 3, "fluency": -0.5}), formula.of({"P": 4, "R": None, "fluency": 1})
@@ -1285,7 +1285,7 @@ class _Values:
 
 
 def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:
-    """For which items of a run an expression holds; they are in an Arrow table, or in these Parquet files."""
+    """Whether an expression holds, for every item of an Arrow table or of these Parquet files."""
     import numpy as np
 
     connection = connect()

@@ -94,7 +94,7 @@ class Options:
     """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
 
     title = "Options"
-    """Of the panel in which the help of a command shows these options."""
+    """The title of the panel in which the help of a command shows these options."""
 
     def __post_init__(self) -> None:
         declarations = declared(type(self))  # type: ignore[arg-type]

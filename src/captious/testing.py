@@ -367,4 +367,4 @@ CHECKS: Mapping[str, Check] = {
 }
 """What a metric promises, each with the check that gives a line for everything that is wrong."""
 FIRST = list(CHECKS)[:2]
-"""Without these nothing else can be checked."""
+"""Checks that all others need."""

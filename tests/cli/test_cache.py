@@ -9,8 +9,8 @@ from PIL import Image
 from captious.captions import CaptionSet
 from captious.models import loading
 from captious.models import store as stores
-from captious.models._segments import Segment, Space, as_keys, key_of, write_segment
 from captious.models.encoder import Tokens
+from captious.models.segments import Segment, Space, as_keys, key_of, write_segment
 
 
 class Tiny:

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from captious.errors import InputError
-from captious.models import _segments
+from captious.models import segments as _segments
 from captious.models import store as stores
-from captious.models._segments import (
+from captious.models.segments import (
     MANY,
     Damaged,
     Segment,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.models._segments import Space, as_keys, key_of
+from captious.models.segments import Space, as_keys, key_of
 from captious.models.store import Store, inventory
 
 SPACE = Space("tiny", "0123456789ab", "texts", (4,))
@@ -39,7 +39,7 @@ from pathlib import Path
 import numpy as np
 from captious.models import store as stores
 from captious.models.store import Store
-from captious.models._segments import Space, as_keys, key_of
+from captious.models.segments import Space, as_keys, key_of
 stores.FLUSH_BYTES = 1
 space = Space("tiny", "0123456789ab", "texts", (4,))
 store = Store(space, Path(sys.argv[1]))
@@ -98,7 +98,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from captious.models.store import Store
-from captious.models._segments import Space, as_keys, key_of
+from captious.models.segments import Space, as_keys, key_of
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 lines = []
 store = Store(Space("tiny", "0123456789ab", "texts", (4,)), Path(sys.argv[1]), lines.append)

@@ -276,6 +276,47 @@ def test_an_answer_whose_task_was_given_on_is_kept_and_marked_late(tmp_path):
     assert [event.body["late"] for event in answers(database, late)] == [True]
 
 
+def test_a_study_is_amended_and_paused_while_people_rate(tmp_path):
+    """A typo, ten more items, overlap 3 to 5, and a pause in the middle; the server runs on, and nothing is lost."""
+    study = write_study(tmp_path / "more", tasks=30, systems=2)
+    more = {path.name: path.read_text() for path in study.parent.glob("*.jsonl")}
+    for path in study.parent.glob("*.jsonl"):
+        path.write_text("".join(line for line in more[path.name].splitlines(True)[:20]))
+    study.write_text(study.read_text().replace("How good", "How godo").replace("per_rater = 30", "per_rater = 40"))
+    database = f"sqlite:///{study.parent / 'study.db'}"
+    tally = Tally()
+
+    async def rate(links, enough=lambda: False):
+        raters = people(links, [server], tally, patient=True)
+        await asyncio.gather(*(rater.work(enough, 0.2) for rater in raters))
+
+    async def read(link):
+        rater = people([link], [server], Tally())[0]
+        page = await rater.ask("open", lambda: rater.browser.follow(rater.link))
+        await rater.browser.close()
+        return page.text
+
+    with Server(study, database) as server:
+        links = invite(study, 5, database)
+        wait(rate(links[:3], lambda: len(tally.confirmed) >= 30))
+        before = len(tally.confirmed)
+        captious("studio", "pause", study, "--message", "We go on at two.")
+        assert "We go on at two." in wait(read(links[0]))
+        assert "How godo" in study.read_text()
+        study.write_text(study.read_text().replace("How godo", "How good").replace("overlap = 3", "overlap = 5"))
+        for path in study.parent.glob("*.jsonl"):
+            path.write_text(more[path.name])
+        printed = captious("studio", "amend", study, "--why", "a typo, ten more items, five answers each")
+        assert "overlap: 3 → 5" in printed and "tasks: 20 → 30" in printed and "How godo? → How good" not in printed
+        captious("studio", "resume", study)
+        assert "How good is the caption?" in wait(read(links[0]))
+        wait(rate(links))
+    check = audit(database, [tally], overlap=5)
+    assert tally.errors == [] and check.faults == 0 and before >= 30
+    assert len(tally.confirmed) == check.answers == 30 * 5
+    captious("studio", "verify", study, "--db", database)
+
+
 def test_a_study_edited_after_it_began_is_refused_in_one_line(tmp_path, run):
     study = write_study(tmp_path, tasks=5)
     assert len(invite(study, 1, str(tmp_path / "study.db"))) == 1

@@ -156,7 +156,7 @@ class Audit(Result):
     corpora: list[MaskedCorpus]
     rows: list[AuditRow]
     stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """For each classifier, the number of training runs that came from the store, and the number of all runs."""
+    """How many training runs of each classifier came from the store, and how many there were in all."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)

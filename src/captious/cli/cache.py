@@ -217,7 +217,7 @@ def prune(
     damaged: Annotated[bool, Option("Files that are skipped.")] = False,
     all: Annotated[bool, Option("Every feature, and METEOR's compiled tables too.")] = False,
 ) -> None:
-    """Remove features; runs that are at work keep what they read, and anything removed is made again when needed.
+    """Remove stored features. Runs at work keep what they read, and anything removed is made again when needed.
 
     idf corpora and tables that were added stay: they cannot be made again from what is here.
     """

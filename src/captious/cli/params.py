@@ -1,4 +1,4 @@
-"""From a Python function to a command: its parameters and its option dataclasses become command-line options.
+"""A Python function as a command: its parameters and its option dataclasses become command-line options.
 
 A command is a function whose parameters are annotated with an `Option`, an `Argument`, or an option dataclass. A
 dataclass is flattened into one option per field, and rebuilt before the function is called. The command line is the
@@ -222,7 +222,7 @@ class Param:
                 check_value(self.flag, parsed, self.kind, self.option)
             return self.default if self.elements else parsed
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
-        whole = Path in kinds or isinstance(self.option, Argument)
+        whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
         texts = list(parsed) if whole else [part for text in parsed for part in split(text)]

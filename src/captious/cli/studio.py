@@ -1,4 +1,4 @@
-"""``captious studio``: collect people's judgments of captions, and explore captions and scores."""
+"""``captious studio``: collect people's judgments of captions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
+from captious.cli.session import Host, Metrics, Out, Port, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.collect.plan import KindName
@@ -43,9 +42,8 @@ class StudyData(Options):
     def log(self) -> Iterator[StudyLog]:
         """The log of a study that has begun, closed at the end."""
         from captious.studio.collect.log import open_log
-        from captious.studio.collect.plan import read_plan
 
-        with closing(open_log(read_plan(self.study), self.db)) as log:
+        with closing(open_log(self.study, self.db)) as log:
             yield log
 
 
@@ -82,11 +80,16 @@ def new(
     ] = None,
     ids: Annotated[str | None, Option("File of the ids to ask about, one a line.", metavar="FILE")] = None,
     title: Annotated[str | None, Option("Title of the study.", metavar="TEXT")] = None,
+    rest_of: Annotated[
+        Path | None,
+        Option("Study whose items are taken over that nobody has judged yet.", metavar="STUDY"),
+    ] = None,
 ) -> None:
     """Write a study that you can read and change: a TOML file with comments.
 
     Example: captious studio new study.toml --kind ratings --captions preds/*.jsonl --images photos/
     Example: captious studio new study.toml --template relic-age --images photos/
+    Example: captious studio new study-2.toml --rest-of study.toml
     """
     from captious._files import refuse_existing, whole_file
     from captious.studio.collect.new import new_plan
@@ -94,6 +97,11 @@ def new(
     from captious.studio.collect.tasks import build_tasks
 
     refuse_existing(study, session.output.overwrite)
+    if rest_of is not None:
+        if kind or template or captions or tasks or ids or title:
+            raise InputError("rest_of=... takes everything from the other study; pass nothing else")
+        _new_rest(study, rest_of, session)
+        return
     reading = session.reading
     text = new_plan(
         study,
@@ -113,6 +121,23 @@ def new(
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
     typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
+
+
+def _new_rest(study: Path, source: Path, session: Session) -> None:
+    """Write a study of the items of another one that nobody has judged yet."""
+    from captious._files import refuse_existing, whole_file
+    from captious.studio.collect.amend import unjudged_items
+    from captious.studio.collect.log import open_log
+    from captious.studio.collect.new import rest_plan
+
+    with closing(open_log(source)) as log:
+        text, file, ids = rest_plan(study, source, unjudged_items(log))
+    refuse_existing(file, session.output.overwrite)
+    for path, content in ((file, "".join(f"{id}\n" for id in ids)), (study, text)):
+        with whole_file(path) as draft:
+            draft.write_text(content, encoding="utf-8")
+    line = f"{study}: the {len(ids):,} items that nobody has judged in {source}; then: captious studio check {study}"
+    _report(session, line, file=str(study), ids=str(file), items=len(ids))
 
 
 @command(app)
@@ -207,6 +232,76 @@ def status(
     session.deliver(result)
 
 
+Why = Annotated[str, Option("The reason; the log and every export keep it.", metavar="TEXT")]
+
+
+@command(app)
+def amend(data: StudyData, why: Why, session: Annotated[Session, Only("json")]) -> None:
+    """Put the edited file of a study in force while it runs: texts, more items, a higher overlap, a longer lease.
+
+    The difference is stored in the log with your reason. Answers stay as they are, and raters get the new text with
+    their next page. What would change the meaning of stored answers is refused.
+
+    Example: captious studio amend study.toml --why "a typo in the question; ten more images"
+    """
+    from captious.studio.collect.amend import amend_study
+
+    with data.log() as log:
+        amendment, unread = amend_study(log, data.study, why)
+    if unread:
+        typer.echo(f"captious: no new items were looked for: {unread}", err=True)
+    lines = "".join(f"\n  {line}" for line in amendment.lines)
+    facts = {"kind": "amended", "why": amendment.why, "changes": list(amendment.changes), "tasks": amendment.tasks}
+    _report(session, f"{data.study} is amended{lines}", **facts)
+
+
+@command(app)
+def pause(
+    data: StudyData,
+    session: Annotated[Session, Only("json")],
+    why: Why = "paused by the owner",
+    message: Annotated[str, Option("What raters read during the pause.", metavar="TEXT")] = "",
+) -> None:
+    """Give nobody a task until you resume: raters see a polite page, and open tasks stay theirs.
+
+    Example: captious studio pause study.toml --message "We go on Monday at nine."
+    """
+    with data.log() as log:
+        log.pause(why, message)
+    _report(session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why)
+
+
+@command(app)
+def resume(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
+    """Go on with a paused study; raters have as much time for open tasks as they had when it was paused."""
+    with data.log() as log:
+        log.resume()
+    _report(session, f"{data.study} goes on", kind="resumed")
+
+
+@command(app)
+def show(
+    data: StudyData,
+    session: Annotated[Session, Only("json")],
+    original: Annotated[bool, Option("Only the text of the study as the database holds it.")] = False,
+    unjudged: Annotated[bool, Option("Only the ids of items that nobody has judged yet, one a line.")] = False,
+) -> None:
+    """What the database holds of a study: its plan, its amendments and pauses, whatever became of the file.
+
+    Example: captious studio show study.toml --original > study.toml
+    """
+    from captious.studio.collect.amend import unjudged_items
+    from captious.studio.owner.history import study_account
+
+    with data.log() as log:
+        if original:
+            typer.echo(log.plan().text.encode(), nl=False)
+        elif unjudged:
+            typer.echo("".join(f"{item}\n" for item in unjudged_items(log)), nl=False)
+        else:
+            session.deliver(study_account(log))
+
+
 @command(app)
 def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
     """Leave a rater out: the answers stay in the log, count nowhere, and their tasks are given to others.
@@ -288,7 +383,7 @@ def simulate(
     shares = read_share(share) or None
     with session.working() as step:
         plan = read_plan(data.study)
-        with closing(StudyLog.open(database_of(plan, data.db))) as log:
+        with closing(StudyLog.open(database_of(data.study, data.db))) as log:
             if log.begun:
                 log.check(plan)
             result = simulate_raters(
@@ -381,7 +476,7 @@ def _expired(log: StudyLog) -> list[str]:
     """Raters who have a task open whose time has run out."""
     from datetime import datetime, timezone
 
-    now = datetime.now(timezone.utc)
+    now = log.now.history.clock(datetime.now(timezone.utc))
     held = {slot.rater: slot.lease for slot in log.slots() if slot.rater and slot.lease}
     return [rater for rater, lease in held.items() if lease <= now]
 
@@ -400,39 +495,3 @@ def _suspicious(log: StudyLog) -> dict[str, str]:
 def _report(session: Session, text: str, **facts: Any) -> None:
     """What was done, in a line or as JSON."""
     typer.echo(json.dumps(facts, indent=2) if session.output.json else text)
-
-
-@command(app)
-def explore(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
-    """Look at the items of runs in a browser: all of them, joined by id, with what people said.
-
-    Example: captious studio explore run1/ run2/ --ratings export/ratings.jsonl --images photos/
-    """
-    from captious.studio.explore.server import ExplorerServer
-
-    images, place = session.reading.images, (listening.host, listening.port)
-    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *place)
-    typer.echo(f"Open {server.link}")
-    typer.echo("Ctrl-C ends it.", err=True)
-    server.run()
-
-
-@command(app, "export-site")
-def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images", "overwrite")]) -> None:
-    """Write the explorer of runs as a folder that any web server can show, up to 20,000 items.
-
-    Example: captious studio export-site run1/ --out site/
-    """
-    from captious._files import refuse_occupied
-    from captious.render.progress import display
-    from captious.render.terminal import warn
-    from captious.studio.explore.site import export_site as write
-    from captious.studio.explore.table import open_table
-
-    refuse_occupied(out, session.output.overwrite)
-    with display() as shown:
-        table = open_table(runs.folders(), runs.ratings, session.reading.images)
-        unreadable = write(table, out, session.output.overwrite, partial(shown.advance, "images"))
-    number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
-    warn([*table.warnings, *([number] if unreadable else [])])
-    typer.echo(f"written: {out / 'index.html'}", err=True)

@@ -89,7 +89,7 @@ class Bleu:
 
 
 class Rouge:
-    """ROUGE-L. A token is what stands between two single spaces, as in the original: two spaces enclose an empty one.
+    """ROUGE-L on tokens between single spaces, as in the original: two spaces enclose an empty token.
 
     >>> Rouge().compute_score({7: ["the cat is on a mat"]}, {7: ["a cat on a mat"]})[1].round(6)
     array([0.715543])
@@ -313,7 +313,7 @@ class COCO:
         return [self.imgs[key] for key in _listed(ids)]
 
     def showAnns(self, anns: Sequence[Mapping[str, Any]]) -> None:
-        """Print captions."""
+        """Print the captions of annotations."""
         for annotation in anns:
             print(annotation["caption"])
 

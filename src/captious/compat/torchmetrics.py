@@ -81,7 +81,7 @@ class CaptionMetric(Metric):
         ids: Iterable[Any] | None = None,
         images: Any = None,
     ) -> None:
-        """Add samples.
+        """Add samples to the state.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ class Answer:
     """The line of an `InputError`."""
     bug: Exception | None = None
     traceback: str = ""
-    """That of the bug."""
+    """The traceback of the bug."""
     log: tuple[str, ...] = ()
     """Lines for a person to see."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000
 """An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
 MAX_RATIO = 1000
-"""Of the longer side to the shorter: bringing the shorter side to a model's size makes a narrow strip enormous."""
+"""The longer side over the shorter at most: a narrow strip, its shorter side at a model's size, is enormous."""
 NO_SUCH = "no such image"
 
 

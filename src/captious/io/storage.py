@@ -21,7 +21,7 @@ from captious.errors import InputError, MissingExtra, one_line, require
 
 RETRIES = 3
 BACKOFF_SECONDS = 0.5
-"""Before the first retry; twice as long before each further one."""
+"""The wait before the first retry; it doubles before each further one."""
 MAGIC = re.compile(r"[*?\[]")
 """A character that makes a path a glob."""
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -53,7 +53,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 class Storage(ABC):
-    """A folder. Names of files are relative to it, with slashes.
+    """A folder on a disk or on an object store. Names of files are relative to it, with slashes.
 
     >>> isinstance(Storage.at("scores"), Disk), Storage.at("scores").address_of("items/0.parquet")
     (True, 'scores/items/0.parquet')

@@ -19,7 +19,7 @@ from captious.io.formats import Row, decoded, json_row
 from captious.options import Reading
 
 CAPTION_ENDINGS = ("txt", "caption", "cap")
-"""Of members that are a caption; the first that a sample has is used."""
+"""Endings of members that are a caption; the first that a sample has is used."""
 IMAGE_ENDINGS = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
 FIELDS_ENDING = "json"
 KEY = "__key__"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
 from captious.io.images import UnreadableImage, decode_image, read_image
-from captious.models._segments import key_of
 from captious.models.encoder import Encoder, Pixels
+from captious.models.segments import key_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 MANY_THREADS = 4
-"""From so many threads on, each decodes through a process of its own."""
+"""Where there are so many threads or more, each decodes through a process of its own."""
 Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
 

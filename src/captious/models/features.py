@@ -22,9 +22,9 @@ from captious._files import read_regular
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
-from captious.models._segments import Keys, Space, as_keys, text_key, unique_keys
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.models.pipeline import image_batches, text_batches
+from captious.models.segments import Keys, Space, as_keys, text_key, unique_keys
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
 from captious.options import current
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from captious._typing import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
-from captious.models._segments import Space, as_keys, text_key
 from captious.models.encoder import Encoder, Features, Pixels
 from captious.models.features import distinct_values, unit_rows
 from captious.models.hub import ModelRegistry, file_stats, local
 from captious.models.pipeline import OomBackoff, image_start
+from captious.models.segments import Space, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
 

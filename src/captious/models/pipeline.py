@@ -164,7 +164,7 @@ Out = TypeVar("Out")
 AHEAD = 3
 """Batches of images that may be decoded and waiting."""
 MANY_IMAGES = 1000
-"""From so many images on, images may be decoded in processes, which take a moment to start."""
+"""So many images or more may be decoded in processes, which take a moment to start."""
 MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
-from captious.models._segments import Keys, Space, as_keys, text_key
 from captious.models.clip import TorchEncoder, load_folder
 from captious.models.encoder import Features, token_counts
 from captious.models.features import (
@@ -37,6 +36,7 @@ from captious.models.features import (
 from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
+from captious.models.segments import Keys, Space, as_keys, text_key
 from captious.models.store import Store, file_index, file_state, lookup, open_store
 from captious.options import current
 

@@ -25,7 +25,7 @@ from captious._files import data_folder
 from captious._typing import Bools, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
-from captious.models._segments import (
+from captious.models.segments import (
     SUFFIX,
     Damaged,
     Keys,
@@ -104,7 +104,7 @@ class Store:
         return any(segment.holds(key) for segment in self.segments)
 
     def put(self, keys: Keys, rows: Rows, lengths: Ints32 | None = None) -> None:
-        """Store rows; they are on disk, where other processes see them, within seconds."""
+        """Store rows under keys. Within seconds they are on disk, where other processes see them."""
         if not len(keys):
             return
         if not self._pending:

@@ -235,9 +235,9 @@ class _Order(NamedTuple):
 
     rows: NgramRows
     style: Ints
-    """Of each entry."""
+    """The style of each entry."""
     gram: Ints32
-    """Of each entry."""
+    """The n-gram of each entry."""
     heads: Ints
     """Entry ``e`` has the rows ``heads[e]`` up to ``heads[e + 1]``."""
     first: Ints

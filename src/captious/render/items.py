@@ -29,7 +29,7 @@ FIELD = 200
 EXPLANATIONS = 1000
 """Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst."""
 UNSCORED = 4
-"""At most one in so many explanations is of an item without a value."""
+"""One in so many explanations at most is of an item without a value."""
 ROWS = 60
 """Rows of a table in an explanation, such as facts."""
 ITEMS = 100_000

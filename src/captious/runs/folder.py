@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
 
 KEY = b"captious"
-"""Of the summary in the schema metadata of a part's Parquet file."""
+"""The key of the summary in the schema metadata of a part's Parquet file."""
 REPORT = ("report.html", "report.json", "report.tex", "report.txt")
 TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
 """Files of the report."""
@@ -106,8 +106,11 @@ class Run:
         return list(marker.parts)
 
     def parts(self) -> list[str]:
-        """The addresses of the Parquet files with the items, in their order."""
-        return [self.storage.address_of(self.items_name(name)) for name in self.names]
+        """The addresses of the Parquet files with the items, in their order, for a reader that opens them itself."""
+        files = [self.items_name(name) for name in self.names]
+        for file in files:
+            self._refuse_outside(file)
+        return [self.storage.address_of(file) for file in files]
 
     def items_name(self, part: str) -> str:
         """The Parquet file of a part's items, in the folder."""
@@ -122,12 +125,16 @@ class Run:
         return f"types/{metric_folder(metric)}/{part}.npy"
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of the folder. A link that leads out of it is refused: the folder may come from somebody else."""
-        if not is_remote(self.address):
-            path, folder = Path(self.address) / name, Path(self.address).resolve()
-            if path.is_symlink() and not path.resolve().is_relative_to(folder):
-                raise InputError(f"{path}: is a link that leads out of the run, expected a file")
+        """A file of the folder, opened."""
+        self._refuse_outside(name)
         return self.storage.open(name)
+
+    def _refuse_outside(self, name: str) -> None:
+        """Refuse a file behind a link that leads out of the folder: the folder may come from somebody else."""
+        if not is_remote(self.address):
+            path = Path(self.address) / name
+            if not path.resolve().is_relative_to(Path(self.address).resolve()):
+                raise InputError(f"{path}: is a link that leads out of the run, expected a file")
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[Any]:
@@ -243,7 +250,7 @@ class Run:
                 raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def summaries(self) -> list[PartSummary]:
-        """Of all parts, in their order."""
+        """The summaries of all parts, in their order."""
         with ThreadPoolExecutor(READERS) as pool:
             summaries = list(pool.map(self.summary, self.names))
         for one in summaries:

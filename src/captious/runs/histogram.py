@@ -12,7 +12,7 @@ import numpy as np
 from captious._typing import Floats
 
 BINS = 256
-"""At most so many."""
+"""The number of bins at most."""
 FINEST = 40
 """Bins are not narrower than 2**-40 of the largest value."""
 
@@ -58,7 +58,7 @@ class Histogram:
 
     @property
     def width(self) -> float:
-        """Of a bin."""
+        """The width of a bin."""
         return ldexp(1.0, self.exponent)
 
     @property

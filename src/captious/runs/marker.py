@@ -22,7 +22,7 @@ from captious.render.tables import dumps
 from captious.stats.bootstrap import Estimate
 
 FORMAT = 1
-"""Of the folder; one of another format is refused."""
+"""The version of the folder's format; a folder of another one is refused."""
 Unit = Literal["item", "shard"]
 _NAME = re.compile(r"[\w+-][\w.+-]*")
 """The name of a part, which is that of a file."""
@@ -36,7 +36,7 @@ class MetricFacts:
     """The written form, which is the name of its column."""
     label: str
     value: float | None = None
-    """Of all items; None where it is undefined, or not known yet."""
+    """The value over all items; None where it is undefined, or not known yet."""
     low: float | None = None
     high: float | None = None
     error: float | None = None
@@ -45,7 +45,7 @@ class MetricFacts:
     range: tuple[float | None, float | None] = (0.0, 1.0)
     """The lowest and the highest value possible; None where there is no such limit."""
     decimals: int | None = None
-    """Of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
+    """The decimals of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
     unscored: int = 0
     signature: str = ""
 

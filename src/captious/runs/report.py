@@ -36,7 +36,7 @@ from captious.runs.folder import Run, joined, open_run
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
-from captious.runs.tables import items_table, rows_table
+from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
 from captious.stats.correlation import Moments
 
@@ -81,13 +81,13 @@ class Report(PlainState, Result):
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
-    """Of the intervals."""
+    """How the intervals were resampled."""
     explanations: Explanations | None = None
     """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
     parts: tuple[PartSummary, ...] = ()
-    """Of a run: what is known of each part besides its items."""
+    """What is known of each part of a run besides its items."""
     images: str | os.PathLike[str] | None = None
-    """Of a run: the folder of its images. Without it only images in the folder of the run itself are opened."""
+    """The folder of a run's images. Without it only images in the folder of the run itself are opened."""
 
     store_references: bool = True
     """Whether a saved run holds the references of its items."""
@@ -106,7 +106,7 @@ class Report(PlainState, Result):
 
     @cached_property
     def captions(self) -> CaptionSet:
-        """The captions. Those of a run are read from its folder, all of them, when first asked for."""
+        """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
         from captious.runs.explaining import with_own_images
 
         if isinstance(self.source, CaptionSet):
@@ -115,7 +115,7 @@ class Report(PlainState, Result):
 
     @property
     def name(self) -> str:
-        """Of the captions; of shards, the folder of their run."""
+        """The name of the captions; of shards, the folder of their run."""
         if isinstance(self.source, CaptionSet):
             return self.source.name
         return self.source.address if self.unit == "shard" else self.source.marker.name
@@ -178,7 +178,7 @@ class Report(PlainState, Result):
 
     @property
     def signatures(self) -> list[str]:
-        """Every signature; those that differ in the parameters of the metric alone share a line."""
+        """The signatures of all metrics; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
 
     @property
@@ -367,7 +367,7 @@ class Report(PlainState, Result):
 
             return shards_data(self)
         return {
-            "name": self.name,
+            "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
             "metrics": [self.facts(key) for key in self.measurements],
@@ -471,7 +471,7 @@ class Report(PlainState, Result):
     def marker(self, parts: Mapping[str, int]) -> Marker:
         """What the marker of a run says once these parts are written."""
         facts: dict[str, Any] = {
-            "name": PurePath(self.name).name if self.unit == "shard" else self.name,
+            "name": PurePath(self.name).name if self.unit == "shard" else shown_path(self.name),
             "metrics": tuple(map(self.facts, self.measurements)),
             "items": self.size,
             "skipped": self.skipped,
@@ -483,7 +483,7 @@ class Report(PlainState, Result):
         }
         if isinstance(self.source, Run):
             return replace(self.source.marker, **facts)
-        reading: dict[str, Any] = {"source": self.name}
+        reading: dict[str, Any] = {"source": shown_path(self.name)}
         if self.source.selection:
             reading["list"] = self.source.selection
         if not self.store_references:
@@ -495,7 +495,7 @@ class Report(PlainState, Result):
         if isinstance(self.source, Run):
             self._copy(self.source, folder)
             return
-        captions, draft = self.source, Run(str(folder), self.marker({}))
+        captions, draft = without_machine_paths(self.source), Run(str(folder), self.marker({}))
         write_csv(
             {
                 "id": captions.ids,

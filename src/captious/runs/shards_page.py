@@ -150,7 +150,7 @@ def _steps(report: Report) -> Table:
 
 
 def seconds_by_step(report: Report) -> dict[str, float]:
-    """Of all shards: read, the label of each metric, write. Workers beside each other add up."""
+    """Seconds of all shards by step: read, the label of each metric, write. Workers beside each other add up."""
     seconds: Counter[str] = Counter()
     for part in report.parts:
         seconds.update(part.seconds)

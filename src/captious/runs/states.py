@@ -52,7 +52,7 @@ class CorpusStates:
         return self.metric.corpus_state
 
     def prepared(self, shards: Sequence[Shard]) -> set[str]:
-        """Those of these shards whose state is there, alone or merged with others of them."""
+        """The names of the shards whose state is there, alone or merged with others of them."""
         there = set(self.run.storage.names(self._folder))
         merged = self._merged(_members(shards))
         return {one.name for one in shards if self._file_name(one) in there or (one.name, one.size) in merged}

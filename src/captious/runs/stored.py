@@ -39,7 +39,7 @@ class StoredMeasurement(Measurement):
     """Whether it counts distinct things, which unite over shards and cannot be resampled."""
 
     def __init__(self, run: Run, metric: Metric, parts: Sequence[MetricSummary]) -> None:
-        """From the summaries of a metric on every part that holds items, in their order."""
+        """Take the summaries of a metric on every part that holds items, in their order."""
         signature = reduce(Signature.merge, (part.signature for part in parts))
         unites = parts[0].unites
         rows = np.array([part.sums for part in parts], dtype=np.float64)

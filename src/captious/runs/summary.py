@@ -46,7 +46,7 @@ class WorstItem:
     value: float
     candidate: str
     reference: str
-    """The first; empty where there is none."""
+    """The first reference; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class MetricSummary:
     """One metric on one part."""
 
     signature: Signature
-    """Its settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
+    """The settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
     sums: tuple[float, ...]
     """Rows of statistics added up over the scored items; of distinct things, their number here and the tokens."""
     unites: bool = False
     """Whether the metric counts distinct things, whose hashes stand in a file beside and unite over shards."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     worst: tuple[WorstItem, ...] = ()
-    """From the worst on, at most `WORST`."""
+    """The worst items, at most `WORST`, the very worst first."""
     histogram: Histogram = field(default_factory=Histogram)
-    """Of the items' values."""
+    """The histogram of the items' values."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     corpus: str = ""
@@ -76,7 +76,7 @@ class MetricSummary:
 
     @property
     def items(self) -> int:
-        """Of the part."""
+        """The number of items of the part."""
         return self.signature.items
 
     @property
@@ -126,16 +126,16 @@ class PartSummary:
     marker: str
     """Digest of the marker that it was scored under."""
     size: int
-    """Of the shard in bytes when it was scored; 0 where no shard was."""
+    """The size of the shard in bytes when it was scored; 0 where there was none."""
     items: int
     metrics: tuple[MetricSummary, ...]
-    """In the order of the marker; none where the part has no item."""
+    """The metrics in the order of the marker; none where the part has no item."""
     skipped: int = 0
     """Ids that were left out at reading because one side lacked them."""
     candidates: int = 0
-    """Captions; an item may have several."""
+    """The number of captions; an item may have several."""
     words: int = 0
-    """Of all candidates."""
+    """The words of all candidates."""
     images: int = 0
     """Items that have one."""
     ids: int = 0
@@ -145,16 +145,16 @@ class PartSummary:
     examples: Mapping[str, str] = field(default_factory=dict)
     """The first fault of each reason in full."""
     warnings: tuple[str, ...] = ()
-    """On the captions, whatever the metric."""
+    """Warnings about the captions, whatever the metric."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """By step: read, the label of each metric, write."""
+    """Seconds by step: read, the label of each metric, write."""
 
     def __getitem__(self, metric: str) -> MetricSummary:
         """The summary of a metric by its written form."""
         return next(one for one in self.metrics if one.metric == metric)
 
     def to_json(self) -> str:
-        """On one line; floats in the shortest form that is read back exactly."""
+        """The summary on one line, floats in the shortest form that is read back exactly."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
@@ -191,7 +191,7 @@ def _worst_item(record: Mapping[str, Any]) -> WorstItem:
 
 
 def ids_fingerprint(ids: Iterable[str]) -> int:
-    """Of ids in any order; those of shards add up modulo 2**64.
+    """The fingerprint of ids in any order; those of shards add up modulo 2**64.
 
     >>> ids_fingerprint(["1", "2"]) == (ids_fingerprint(["2"]) + ids_fingerprint(["1"])) % 2**64
     True

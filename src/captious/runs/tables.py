@@ -8,7 +8,10 @@ for each metric under its written form, and ``unscored``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +109,38 @@ def _input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, 
     arrays = to_arrow(columns)
     ordered = sorted(columns, key=lambda name: name != IMAGE)
     return {stored: arrays[name] for name, stored in stored_names(ordered, metrics).items()}
+
+
+def shown_path(path: str) -> str:
+    """A path as a run may hold it, which others get to see: an absolute one is its last part.
+
+    >>> shown_path("/home/ann/data/preds.json"), shown_path("data/preds.json"), shown_path("s3://bucket/preds.json")
+    ('preds.json', 'data/preds.json', 's3://bucket/preds.json')
+    """
+    return PurePath(path).name if PurePath(path).is_absolute() else path
+
+
+def without_machine_paths(captions: CaptionSet) -> CaptionSet:
+    """The captions with names of images that say nothing of this machine: absolute paths from their own folder on.
+
+    >>> images = {"image": ["/home/ann/photos/a/1.png", "/home/ann/photos/b/1.png"]}
+    >>> without_machine_paths(CaptionSet.of({"1": "a", "2": "b"}, columns=images)).columns["image"]
+    ('photos/a/1.png', 'photos/b/1.png')
+    """
+    names = captions.columns.get(IMAGE, ())
+    # A path object for each of a million names would take seconds.
+    folders = {os.path.split(name)[0] for name in names if isinstance(name, str)}
+    absolute = {folder for folder in folders if PurePath(folder).is_absolute()}
+    if not absolute:
+        return captions
+    above = PurePath(os.path.commonpath(absolute)).parent
+    shown = {folder: os.path.relpath(folder, above) for folder in absolute}
+
+    def own(name: Any) -> Any:
+        folder, last = os.path.split(name) if isinstance(name, str) else ("", "")
+        return f"{shown[folder]}/{last}" if folder in shown else name
+
+    return replace(captions, columns={**captions.columns, IMAGE: tuple(map(own, names))})
 
 
 def _holds_bytes(values: Iterable[Any]) -> bool:

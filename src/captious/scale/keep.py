@@ -46,7 +46,7 @@ Write = Literal["ids", "shards"]
 FILES = (".parquet", ".jsonl", ".txt")
 """What ids are written as."""
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Of the items; the thresholds that keep them help to choose one."""
+"""Shares of the items; the thresholds that keep them help to choose one."""
 LISTED = 50
 """Shards that the page lists."""
 BLOCK = 10_000
@@ -81,7 +81,7 @@ class Selection(Result):
     """The items that pass a filter, counted; those that do not, by clause and by reason."""
 
     name: str
-    """Of the folder."""
+    """The name of the folder."""
     filter: str
     clauses: tuple[ClauseCount, ...]
     shards: tuple[ShardCount, ...]
@@ -90,7 +90,7 @@ class Selection(Result):
     thresholds: Mapping[str, float]
     """The values of the quantiles in the filter, by their text."""
     shares: Mapping[str, Mapping[float, float]]
-    """By what tables call each metric of the filter: the threshold that keeps a share of the scored items."""
+    """The threshold that keeps each share of the scored items, by the label of each metric of the filter."""
     higher_is_better: Mapping[str, bool]
     steps: tuple[StepCount, ...] = ()
     """What was done with the items that pass: the best of several, repeated ones left out, a sample drawn."""

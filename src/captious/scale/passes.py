@@ -34,7 +34,7 @@ from captious.runs.folder import Run
 from captious.runs.report import part_summary
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
-from captious.runs.tables import items_table, type_hashes, with_columns
+from captious.runs.tables import items_table, type_hashes, with_columns, without_machine_paths
 from captious.scale.plan import need_images
 
 
@@ -143,7 +143,8 @@ class ShardScorer:
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
             corpora=scoring.corpora,
         )
-        items = items_table(captions, measurements, scoring.run.metrics, scoring.store_references)
+        own = without_machine_paths(captions)
+        items = items_table(own, measurements, scoring.run.metrics, scoring.store_references)
         if before is not None:
             with scoring.run.parquet(scoring.run.items_name(shard.name)) as file:
                 items = with_columns(file.read(), items, list(map(str, wanted)))

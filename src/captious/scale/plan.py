@@ -29,6 +29,7 @@ from captious.models.devices import resolve_device
 from captious.options import Engine, Judging, Reading, current
 from captious.runs.folder import Run, open_run, shards_of
 from captious.runs.marker import Marker, MetricFacts
+from captious.runs.tables import shown_path
 
 REPLACE = "pass overwrite=True to replace them, or name another folder"
 
@@ -99,7 +100,10 @@ def need_images(metrics: Sequence[Metric]) -> bool:
 
 
 def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, Any]:
-    """Options of reading that are not at their default, for the marker; references by the content of their file."""
+    """Options of reading that are not at their default, for the marker; references by the content of their file.
+
+    Of absolute paths only the last part is stored, because others may get to see the run.
+    """
     facts: dict[str, Any] = {}
     for option in fields(reading):
         value = getattr(reading, option.name)
@@ -107,6 +111,7 @@ def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, 
             raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
         if value != option.default:
             facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
+    facts |= {name: shown_path(facts[name]) for name in ("references", "images", "items") if name in facts}
     if reading.references is not None:
         folder, name = split_address(os.fspath(reading.references))
         facts["references"] += f"#{digest(Storage.at(folder).read(name))}"

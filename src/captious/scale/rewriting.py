@@ -28,7 +28,7 @@ from captious.options import Engine, Reading, current
 from captious.runs.folder import Run
 
 MARKER = "captious-selection.json"
-"""In a folder of rewritten shards: what they were selected by, and from which scores."""
+"""The file in a folder of rewritten shards that says what they were selected by, and from which scores."""
 RECORD = 10_240
 """Bytes of which a tar has a multiple."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from captious.studio.collect.database import DatabaseAway
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.pages import RaterPages, wants_json
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.rendering import RendererInForce
 from captious.studio.collect.sessions import TURK_FORMS, TURK_FRAMES, study_name
 from captious.studio.collect.wording import Wording
 from captious.studio.owner.pages import OwnerPages
@@ -35,13 +35,13 @@ def build_app(
 
     ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
     """
-    renderer = PageRenderer(plan)
-    rules = replace(rules, error_page=renderer.error)
+    renderer = RendererInForce(log.plan)
+    rules = replace(rules, error_page=lambda status, message: renderer().error(status, message))
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
-    owner = OwnerPages(plan, log, owner_token, address, renderer)
-    failures = Failures(rules, plan.wording)
+    owner = OwnerPages(log, owner_token, address, renderer)
+    failures = Failures(rules, lambda: log.plan().wording)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
     # Cookies of one machine are shared by all its ports: every study has a name of its own.
@@ -57,9 +57,14 @@ def build_app(
 class Failures:
     """Answers to requests that fail: a page for people, JSON for a script. A database that is away is logged once."""
 
-    def __init__(self, rules: Rules, say: Wording) -> None:
-        self.rules, self.say = rules, say
+    def __init__(self, rules: Rules, words: Callable[[], Wording]) -> None:
+        self.rules, self._words = rules, words
         self._silent_until = 0.0
+
+    @property
+    def say(self) -> Wording:
+        """The words of the pages."""
+        return self._words()
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """A refusal of ours, or of the router."""

@@ -48,7 +48,7 @@ IRREGULAR = {
 }  # fmt: skip
 """Endings that have a singular of their own: *firemen*, too, ends in *man*."""
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
-"""After a hyphen one of these ends the noun: *mothers-in-law*."""
+"""Words that end the noun when they follow a hyphen: *mothers-in-law*."""
 UNCHANGED = frozenset(word[at:] for word in _UNINFLECTED.split() for at in range(len(word)))
 """Words without a plural, and all their endings: *is*, *as* and *on* stay as they are because *debris* and *salmon* do.
 

@@ -85,7 +85,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of everything that moves a match."""
+        """The fingerprint of everything that moves a match."""
         tables = (self.objects, self.phrases, self.hidden)
         content = [*(sorted(table.items()) for table in tables), self.lemmatize_all]
         return digest(json.dumps(content, ensure_ascii=False).encode())
@@ -153,7 +153,7 @@ class ObjectFinder:
     vocabulary: Vocabulary
     lemmas: LemmaRule = "singularize"
     tagger: str = "captious"
-    """Of ``lemmas=wordnet``."""
+    """The tagger of ``lemmas=wordnet``."""
     parser: str = parsing.DEFAULT
     """The spaCy model of ``lemmas=spacy``."""
 

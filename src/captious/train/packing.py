@@ -152,7 +152,7 @@ class PlacedBranch(NamedTuple):
     size: int
     """The number of its own tokens."""
     number: int
-    """Its number among the branches of the row."""
+    """The branch's number among those of the row."""
     trunk: int
     """The number of its trunk among the branches of the row."""
 

@@ -17,6 +17,7 @@ from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 from captious.errors import InputError
 from captious.studio.access import Limit, Rules, new_token, token_hash
 from captious.studio.app import build_app
+from captious.studio.collect.amend import amend_study
 from captious.studio.collect.check import check_plan
 from captious.studio.collect.events import RaterHistory, due, gold_due, total_pages
 from captious.studio.collect.kinds import Incomplete, kind_of
@@ -385,6 +386,22 @@ def test_what_the_design_lacks(place):
         "1 practice task (id p) without an explanation",
     ):
         assert message in messages, messages
+
+
+def test_practice_and_questions_stay_as_they_were_in_an_amendment(place):
+    path = place / "study.toml"
+    _, log = open_study(path)
+    text = path.read_text()
+    path.write_text(text.replace("How old are you?", "What is your age?").replace('"90 s"', '"2 min"'))
+    amendment, _ = amend_study(log, path, "a clearer question")
+    assert [one["key"] for one in amendment.changes] == ["limit", "questions.age.question"]
+    assert [task.id for task in log.tasks().values() if task.is_practice] == ["p1"]
+    path.write_text(text.replace('["below 18"]', '["below 21"]'))
+    with pytest.raises(InputError, match=r"questions\.age\.screen_out was .* which no amendment may change"):
+        amend_study(log, path, "older raters")
+    path.write_text(text.replace('practice = "practice.jsonl"\n', ""))
+    with pytest.raises(InputError, match="raters have practiced other tasks"):
+        amend_study(log, path, "no practice")
 
 
 def test_a_task_of_practice_survives_the_database():

@@ -68,7 +68,7 @@ def test_a_plan_that_was_edited_is_refused(begin, database, tmp_path):
     assert log.plan() == StudyLog.open(database).plan()
     with pytest.raises(InputError, match=r"study\.toml: was edited after the study began"):
         StudyLog.open(database).begin(make_plan(tmp_path, overlap=5), make_tasks(3))
-    assert open_log(make_plan(tmp_path), database).tasks() == log.tasks()
+    assert open_log(tmp_path / "study.toml", database).tasks() == log.tasks()
 
 
 def test_tasks_are_those_of_the_beginning(begin, database, tmp_path):
@@ -91,11 +91,15 @@ def test_a_task_that_json_cannot_hold_is_refused(database, tmp_path):
 
 
 def test_a_database_without_a_study_is_refused(tmp_path):
-    plan = make_plan(tmp_path)
-    assert database_of(plan) == str(tmp_path / "study.db")
-    with pytest.raises(InputError, match=r"study\.db: holds no study yet"):
-        open_log(plan)
+    path = tmp_path / "study.toml"
+    assert database_of(path) == str(tmp_path / "study.db")
+    with pytest.raises(InputError, match=r"study\.toml: no such study"):
+        open_log(path)
     assert list(tmp_path.iterdir()) == []
+    path.write_text('title = "Dogs"\nkind = "yesno"\ntasks = "tasks.jsonl"\n')
+    with pytest.raises(InputError, match=r"study\.db: holds no study yet; serve .*study\.toml first"):
+        open_log(path)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_database_of_something_else_is_refused(tmp_path):
@@ -126,7 +130,7 @@ def test_an_older_database_is_brought_up_to_date(begin, database, monkeypatch):
         newer = StudyLog.open(database)
         assert newer.tasks() == tasks and newer._version() == len(tables.MIGRATIONS)
         with newer.database.reading() as connection:
-            assert connection.exec_driver_sql("SELECT note FROM rater").all() == [(None,), (None,)]
+            assert connection.exec_driver_sql("SELECT note FROM rater WHERE number > 0").all() == [(None,), (None,)]
 
 
 def test_gold_comes_after_every_so_many_and_repeats_near_the_end(begin):
@@ -277,7 +281,7 @@ def test_exclusion_frees_slots_and_reinstatement_takes_back_what_is_free(begin):
     log = begin(tasks=2, overlap=1, raters=3)
     mine = work_through(log, "r1")
     log.exclude("r1", "too fast")
-    assert log.raters()[0].excluded and log.next_page("r1") is None and log.why_none("r1") == "finished"
+    assert log.raters()[0].excluded and log.next_page("r1") is None and log.why_none("r1") == "excluded"
     assert [slot.done for slot in log.slots()] == [False, False]
     assert [one.excluded for one in log.answers()] == [True, True]
     (taken,) = work_through(log, "r2", most=1)

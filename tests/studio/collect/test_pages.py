@@ -447,11 +447,39 @@ def test_who_waits_for_others_is_told_so(tmp_path):
     assert "Nothing to do right now" in page and "Try again" in page and "completion code" not in page
 
 
-def test_an_excluded_rater_is_thanked(study):
+@pytest.mark.parametrize("text", ["", "Please write to us."])
+def test_an_excluded_rater_is_told_so_without_the_code_of_finished_work(text, tmp_path):
+    source = Source("prolific", "C1ABC", "C2FULL", excluded=text)
+    study = Study(tmp_path, "labels", number=2, overlap=1, source=source)
     client = browser(study)
+    page = client.get(f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID=q").text
+    client.post("/task", data=filled(page))
+    study.log.exclude("r1", "failed 2 of 2 checks")
+    for path in ("/task", "/done", "/full"):
+        shown = client.get(path).text
+        assert "Your part in this study has ended" in shown and "C1ABC" not in shown and "C2FULL" not in shown
+        assert "You have done all your tasks" not in shown and "failed" not in shown
+        assert (text or "return the task on the platform") in shown
+    study.log.reinstate("r1", "a mistake")
+    assert "Your part in this study has ended" not in client.get("/task").text
+
+
+def test_raters_read_a_polite_page_during_a_pause_and_open_pages_are_saved(tmp_path):
+    study = Study(tmp_path, "labels", consent="Do you agree?")
+    client, newcomer = browser(study), browser(study)
     client.get(study.link())
-    study.log.exclude("r1", "failed checks")
-    assert client.get("/task").url.path == "/done"
+    consent = Fields(client.get("/consent").text).hidden
+    page = client.post("/consent", data={**consent, "agree": "yes"}).text
+    study.log.pause("lunch", "We are <back> at two.")
+    shown = client.post("/task", data=filled(page)).text  # the page was open, so its answer is stored
+    assert "The study is paused" in shown and "We are &lt;back&gt; at two." in shown and "Try again" in shown
+    assert len(study.events()) == 1
+    assert "The study is paused" in newcomer.get(study.link()).text  # before the page of consent
+    study.log.resume()
+    study.log.pause("dinner")
+    assert "Everything that you have saved is kept" in client.get("/task").text
+    study.log.resume()
+    assert "Task 2 of 4" in client.get("/task").text and newcomer.get("/task").url.path == "/consent"
 
 
 def test_gold_and_repeats_look_like_any_other_page(tmp_path):

@@ -248,5 +248,7 @@ def test_the_guide_names_every_key():
     page = (Path(__file__).parents[3] / "docs" / "guide" / "study-file.md").read_text(encoding="utf-8")
     keys = {one.name for kind in (Plan, Aspect, LabelOption, Source) for one in fields(kind)}
     keys |= {"gold", "every", "repeat", "flag", "failed"}
-    shown = {key: f"`[{key}]`" if key in ("checks", "source") else f"`{key}`" for key in keys - {"path", "digest"}}
+    shown = {
+        key: f"`[{key}]`" if key in ("checks", "source") else f"`{key}`" for key in keys - {"path", "digest", "origin"}
+    }
     assert {key for key, text in shown.items() if text not in page} == set()

@@ -77,6 +77,75 @@ def test_a_study_is_simulated_watched_and_mended(study, captious):
     assert json.loads(captious("studio status study.toml --json --samples 0")[1])["coverage"]["answers"] == 16
 
 
+def test_a_study_whose_file_was_edited_or_is_gone_is_read_from_the_database(study, captious):
+    captious("studio simulate study.toml --raters 4")
+    text = study.read_text()
+    study.write_text(text.replace("Dogs", "Cats") + "scale = [1, 9]\n")
+    code, out, err = captious("studio serve study.toml")
+    assert code == 2 and out == "" and len(err.splitlines()) == 1
+    assert "was edited after the study began; run captious studio amend study.toml --why" in err
+    for gone in (False, True):
+        if gone:
+            study.unlink()
+        status = json.loads(captious("studio status study.toml --json --samples 0")[1])
+        assert status["coverage"]["answers"] == 16
+        assert captious("studio verify study.toml")[0] == 0
+        assert captious(f"studio export study.toml --out export{gone}")[0] == 0
+        assert (study.parent / f"export{gone}" / "study.toml").read_text() == text
+    code, out, _ = captious("studio show study.toml --original")
+    assert (code, out) == (0, text)
+    study.write_bytes(out.encode())
+    assert open_study(study)[0].title == "Dogs"
+
+
+def test_a_study_is_amended_paused_and_shown(study, captious):
+    captious("studio simulate study.toml --raters 2 --share careful=1")
+    study.write_text(
+        PLAN.replace("Dogs", "Dogs?").replace("overlap = 2", "overlap = 3").replace("items = 8", "items = 9")
+    )
+    code, out, err = captious("studio amend study.toml --why", "a question")
+    assert (code, err) == (0, "")
+    assert out == ("study.toml is amended\n  title: Dogs → Dogs?\n  items: 8 → 9\n  overlap: 2 → 3\n  tasks: 8 → 9\n")
+    assert captious("studio pause study.toml --message Later.")[1].startswith("study.toml is paused; go on with:")
+    assert "the study is paused" in captious("studio status study.toml --samples 0")[2]
+    assert json.loads(captious("studio show study.toml --json")[1])["paused"]
+    assert captious("studio resume study.toml") == (0, "study.toml goes on\n", "")
+    assert "running" in captious("studio show study.toml")[1]
+    account = json.loads(captious("studio show study.toml --json")[1])
+    assert account["changes"][0]["difference"][2] == "overlap: 2 → 3" and not account["paused"]
+    code, out, _ = captious("studio export study.toml --out export")
+    assert "amended after 8 answers: title: Dogs → Dogs?; items: 8 → 9" in " ".join(out.split())
+    rows = [json.loads(line) for line in (study.parent / "export" / "changes.jsonl").read_text().splitlines()]
+    assert [(row["kind"], row["answers"]) for row in rows] == [("amended", 8), ("paused", 8), ("resumed", 8)]
+    assert rows[0]["why"] == "a question" and captious("studio verify study.toml")[0] == 0
+    assert captious("studio amend study.toml --why again")[0] == 2
+
+
+def test_the_way_out_of_a_refused_amendment_is_a_study_of_the_rest(study, captious):
+    _, log = open_study(study)
+    log.add_raters(["one"])
+    judged = []
+    for _ in range(3):
+        page = log.next_page("r1")
+        ratings = {choice: {"overall": 3} for choice in page.order}
+        log.record("r1", "answered", page.name, page.task.id, {"answer": {"ratings": ratings}})
+        judged.append(page.task.item)
+    items = {task.item for task in log.tasks().values()}
+    log.close()
+    study.write_text(f"{PLAN}scale = [1, 9]\n")
+    code, _, err = captious("studio amend study.toml --why", "a finer scale")
+    command = re.search(r"captious (studio new study-2\.toml --rest-of study\.toml);", err)[1]
+    assert code == 2 and "aspects.overall.scale was [1, 5] and is [1, 9]" in err
+    code, out, err = captious(command)
+    assert (code, err) == (0, "") and out.startswith("study-2.toml: the 5 items that nobody has judged")
+    plan, second = open_study(study.with_name("study-2.toml"))
+    rest = {task.item for task in second.tasks().values()}
+    second.close()
+    assert plan.aspects[0].scale == (1, 9) and rest == items - {*judged}
+    unjudged = captious("studio show study.toml --unjudged")[1].split()
+    assert {*unjudged} == items - {*judged}
+
+
 def test_release_frees_what_a_rater_or_nobody_has_open_any_more(study, captious):
     _, log = open_study(study)
     log.add_raters(["one", "two"])
@@ -130,6 +199,13 @@ def test_who_is_silent_for_long_is_suspicious(study, captious):
         ("status nothing.toml", "nothing.toml: no such study, expected a file that captious studio new wrote"),
         ("simulate study.toml --share careful", "--share careful: expected a kind and its share, such as careful=0.5"),
         ("exclude study.toml --rater r1", "Missing option"),
+        (
+            "new s.toml --kind yesno --captions a.json",
+            "not about captions; pass --tasks",
+        ),
+        ("new s.toml --kind ratings --rest-of study.toml", "--rest-of takes everything from the other study"),
+        ("amend study.toml", "Missing option"),
+        ("resume nothing.toml", "nothing.toml: no such study"),
     ],
 )
 def test_mistakes_are_one_line(line, message, study, captious):

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.studio.studies import KINDS, OWNER, Study
 from captious.studio.access import token_hash
 from captious.studio.collect.plan import Checks, Source
 from captious.studio.owner import agreement, pages
+from captious.studio.owner.progress import study_progress
 from captious.studio.owner.simulate import simulate_raters
 
 PLAIN = tuple(f"{'very ' * number}small dog on the grass number {number}" for number in range(8))
@@ -112,6 +114,32 @@ def test_an_owner_excludes_and_reinstates_with_a_reason(study):
     assert "there is no rater" in post(client, "/owner/raters/r99", action="exclude", reason="x").text
     assert "has no task open" in post(client, "/owner/raters/r1", action="release", reason="x").text
     assert not study.log.raters()[0].excluded
+
+
+def test_the_reasons_of_an_excluded_rater_stand_apart(study):
+    client = browser(study)
+    flagged = next(rater for rater in study_progress(study.log).raters if rater.flags)
+    page = post(client, f"/owner/raters/{flagged.id}", action="exclude", reason="too fast").text
+    cell = re.search(r'<td class="why">(<span class="quiet">excluded: too fast.*?)</td>', page)[1]
+    assert re.sub("<.*?>", "", cell) == "; ".join(["excluded: too fast", *(flag.reason for flag in flagged.flags)])
+
+
+def test_an_owner_pauses_and_resumes_and_sees_amendments(tmp_path):
+    study = Study(tmp_path, captions=PLAIN)
+    client = browser(study)
+    assert "It has not been changed since it began" in client.get("/owner").text
+    page = post(client, "/owner/pause", action="pause", message="Back <soon>.").text
+    assert "The study is paused." in page and "Resume the study" in page and study.log.now.history.message
+    assert "paused already" in post(client, "/owner/pause", action="pause").text
+    assert "The study goes on." in post(client, "/owner/pause", action="resume").text
+    new = replace(study.log.plan(), title="Cats", overlap=3, digest="")
+    changes = [{"key": "title", "from": "Dogs & <cats>", "to": "Cats"}, {"key": "overlap", "from": 2, "to": 3}]
+    study.log.amend(new, [], "a <typo>", changes, study.log.digest)
+    page = client.get("/owner").text
+    assert "<h1>Cats</h1>" in page and "title: Dogs &amp; &lt;cats&gt; → Cats; overlap: 2 → 3" in page
+    assert "a &lt;typo&gt;" in page and "0 of 12 answers" in page and "changes.jsonl" in page
+    rows = client.get("/owner/export/changes.jsonl").text.splitlines()
+    assert [json.loads(row)["kind"] for row in rows] == ["paused", "resumed", "amended"]
 
 
 def test_an_owner_releases_an_open_task(tmp_path):

@@ -58,7 +58,7 @@ class MatchedObject(NamedTuple):
 
     name: NamedObject
     nearest: str
-    """The partner; nothing where no object was left for it."""
+    """The object that it was matched with; empty where none was left for it."""
     similarity: float
 
 

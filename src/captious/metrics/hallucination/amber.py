@@ -148,7 +148,7 @@ class Amber(Metric):
 
     @property
     def higher_is_better(self) -> bool:
-        """Of coverage alone."""
+        """Whether more is better, which is so for coverage alone."""
         return self.value == "cover"
 
     @property

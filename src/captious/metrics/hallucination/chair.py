@@ -159,7 +159,7 @@ class Chair(Metric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a share, or of a length."""
+        """The lowest and the highest value: those of a share, or of a length."""
         return (0.0, float("inf")) if self._is_length else (0.0, 1.0)
 
     @property
@@ -171,7 +171,7 @@ class Chair(Metric):
 
     @property
     def decimals(self) -> int | None:
-        """Of a length."""
+        """The decimals that a length is shown with; None for a share."""
         return 1 if self._is_length else None
 
     @property

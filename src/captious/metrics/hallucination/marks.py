@@ -12,7 +12,7 @@ from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
 
 Run = tuple[int, int, str]
-"""From which character to which a caption names an object, and whether that is right, wrong or unknown."""
+"""The first character and the end of an object's name in a caption, and whether it is right, wrong or unknown."""
 NOUNS = ("NN", "NNS")
 
 
@@ -46,7 +46,7 @@ def unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterato
 def page_explanations(
     captions: CaptionSet, marked: Sequence[MarkedText], summaries: Sequence[str], lines: Sequence[Sequence[str]]
 ) -> list[Why]:
-    """Of each item, the marked candidates with further lines under them, and a summary before they are opened."""
+    """The marked candidates of each item with further lines under them, and a summary shown before they are opened."""
     texts = iter(marked)
     own = [[next(texts).phrase for _ in range(number)] for number in captions.candidates.counts.tolist()]
     return [

@@ -40,7 +40,7 @@ class ObjectTable:
     rows: Mapping[str, int]
     """The row of each image."""
     sources: Mapping[str, Sequence[Sequence[str]]]
-    """By source, the objects of every row."""
+    """The objects of every row, by source."""
     vocabulary: str = ""
     """The vocabulary that the captions were read with; nothing where the file does not say it."""
     fingerprint: str = ""

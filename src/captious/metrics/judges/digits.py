@@ -23,7 +23,7 @@ from captious.render import Column
 
 Smoothing = Literal["digits", "samples", "none"]
 Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
-"""For each position where a model wrote digits: their probabilities, and the value of each digit there."""
+"""The probabilities of digits at each position where a model wrote one, and the value of each digit there."""
 SAMPLED = "sampled"
 """Counts captions whose value is a mean of samples, in the signature."""
 MERGED = "merged_digits"

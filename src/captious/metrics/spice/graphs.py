@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Floats
-from captious.models._segments import Space, as_keys, text_key
+from captious.models.segments import Space, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
 from captious.render import Graph, Statement

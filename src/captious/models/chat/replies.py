@@ -41,7 +41,7 @@ CHECKSUMS = (
     f"PRAGMA user_version = {VERSION}",
     "COMMIT",
 )
-"""From a store of format 1, whose replies had no checksums."""
+"""Statements that convert a store of format 1, whose replies had no checksums."""
 AT_ONCE = 500
 """Digests in one query."""
 

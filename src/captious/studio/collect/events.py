@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -31,8 +31,13 @@ EventName = Literal[
     "excluded",
     "reinstated",
     "released",
+    "amended",
+    "paused",
+    "resumed",
 ]
-"""The last three are the owner's, with a reason."""
+"""The last six are the owner's: three about a rater, with a reason, and three about the study."""
+OWNER = "owner"
+"""Whose the events about the study are; in the column of raters."""
 Purpose = Literal["work", "gold", "repeat", "practice"]
 """Why a rater sees a task: it counts toward the overlap, its answer is known, the rater has answered it before, or the
 rater learns from it what to do."""
@@ -55,7 +60,9 @@ class Event:
     task: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
     """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
-    added by the log. ``surveyed``: when, answers, screened. ``excluded``, ``reinstated``, ``released``: reason."""
+    added by the log. ``surveyed``: when, answers, screened. ``excluded``, ``reinstated``, ``released``: reason.
+    ``amended``: why, changes, the new text (toml), plan and digest, and number and digest of all tasks. ``paused``:
+    why, message. ``resumed``: nothing."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +231,8 @@ class RaterHistory:
     joined: bool = False
     consented: bool = False
     finished: bool = False
+    finished_at: int = 0
+    """The number of the event with which the rater finished; 0 for one who returned the work."""
     excluded: bool = False
     surveyed: frozenset[str] = frozenset()
     screened: bool = False
@@ -252,6 +261,7 @@ class RaterHistory:
             self.finished |= self.screened
         elif event.kind in ("joined", "consented", "finished"):
             setattr(self, event.kind, True)
+            self.finished_at = event.seq if event.kind == "finished" else self.finished_at
 
     def _open(self, event: Event) -> None:
         task, body = event.task or "", event.body
@@ -289,6 +299,84 @@ class RaterHistory:
         """The page that the rater opened last, while it waits for an answer."""
         last = next(reversed(self.pages.values()), None)
         return None if last is None or last.answer or last.closed else last
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """A change of the study after it began."""
+
+    seq: int
+    at: datetime
+    why: str
+    changes: tuple[Mapping[str, Any], ...]
+    """Each with a key, and what it was and is: ``{"key": "overlap", "from": 3, "to": 5}``."""
+    tasks: int
+    """All tasks, gold ones too, after the amendment."""
+    widens: bool
+    """Whether raters have more to do since."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The difference, a line for each key."""
+        units = {"lease": " s"}
+        return [
+            f"{one['key']}: {_brief(one['from'])} → {_brief(one['to'])}{units.get(one['key'], '')}"
+            for one in self.changes
+        ]
+
+
+def _brief(value: Any) -> str:
+    """A value of a plan in a line."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    text = ", ".join(f"{one:g}" if isinstance(one, float) else "" if one is None else str(one) for one in values)
+    text = " ".join(text.split()) or "nothing"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+@dataclass(frozen=True)
+class StudyHistory:
+    """What the owner did to the study so far: the events of the owner, in order, and nothing else."""
+
+    n: int = 0
+    amendments: tuple[Amendment, ...] = ()
+    paused: datetime | None = None
+    """Since when nobody is given a task; None while the study runs."""
+    message: str = ""
+    """What raters read during the pause."""
+    amended: Event | None = None
+    """The last amendment, with the text and the plan that are in force."""
+
+    def after(self, event: Event) -> StudyHistory:
+        """The history with the next event of the owner."""
+        if event.n <= self.n:
+            return self
+        if event.kind == "paused":
+            return replace(self, n=event.n, paused=event.at, message=str(event.body.get("message", "")))
+        if event.kind == "resumed":
+            return replace(self, n=event.n, paused=None, message="")
+        amendments = (*self.amendments, amendment_of(event))
+        return replace(self, n=event.n, amendments=amendments, amended=event)
+
+    @property
+    def widened(self) -> int:
+        """The number of the last event that gave raters more to do; 0 where none did."""
+        return max((one.seq for one in self.amendments if one.widens), default=0)
+
+    def clock(self, now: datetime) -> datetime:
+        """The time by which leases run: it stands still during a pause."""
+        return now if self.paused is None else min(now, self.paused)
+
+
+WIDENING = ("tasks", "overlap", "per_rater")
+"""Keys of an amendment that give raters more to do."""
+
+
+def amendment_of(event: Event) -> Amendment:
+    """The amendment that an event tells of."""
+    body = event.body
+    changes = tuple(body["changes"])
+    widens = any(one["key"] in WIDENING for one in changes)
+    return Amendment(event.seq, event.at, body["why"], changes, body["tasks"], widens)
 
 
 def wanted(plan: Plan, tasks: int) -> int:
@@ -368,10 +456,15 @@ def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: ti
 
 
 def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
-    """The slots that a log implies, by task and place. ``tasks`` are those without gold."""
+    """The slots that a log implies, by task and place. ``tasks`` are those without gold.
+
+    Plan and tasks are those of now: amendments only add tasks and places, which are free until somebody opens them.
+    """
+    events = list(events)
     slots = {(task, place): Slot(task, place) for task in tasks for place in range(plan.overlap)}
     held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-    length = timedelta(seconds=plan.lease)
+    length = timedelta(seconds=_first_lease(plan, events))
+    paused = None
 
     def put(slot: Slot) -> None:
         key = slot.task, slot.place
@@ -395,4 +488,23 @@ def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[t
             for key in list(held[event.rater]):
                 if event.task in (None, key[0]) and (event.kind == "excluded" or not slots[key].done):
                     put(Slot(*key))
+        elif event.kind == "amended":
+            length = timedelta(seconds=event.body["plan"]["lease"])
+        elif event.kind == "paused":
+            paused = event.at
+        elif event.kind == "resumed" and paused is not None:
+            for slot in [slot for slot in slots.values() if slot.lease is not None]:
+                put(extended(slot, paused, event.at))
     return slots
+
+
+def extended(slot: Slot, paused: datetime, resumed: datetime) -> Slot:
+    """A slot whose lease did not run during a pause."""
+    assert slot.lease is not None
+    return replace(slot, lease=slot.lease + max(resumed - paused, timedelta(0)))
+
+
+def _first_lease(plan: Plan, events: Iterable[Event]) -> float:
+    """The lease in seconds with which the study began."""
+    changes = (one for event in events if event.kind == "amended" for one in event.body["changes"])
+    return float(next((one["from"] for one in changes if one["key"] == "lease"), plan.lease))

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -24,6 +24,7 @@ from captious.studio.collect.database import Database
 from captious.studio.collect.events import (
     FAR,
     FREEING,
+    OWNER,
     Answered,
     Event,
     EventName,
@@ -34,9 +35,11 @@ from captious.studio.collect.events import (
     RaterHistory,
     Recorded,
     Slot,
+    StudyHistory,
     answers_of,
     due,
     expired,
+    extended,
     generator,
     place_of_answer,
     total_pages,
@@ -49,6 +52,7 @@ from captious.studio.collect.tables import (
     dump,
     load_plan,
     migrate,
+    name_of,
     number_of,
     plan_digest,
     set_slot,
@@ -67,7 +71,7 @@ if TYPE_CHECKING:
 else:
     sa = require("sqlalchemy", "studio")
 
-NothingToDo = Literal["finished", "full", "wait"]
+NothingToDo = Literal["excluded", "finished", "full", "paused", "wait"]
 CHUNK = 2000
 """Events that are read at once."""
 KEY = re.compile(r"[!-~]{1,200}")
@@ -75,28 +79,29 @@ ADDED = {"late", "place"}
 """What the log adds to the body of an answer."""
 
 
-def database_of(plan: Plan, db: str | None = None) -> str:
-    """Where the answers of a plan are kept: the database that is named, else a file beside the plan's own.
+def database_of(path: Path, db: str | None = None) -> str:
+    """Where the answers of a study are kept: the database that is named, else a file beside the study's own.
 
-    >>> database_of(Plan(Path("studies/dogs.toml"), "Dogs", "ratings"))
+    >>> database_of(Path("studies/dogs.toml"))
     'studies/dogs.db'
     """
-    return db or str(plan.path.with_suffix(".db"))
+    return db or str(path.with_suffix(".db"))
 
 
-def open_log(plan: Plan, db: str | None = None) -> StudyLog:
-    """The log of a study that has begun, with the plan that it began with."""
-    log = StudyLog.open(database_of(plan, db))
+def open_log(path: Path, db: str | None = None) -> StudyLog:
+    """The log of a study that has begun, from its database alone: the TOML file may have been edited, or be gone."""
+    log = StudyLog.open(database_of(path, db))
     if not log.begun:
-        raise InputError(f"{log.name}: holds no study yet; serve {plan.path} first")
-    log.check(plan)
+        read_plan(path)  # says what is wrong with the file, if that is the matter
+        raise InputError(f"{log.name}: holds no study yet; serve {path} first")
+    log.path = path
     return log
 
 
 def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
     plan = read_plan(path)
-    log = StudyLog.open(database_of(plan, db))
+    log = StudyLog.open(database_of(path, db))
     if log.begun:
         log.check(plan)
     else:
@@ -105,13 +110,45 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     return log.plan(), log
 
 
+class StudyNow:
+    """A study with all that its owner has done so far: the plan in force, and what follows from it."""
+
+    def __init__(self, database: Database, plan: Plan, history: StudyHistory) -> None:
+        self.database, self.plan, self.history = database, plan, history
+        self.lease = timedelta(seconds=plan.lease)
+        self.anyone_may_enter = plan.source.name != "links"
+        """Whether raters come without a link of their own. Before their first answer they keep a slot from nobody."""
+
+    @cached_property
+    def gold(self) -> list[str]:
+        """The ids of gold tasks."""
+        query = sa.select(tables.task.c.id).where(tables.task.c.gold == 1).order_by(tables.task.c.position)
+        with self.database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    @cached_property
+    def work(self) -> int:
+        """The number of tasks that are not gold."""
+        query = sa.select(sa.func.count()).select_from(tables.task).where(tables.task.c.gold == 0)
+        with self.database.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def is_done(self, history: RaterHistory) -> bool:
+        """Whether a rater has ended the work. Without a code, an amendment that gives more to do opens it again."""
+        if not history.finished or self.anyone_may_enter or not history.finished_at or self.plan.source.done:
+            return history.finished
+        return history.finished_at > self.history.widened
+
+
 class StudyLog:
     """The events of one study. Several processes may open the same database; each has its own `StudyLog`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.name = database.name
-        self._path: Path | None = None
+        self.path: Path | None = None
+        """The file of the study, where it is known: names of other files are relative to its folder."""
+        self._now: StudyNow | None = None
         self._tasks: dict[str, Task] = {}
         self._holders: dict[str, int] = {}
         """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
@@ -170,41 +207,75 @@ class StudyLog:
         self.check(plan)
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan that is not the one that the study began with."""
+        """Refuse a plan that is not the one of the study."""
         if plan_digest(plan) != self.digest:
             raise InputError(
-                f"{plan.path}: was edited after the study began; put the file back as it was ({self.name} keeps its "
-                "text), or begin a new study under another name"
+                f'{plan.path}: was edited after the study began; run captious studio amend {plan.path} --why "…" to '
+                f"amend the study, or captious studio show {plan.path} --original to get its text back"
             )
-        self._path = plan.path
+        self.path = plan.path
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """The digest of the plan's text; every event has it."""
-        with self.database.reading() as connection:
-            return str(connection.execute(sa.select(tables.study.c.digest)).scalar_one())
+        """The digest of the plan in force; every event has that of its time."""
+        return self.now.plan.digest
 
     def plan(self) -> Plan:
-        """The plan as it was when the study began."""
-        return self._plan if self._path is None else replace(self._plan, path=self._path)
+        """The plan in force: that of the beginning with all amendments."""
+        plan = self.now.plan
+        if self.path is not None and plan.path != self.path:
+            plan = self.now.plan = replace(plan, path=self.path)
+        return plan
 
-    @cached_property
-    def _plan(self) -> Plan:
+    @property
+    def now(self) -> StudyNow:
+        """The study as far as this process has read it; every transaction of a rater reads on."""
+        if self._now is None:
+            self._now = self._begin_reading()
+        return self._now
+
+    def _begin_reading(self) -> StudyNow:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(tables.study)).one()
+            stored = connection.execute(tables.EVENTS_OF_OWNER, {"of_owner": 0}).all()
         try:
-            return load_plan(json.loads(row.plan), row.toml, row.digest)
+            plan = load_plan(json.loads(row.plan), row.toml, row.digest, row.digest)
         except (ValueError, TypeError, KeyError):
             raise InputError(f"{self.name}: the plan is damaged in the database") from None
+        return self._after(StudyNow(self.database, plan, StudyHistory()), stored)
 
-    @cached_property
-    def _anyone_may_enter(self) -> bool:
-        """Whether raters come without a link of their own. Before their first answer they keep a slot from nobody."""
-        return self._plan.source.name != "links"
+    def _after(self, now: StudyNow, stored: Sequence[Any]) -> StudyNow:
+        """The study with more events of the owner."""
+        history, plan = now.history, now.plan
+        for row in stored:
+            history = history.after(to_event(row))
+        if history.n == now.history.n:
+            return now
+        if history.amended is not None and history.amended is not now.history.amended:
+            body = history.amended.body
+            try:
+                plan = load_plan(body["plan"], body["toml"], body["digest"], plan.origin)
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{self.name}: event {history.amended.seq} is damaged in the database") from None
+        return StudyNow(self.database, plan, history)
 
-    @cached_property
-    def _lease(self) -> timedelta:
-        return timedelta(seconds=self._plan.lease)
+    def read_on(self) -> StudyNow:
+        """The study with what its owner did since it was read last, perhaps by another process."""
+        with self.database.reading() as connection:
+            return self.read_owner(connection)
+
+    def read_owner(self, connection: sa.Connection) -> StudyNow:
+        """The same, as a transaction sees it."""
+        stored = connection.execute(tables.EVENTS_OF_OWNER, {"of_owner": self.now.history.n}).all()
+        with self._folding:
+            self._now = self._after(self.now, stored)
+        return self._now
+
+    @property
+    def begun_at(self) -> datetime:
+        """When the study began."""
+        with self.database.reading() as connection:
+            return tables.parse_time(connection.execute(sa.select(tables.study.c.begun)).scalar_one())
 
     def tasks(self) -> dict[str, Task]:
         """All tasks by id, in the order in which they are given out; those of gold are at the end."""
@@ -234,22 +305,6 @@ class StudyLog:
             except (ValueError, TypeError, KeyError):
                 raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
-
-    @cached_property
-    def _gold(self) -> list[str]:
-        with self.database.reading() as connection:
-            return list(
-                connection.execute(
-                    sa.select(tables.task.c.id).where(tables.task.c.gold == 1).order_by(tables.task.c.position)
-                ).scalars()
-            )
-
-    @cached_property
-    def _work(self) -> int:
-        """The number of tasks that are not gold."""
-        with self.database.reading() as connection:
-            query = sa.select(sa.func.count()).select_from(tables.task).where(tables.task.c.gold == 0)
-            return int(connection.execute(query).scalar_one())
 
     # Raters
 
@@ -288,7 +343,7 @@ class StudyLog:
             if visit is None:
                 return None
             rater = f"r{visit.rater}"
-            return _to_rater(rater, self._read_history(connection, rater)), visit
+            return self._to_rater(rater, self._read_history(connection, rater)), visit
 
     def forget(self, rater: str) -> None:
         """Erase who a rater is. The answers stay, under the pseudonym; a second visit makes a new rater."""
@@ -303,17 +358,21 @@ class StudyLog:
         """All raters, in the order in which they were added."""
         ids = self.rater_ids()
         self._read_histories()
-        return [_to_rater(id, self._histories.get(id, RaterHistory())) for id in ids]
+        return [self._to_rater(id, self._histories.get(id, RaterHistory())) for id in ids]
 
     def rater_ids(self) -> list[str]:
         """All raters by name alone, without reading what they did."""
         with self.database.reading() as connection:
-            query = sa.select(tables.rater.c.number).order_by(tables.rater.c.number)
+            query = sa.select(tables.rater.c.number).where(tables.rater.c.number > 0).order_by(tables.rater.c.number)
             return [f"r{number}" for number in connection.execute(query).scalars()]
 
     def _rater(self, number: int) -> Rater:
         with self.database.reading() as connection:
-            return _to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
+            return self._to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
+
+    def _to_rater(self, id: str, history: RaterHistory) -> Rater:
+        done = self.now.is_done(history)
+        return Rater(id, history.excluded, history.consented, done, history.surveyed, history.screened)
 
     # Pages
 
@@ -337,22 +396,25 @@ class StudyLog:
             history = self._read_history(connection, rater)
             with self._folding:
                 page = history.current
-            if page is None or history.excluded or history.finished:
+            if page is None or self._may_not_work(history):
                 return None
             if page.place is not None:
                 kept = to_slot(connection.execute(tables.SLOT, {"task": page.task, "place": page.place}).one())
-                if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self._lease):
+                if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self.now.lease):
                     return None
             return self._page(connection, history, page)
 
     def _next_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
         history = self._lock(connection, rater)
-        if history.excluded or history.finished:
+        if self._may_not_work(history):
             return None
         page = history.current
         if page is None or not self._is_kept(connection, rater, page, at):
             page = self._open(connection, rater, history, at)
         return None if page is None else self._page(connection, history, page)
+
+    def _may_not_work(self, history: RaterHistory) -> bool:
+        return history.excluded or self.now.history.paused is not None or self.now.is_done(history)
 
     def _is_kept(self, connection: sa.Connection, rater: str, page: Opened, at: datetime) -> bool:
         """Whether the rater may go on with an open page. An ended lease begins again where nobody took the slot."""
@@ -361,17 +423,17 @@ class StudyLog:
         slot = self._slots_of(connection, page.task)[page.place]
         if slot.rater != rater or slot.lease is None:
             return False
-        if expired(slot.lease, at, self._lease):
+        if expired(slot.lease, at, self.now.lease):
             self._store_opened(connection, rater, page, at, secrets.token_hex(16))
         return True
 
     def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
-        for purpose, id in due(self._plan, history, self._work, self._gold, rater):
+        for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
             if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
-                times = {"now": stamp(at), "far": stamp(at + self._lease + FAR)}
+                times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
                 free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
-                if free is None and self._anyone_may_enter:
+                if free is None and self.now.anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
@@ -385,12 +447,12 @@ class StudyLog:
     def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
         task = self._read_task(connection, id)
         assert task is not None
-        rng = generator(self._plan.seed, f"order/{rater}/{id}/{purpose}")
-        return kind_of(self._plan).order(self._plan, task, rng)
+        rng = generator(self.now.plan.seed, f"order/{rater}/{id}/{purpose}")
+        return kind_of(self.now.plan).order(self.now.plan, task, rng)
 
     def _store_opened(self, connection: sa.Connection, rater: str, page: Opened, at: datetime, key: str) -> None:
         if page.place is not None:
-            set_slot(connection, Slot(page.task, page.place, rater, at + self._lease))
+            set_slot(connection, Slot(page.task, page.place, rater, at + self.now.lease))
         body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
         self._insert(connection, rater, "opened", key, page.task, body, at)
 
@@ -400,8 +462,9 @@ class StudyLog:
         assert task is not None
         with self._folding:
             behind = history.behind(opened)
-        practice = sum(map(is_practice, self._gold))
-        number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold) - practice)
+        practice = sum(map(is_practice, self.now.gold))
+        number = len(behind) + 1
+        total = total_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
         total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
@@ -444,11 +507,15 @@ class StudyLog:
             return [key for key, page in history.pages.items() if page.counts or page is history.current]
 
     def why_none(self, rater: str) -> NothingToDo:
-        """Why a rater has nothing to do: the work is done, nothing was left from the start, or others have it open."""
+        """Why a rater has nothing to do: excluded, the work done, a pause, nothing left, or others have it open."""
         with self.database.reading() as connection:
             history = self._read_history(connection, rater)
-            if history.excluded or history.finished or history.done["work"] >= wanted(self._plan, self._work):
+            if history.excluded:
+                return "excluded"
+            if self.now.is_done(history) or history.done["work"] >= wanted(self.now.plan, self.now.work):
                 return "finished"
+            if self.now.history.paused is not None:
+                return "paused"
             if connection.execute(tables.SLOT_TO_COME, {"rater": number_of(rater)}).first():
                 return "wait"
         return "finished" if history.done["work"] else "full"
@@ -513,8 +580,9 @@ class StudyLog:
             raise InputError(f"rater {rater} has not opened task {task!r} for {purpose}, so it cannot be answered")
         if purpose != "work" or history.excluded:
             return {"place": None, "late": False}
-        place = place_of_answer(self._slots_of(connection, task), rater, at, self._lease)
-        if place is None and self._anyone_may_enter:
+        now = self.now
+        place = place_of_answer(self._slots_of(connection, task), rater, now.history.clock(at), now.lease)
+        if place is None and now.anyone_may_enter:
             place = connection.execute(tables.NEWCOMERS_PLACE, {"task": task}).scalar()
         if place is not None:
             set_slot(connection, Slot(task, place, rater, done=True))
@@ -555,11 +623,83 @@ class StudyLog:
         answered = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
         places = {}
         for task in sorted(answered):  # as everyone sorts them, so that no two wait for each other
-            place = place_of_answer(self._slots_of(connection, task), rater, at, self._lease)
+            clock = self.now.history.clock(at)
+            place = place_of_answer(self._slots_of(connection, task), rater, clock, self.now.lease)
             if place is not None:
                 set_slot(connection, Slot(task, place, rater, done=True))
                 places[task] = place
         return places
+
+    # What an owner does to the study
+
+    def amend(
+        self,
+        plan: Plan,
+        tasks: Sequence[Task],
+        why: str,
+        changes: Sequence[Mapping[str, Any]],
+        base: str,
+        now: datetime | None = None,
+    ) -> Recorded:
+        """Put an amended plan in force, with more tasks: all of it or nothing.
+
+        ``changes`` is the difference to the plan of digest ``base``; `captious.studio.collect.amend` makes it.
+        """
+
+        def change(connection: sa.Connection, at: datetime) -> dict[str, Any]:
+            if self.digest != base:
+                raise InputError(f"{self.name}: the study was amended meanwhile by somebody else; look, and try again")
+            number, stored = tables.add_tasks(connection, plan, tasks)
+            amended = {"toml": plan.text, "plan": tables.to_json(plan), "digest": plan_digest(plan)}
+            return {"why": why, "changes": list(changes), **amended, "tasks": number, "tasks_digest": stored}
+
+        return self._record_study("amended", change, now)
+
+    def pause(self, why: str, message: str = "", now: datetime | None = None) -> Recorded:
+        """Give nobody a task until the study goes on. Answers of open pages are stored; leases stop running."""
+
+        def change(connection: sa.Connection, at: datetime) -> dict[str, Any]:
+            if self.now.history.paused is not None:
+                raise InputError(f"{self.name}: the study is paused already")
+            return {"why": why, "message": message}
+
+        return self._record_study("paused", change, now)
+
+    def resume(self, now: datetime | None = None) -> Recorded:
+        """Let raters go on after a pause; what they have open is kept for them as long as it was before."""
+
+        def change(connection: sa.Connection, at: datetime) -> dict[str, Any]:
+            paused = self.now.history.paused
+            if paused is None:
+                raise InputError(f"{self.name}: the study is not paused")
+            for row in connection.execute(tables.LEASED).all():
+                set_slot(connection, extended(to_slot(row), paused, at))
+            return {}
+
+        return self._record_study("resumed", change, now)
+
+    def _record_study(
+        self,
+        kind: EventName,
+        change: Callable[[sa.Connection, datetime], dict[str, Any]],
+        now: datetime | None = None,
+    ) -> Recorded:
+        """Store an event of the owner about the study, while nobody else writes."""
+        at = utc(now)
+
+        def store(connection: sa.Connection) -> int:
+            if not self.database.sqlite:
+                connection.execute(tables.STOP_WRITING)
+            self.read_owner(connection)
+            body = change(connection, at)
+            study = body.get("digest", self.digest)
+            return self._insert(connection, OWNER, kind, secrets.token_hex(16), None, body, at, study)
+
+        seq = self.database.write(store)
+        self.read_on()
+        return Recorded(seq, True)
+
+    # Reading
 
     def events(self, after: int = 0, rater: str | None = None) -> Iterator[Event]:
         """All events after a number, in the order of arrival; of one rater, where one is named."""
@@ -572,7 +712,7 @@ class StudyLog:
                 stored = connection.execute(tables.EVENTS, {"after": after, "last": last, "most": CHUNK}).all()
             if not stored:
                 return
-            yield from (to_event(row) for row in stored if rater in (None, f"r{row.rater}"))
+            yield from (to_event(row) for row in stored if rater in (None, name_of(row.rater)))
             after = stored[-1].seq
 
     def answers(self) -> list[Answered]:
@@ -590,7 +730,8 @@ class StudyLog:
     def leases(self, now: datetime | None = None) -> int:
         """The number of slots that are kept for raters now."""
         with self.database.reading() as connection:
-            return int(connection.execute(tables.LEASES, {"now": stamp(utc(now))}).scalar_one())
+            clock = self.read_owner(connection).history.clock(utc(now))
+            return int(connection.execute(tables.LEASES, {"now": stamp(clock)}).scalar_one())
 
     def _slots_of(self, connection: sa.Connection, task: str) -> list[Slot]:
         return [to_slot(row) for row in connection.execute(tables.SLOTS_OF_TASK, {"task": task})]
@@ -607,19 +748,24 @@ class StudyLog:
     def _read_history(self, connection: sa.Connection, rater: str) -> RaterHistory:
         """The history of a rater, with the events that were stored since it was read last."""
         history = self._histories.get(rater, RaterHistory())
-        stored = connection.execute(tables.EVENTS_OF_RATER, {"rater": number_of(rater), "n": history.n}).all()
+        last = {"rater": number_of(rater), "n": history.n, "of_owner": self.now.history.n}
+        stored = connection.execute(tables.EVENTS_OF_RATER, last).all()
         with self._folding:
             history = self._histories.setdefault(rater, history)
             for row in stored:
-                history.add(to_event(row))
+                if row.rater:
+                    history.add(to_event(row))
+            self._now = self._after(self.now, [row for row in stored if not row.rater])
         return history
 
     def _read_histories(self) -> None:
         """Bring the history of all raters up to the last event."""
         for event in self.events(after=self._last):
             with self._folding:
-                self._histories.setdefault(event.rater, RaterHistory()).add(event)
+                if event.rater != OWNER:
+                    self._histories.setdefault(event.rater, RaterHistory()).add(event)
                 self._last = max(self._last, event.seq)
+        self.read_on()
 
     def _insert(
         self,
@@ -630,13 +776,14 @@ class StudyLog:
         task: str | None,
         body: Mapping[str, Any],
         at: datetime,
+        study: str | None = None,
     ) -> int:
-        """Store one event under the next number of its rater."""
-        number = number_of(rater)
+        """Store one event under the next number of its rater, or of the owner."""
+        number = 0 if rater == OWNER else number_of(rater)
         n = connection.execute(tables.COUNT_EVENT, {"of_rater": number}).scalar()
         if n is None:
             raise UnknownKey(f"there is no rater {rater!r} in {self.name}")
-        values = {"key": key, "at": stamp(at), "study": self.digest, "rater": number, "n": n, "task": task}
+        values = {"key": key, "at": stamp(at), "study": study or self.digest, "rater": number, "n": n, "task": task}
         return int(connection.execute(tables.INSERT_EVENT, {**values, "kind": kind, "body": dump(body)}).scalar_one())
 
 
@@ -648,11 +795,6 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
         raise InputError(f"rater {rater} is not excluded")
     if kind == "released" and history.current is None:
         raise InputError(f"rater {rater} has no task open")
-
-
-def _to_rater(id: str, history: RaterHistory) -> Rater:
-    states = (history.excluded, history.consented, history.finished, history.surveyed, history.screened)
-    return Rater(id, *states)
 
 
 def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:

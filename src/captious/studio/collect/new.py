@@ -7,11 +7,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.plan import KindName, parse_plan
+from captious.io.join import refuse
+from captious.studio.collect.plan import KindName, parse_plan, read_plan
+from captious.studio.collect.subjects import read_subjects
 from captious.studio.collect.tasks import build_tasks
 from captious.studio.collect.wording import number_words
 
@@ -75,6 +78,8 @@ def new_plan(
         Title of the study, instead of the template's.
     """
     path = Path(path)
+    if kind == "yesno" and captions:
+        raise InputError("kind='yesno' asks about the things of ready tasks, not about captions; pass tasks=...")
     text = (FOLDER / f"{_template(kind, template)}.toml").read_text(encoding="utf-8")
     ids_value = _file(ids, path) if isinstance(ids, (str, Path)) else _listed("ids", ids or ())
     values = {
@@ -121,6 +126,26 @@ def _filled(text: str, sizes: Collection[int]) -> str:
     for name, phrase in phrases.items():
         text = text.replace(f"{{{name}}}" if phrase else f"{{{name}}}\n\n", phrase)
     return text
+
+
+def rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tuple[str, Path, list[str]]:
+    """The text of a study at ``path`` that asks what the file ``source`` says, about some of its items alone.
+
+    Gives also the file that must hold their ids, and the ids themselves.
+    """
+    path = Path(path)
+    plan = read_plan(source)
+    known = [subject.id for subject in read_subjects(replace(plan, items=None), refuse)]
+    ids = [id for id in known if id in items]
+    if not ids:
+        raise InputError(f"{source}: somebody has judged every item, expected some that nobody has judged")
+    if path.parent.resolve() != source.parent.resolve():
+        raise InputError(f"{path}: expected a place beside {source}, since both name the same files")
+    file = path.with_name(f"{path.stem}-ids.txt")
+    text = _with(_with(plan.text, "ids", _quoted(file.name)), "items", None)
+    if parse_plan(text, path).ids != file.name:
+        raise InputError(f"{source}: the key ids takes several lines, expected one; write ids = {file.name!r} there")
+    return text, file, ids
 
 
 def _template(kind: KindName | None, template: str | None) -> str:

@@ -33,7 +33,7 @@ from captious.studio.collect.events import Page, Purpose
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import COMMENT, PageRenderer
+from captious.studio.collect.rendering import COMMENT, PageRenderer, RendererInForce
 from captious.studio.collect.sessions import (
     TURK_PREVIEW,
     RaterSession,
@@ -42,6 +42,8 @@ from captious.studio.collect.sessions import (
     study_name,
 )
 from captious.studio.collect.survey import Moment, questions_of, read_survey
+from captious.studio.collect.tables import PERSON
+from captious.studio.collect.wording import Wording
 
 Form = Mapping[str, str]
 VISITORS, SENT = 60, 12
@@ -55,12 +57,27 @@ logger = logging.getLogger("captious.studio")
 class RaterPages:
     """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
 
-    def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: PageRenderer, answers: Limit) -> None:
-        self.plan, self.log, self.rules, self.renderer, self.answers = plan, log, rules, renderer, answers
-        self.kind, self.say = kind_of(plan), plan.wording
+    def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: RendererInForce, answers: Limit) -> None:
+        self.log, self.rules, self.answers = log, rules, answers
+        self._renderer = renderer
+        self.kind = kind_of(plan)
         self.sessions = RaterSessions(plan, log, rules.hosts if rules.origin else ())
-        self.images = plan.file(plan.images) if plan.images else None
         self.visitors = Limit(VISITORS if plan.source.name == "open" else SENT, seconds=60)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force; a request of a rater has read it on before a page is made."""
+        return self.log.plan()
+
+    @property
+    def say(self) -> Wording:
+        """The words of the pages."""
+        return self.plan.wording
+
+    @property
+    def renderer(self) -> PageRenderer:
+        """The pages of the plan in force."""
+        return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
         """All of them."""
@@ -219,7 +236,7 @@ class RaterPages:
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
         text = self.say("declined")
-        if self.plan.source.name in ("prolific", "mturk"):
+        if self.plan.source.name in PERSON:
             text += " " + self.say("declined_platform")
         return self._message(self.say("thank_you"), text, (session.address("/consent"), self.say("read_again")))
 
@@ -322,12 +339,17 @@ class RaterPages:
     def task(self, request: Request) -> Response:
         """The page that the rater has open, or the next one; the end where there is none."""
         session = self._session(request)
-        if first := self._before_tasks(session):
+        if session.rater.excluded:
+            return self._excluded()
+        first, paused = self._before_tasks(session), self.log.now.history.paused is not None
+        if first == "/screened" or (first and not paused):
             return RedirectResponse(session.address(first), 303)
         page = self.log.next_page(session.rater.id)
         if page is not None:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
+        if why == "paused":
+            return self._paused(session)
         if why == "wait":
             return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
@@ -404,7 +426,7 @@ class RaterPages:
         """An image of a page that the rater has opened, by page and number."""
         session = self._session(request)
         page = self.log.page_named(session.rater.id, request.path_params["page"])
-        if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
+        if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
         return self._file(page.task.image, f"task {page.task.id}")
 
@@ -417,10 +439,11 @@ class RaterPages:
 
     def _file(self, name: str, what: str) -> Response:
         """An image of the study's folder."""
-        if self.images is None:
+        images = self.plan.file(self.plan.images) if self.plan.images else None
+        if images is None:
             raise HTTPException(404)
         try:
-            path, kind = image_file(self.images, name)
+            path, kind = image_file(images, name)
             # Here, in one thread: a response that reads piece by piece changes it five times.
             content = path.read_bytes()
         except (InputError, OSError) as error:
@@ -433,6 +456,8 @@ class RaterPages:
     def done(self, request: Request) -> Response:
         """Thanks, and the completion code, for a rater who has nothing left to do."""
         session = self._session(request)
+        if session.rater.excluded:
+            return self._excluded()
         if session.rater.screened:
             return RedirectResponse(session.address("/screened"), 303)
         if not session.rater.finished:
@@ -454,6 +479,19 @@ class RaterPages:
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
         return self._end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
+
+    def _excluded(self) -> Response:
+        """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
+        source = self.plan.source
+        text = source.excluded or self.say("excluded")
+        if not source.excluded and source.name in PERSON:
+            text += " " + self.say("declined_platform")
+        return self._message(self.say("part_ended"), text)
+
+    def _paused(self, session: RaterSession) -> Response:
+        """Tell raters that the study is paused, and that nothing of theirs is lost."""
+        text = self.log.now.history.message or self.say("come_back")
+        return self._message(self.say("study_paused"), text, (session.address("/task"), self.say("try_again")))
 
     def _wait(self, session: RaterSession) -> Response:
         """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""

@@ -152,6 +152,8 @@ class Source:
     """Code for those who come when nothing is left to do."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+    excluded: str = ""
+    """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
     screened: str | None = None
     """Code for those whose answers to the questions before the first task screen them out."""
 
@@ -245,6 +247,8 @@ class Plan:
     """The TOML itself; the study keeps a frozen copy."""
     digest: str = field(default="", metadata=rule(hidden=True))
     """Digest of the text, recorded with every event: an edited file cannot pass for the one that was shown."""
+    origin: str = field(default="", compare=False, metadata=rule(hidden=True))
+    """Digest of the text with which the study began; it names the study in addresses, also after an amendment."""
 
     @property
     def summary(self) -> str:

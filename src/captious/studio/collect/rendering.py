@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,21 @@ class PageRenderer:
             most=COMMENT,
             **values,
         )
+
+
+class RendererInForce:
+    """The pages of the plan in force: an amendment makes new ones."""
+
+    def __init__(self, plan: Callable[[], Plan]) -> None:
+        self._plan = plan
+        self._renderer = PageRenderer(plan())
+
+    def __call__(self) -> PageRenderer:
+        """The pages as they are now."""
+        plan = self._plan()
+        if plan is not self._renderer.plan:
+            self._renderer = PageRenderer(plan)
+        return self._renderer
 
 
 def _lacks(plan: Plan, page: Page) -> dict[str, str]:

@@ -32,7 +32,7 @@ LONGEST = 200
 
 def study_name(plan: Plan) -> str:
     """The study in addresses: ``/s/<name>`` is the door for those who have no link of their own."""
-    return plan.digest[:8]
+    return (plan.origin or plan.digest)[:8]
 
 
 def invite(log: StudyLog, raters: int, address: str) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious._records import from_json
 from captious.errors import InputError, UnknownKey, one_line, require
-from captious.studio.collect.events import Event, Slot, generator
+from captious.studio.collect.events import OWNER, Event, Slot, generator
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 
@@ -152,7 +153,12 @@ def _version_2(connection: sa.Connection) -> None:
     session.create(connection, checkfirst=True)
 
 
-MIGRATIONS = (_version_1, _version_2)
+def _version_3(connection: sa.Connection) -> None:
+    """Version 3: row 0 of the raters numbers the owner's own events, so that none can be missing."""
+    connection.execute(rater.insert().values(number=0))
+
+
+MIGRATIONS = (_version_1, _version_2, _version_3)
 """Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
 
 
@@ -201,7 +207,10 @@ COUNT_EVENT = (
 STORED = sa.select(event).where(event.c.key == bind("key"))
 BODY = sa.select(event.c.body).where(event.c.seq == bind("seq"))
 INSERT_EVENT = event.insert().returning(event.c.seq)
-EVENTS_OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n")).order_by(event.c.n)
+_OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n"))
+EVENTS_OF_OWNER = sa.select(event).where(event.c.rater == 0, event.c.n > bind("of_owner")).order_by(event.c.n)
+EVENTS_OF_RATER = sa.union_all(_OF_RATER, EVENTS_OF_OWNER.order_by(None)).order_by("n")
+"""New events of a rater, and those of the owner: one statement, so that an amendment counts at once everywhere."""
 EVENTS = (
     sa.select(event)
     .where(event.c.seq > bind("after"), event.c.seq <= bind("last"))
@@ -244,6 +253,7 @@ SET_SLOT = slot.update().where(slot.c.task == bind("of_task"), slot.c.place == b
 SET_SLOT = SET_SLOT.values(rater=bind("rater"), lease=bind("lease"), done=bind("done"))
 FREE_SLOTS = slot.update().where(slot.c.rater == bind("of_rater"), slot.c.done <= bind("of_done"))
 FREE_SLOTS = FREE_SLOTS.values(rater=None, lease=None, done=0)
+LEASED = sa.select(slot).where(slot.c.lease.is_not(None)).order_by(slot.c.task, slot.c.place).with_for_update()
 PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
 
 
@@ -251,7 +261,7 @@ def to_event(row: Any) -> Event:
     """The event of a row."""
     try:
         return Event(
-            row.seq, row.key, parse_time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body)
+            row.seq, row.key, parse_time(row.at), name_of(row.rater), row.n, row.kind, row.task, json.loads(row.body)
         )
     except (ValueError, TypeError):
         raise InputError(f"event {row.seq} is damaged in the database; captious studio verify says more") from None
@@ -259,7 +269,7 @@ def to_event(row: Any) -> Event:
 
 def to_slot(row: Any) -> Slot:
     """The slot of a row."""
-    who = None if row.rater is None else f"r{row.rater}"
+    who = None if row.rater is None else name_of(row.rater)
     return Slot(row.task, row.place, who, None if row.lease is None else parse_time(row.lease), bool(row.done))
 
 
@@ -280,9 +290,18 @@ def number_of(rater: str) -> int:
     17
     """
     number = rater[1:]
-    if not rater.startswith("r") or not number.isascii() or not number.isdigit() or len(number) > 18:
+    if not re.fullmatch(r"r[1-9][0-9]{0,17}", rater):
         raise UnknownKey(f"there is no rater {rater!r}; raters are r1, r2, …")
     return int(number)
+
+
+def name_of(number: int) -> str:
+    """Whose an event is, by the number of a row: a rater, or the owner in row 0.
+
+    >>> name_of(17), name_of(0)
+    ('r17', 'owner')
+    """
+    return f"r{number}" if number else OWNER
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
@@ -392,7 +411,7 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
     """What is known of raters, by pseudonym."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
-    return {f"r{number}": json.loads(body) for number, body in rows}
+    return {name_of(number): json.loads(body) for number, body in rows}
 
 
 def _new_rater(connection: sa.Connection, hash: str | None) -> int:
@@ -409,29 +428,45 @@ def _person(source: str, parameters: Mapping[str, str]) -> str:
     return dump(parameters.get(PERSON.get(source, "")) or dict(parameters))
 
 
-# The plan and the tasks, which are stored when the study begins and never change
+# The plan and the tasks, which are stored when the study begins; an amendment adds tasks and places, and changes none
 
 
 def store_study(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at: datetime) -> None:
     """Store a plan, its tasks in a random order, and a free slot for every answer that is wanted."""
+    _, stored_digest = add_tasks(connection, plan, tasks)
+    digests = {"digest": plan_digest(plan), "tasks_digest": stored_digest}
+    values = {"begun": stamp(at), "toml": plan.text, "plan": dump(to_json(plan))}
+    connection.execute(study.insert().values(**digests, **values))
+
+
+def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> tuple[int, str]:
+    """Store tasks behind those that are there, and a free slot for every answer that is wanted and has none yet.
+
+    Gives the number and the digest of all tasks.
+    """
     for id, count in Counter(one.id for one in tasks).items():
         if count > 1 or "\0" in id:
             raise InputError(f"{plan.path}: task {id!r} {'is there twice' if count > 1 else 'has a null character'}")
+    payloads = list(connection.execute(PAYLOADS).scalars())
+    first = len(payloads)
     work = [one for one in tasks if one.gold is None]
-    order = generator(plan.seed, "tasks").permutation(len(work))
+    order = generator(plan.seed, f"tasks/{first}" if first else "tasks").permutation(len(work))
     ordered = [work[index] for index in order] + [one for one in tasks if one.gold is not None]
     rows = [
         {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _payload(plan, one)}
-        for position, one in enumerate(ordered)
+        for position, one in enumerate(ordered, first)
     ]
     if rows:
         connection.execute(task.insert(), rows)
     for place in range(plan.overlap):
-        free = sa.select(task.c.id, sa.literal(place), task.c.position).where(task.c.gold == 0)
+        has_it = sa.exists(1).where(slot.c.task == task.c.id, slot.c.place == place)
+        free = sa.select(task.c.id, sa.literal(place), task.c.position).where(task.c.gold == 0, ~has_it)
         connection.execute(slot.insert().from_select(["task", "place", "position"], free))
-    digests = {"digest": plan_digest(plan), "tasks_digest": tasks_digest([row["payload"] for row in rows])}
-    values = {"begun": stamp(at), "toml": plan.text, "plan": dump(_to_json(plan))}
-    connection.execute(study.insert().values(**digests, **values))
+    payloads += [str(row["payload"]) for row in rows]
+    return len(payloads), tasks_digest(payloads)
+
+
+PAYLOADS = sa.select(task.c.payload).order_by(task.c.position)
 
 
 def _payload(plan: Plan, one: Task) -> str:
@@ -443,7 +478,7 @@ def _payload(plan: Plan, one: Task) -> str:
 
 def plan_digest(plan: Plan) -> str:
     """The digest of a plan: that of its text; of its values where it was made without one."""
-    return plan.digest or hashlib.sha256(dump(_to_json(plan)).encode()).hexdigest()
+    return plan.digest or hashlib.sha256(dump(to_json(plan)).encode()).hexdigest()
 
 
 def tasks_digest(payloads: Sequence[str]) -> str:
@@ -451,12 +486,15 @@ def tasks_digest(payloads: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(payloads).encode()).hexdigest()
 
 
-def _to_json(plan: Plan) -> dict[str, Any]:
-    frozen = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
-    return {**asdict(plan), **frozen}
+def to_json(plan: Plan) -> dict[str, Any]:
+    """The values of a plan as JSON keeps them; its text and digests are kept beside them."""
+    kept = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
+    values = {**asdict(plan), **kept}
+    del values["origin"]
+    return values
 
 
-def load_plan(data: dict[str, Any], text: str, digest: str) -> Plan:
+def load_plan(data: Mapping[str, Any], text: str, digest: str, origin: str = "") -> Plan:
     """The plan as it was stored. Its text is not parsed again: what a later captious refuses was right at the time."""
     plan: Plan = from_json(Plan, data)
-    return replace(plan, text=text, digest=digest)
+    return replace(plan, text=text, digest=digest, origin=origin)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from captious._files import PRIVATE, digest, refuse_existing, whole_file
 from captious.errors import InputError, one_line, require
@@ -19,7 +19,7 @@ from captious.studio.collect import tables
 from captious.studio.collect.database import DatabaseAway
 from captious.studio.collect.events import rebuild
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.tables import tasks_digest, to_event, to_slot
+from captious.studio.collect.tables import name_of, tasks_digest, to_event, to_slot
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -82,6 +82,7 @@ Examine = Callable[[StudyLog, "sa.Connection"], Iterable[str]]
 def verify(log: StudyLog) -> Verification:
     """Compare a study's database with itself. Raters may go on meanwhile: one moment of it is examined."""
     with log.database.reading(snapshot=True) as connection:
+        log.read_owner(connection)
         examined = tuple(Examination(name, _problems(examine, log, connection)) for name, examine in EXAMINATIONS)
         counts = _counts(connection)
     return Verification(log.name, counts, examined)
@@ -101,8 +102,10 @@ def _counts(connection: sa.Connection) -> dict[str, int]:
     """The number of rows of each table that can be read."""
     counts = {}
     for table in (tables.task, tables.rater, tables.event, tables.slot):
+        rows = sa.select(sa.func.count()).select_from(table)
+        rows = rows.where(tables.rater.c.number > 0) if table is tables.rater else rows  # row 0 is the owner
         with suppress(sa.exc.SQLAlchemyError):
-            counts[table.name] = int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+            counts[table.name] = int(connection.execute(rows).scalar_one())
     return counts
 
 
@@ -123,21 +126,58 @@ def _triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
         yield f"trigger {name} is missing, so that rows could have been changed"
 
 
+class _PlanVersion(NamedTuple):
+    """A plan as the database has it, and from which event on it was in force."""
+
+    since: str
+    seq: int
+    toml: str
+    digest: str
+    tasks: int | None
+    """The number of all tasks at that time; None where the beginning did not count them."""
+    tasks_digest: str
+
+
+def _versions(connection: sa.Connection) -> list[_PlanVersion]:
+    """The plan of the beginning and those of all amendments."""
+    row = connection.execute(sa.select(tables.study)).one()
+    versions = [_PlanVersion("when the study began", 0, row.toml, row.digest, None, row.tasks_digest)]
+    for stored in connection.execute(tables.EVENTS_OF_OWNER, {"of_owner": 0}):
+        event = to_event(stored)
+        if event.kind == "amended":
+            body, since = event.body, f"when it was amended (event {event.seq})"
+            texts = (body["toml"], body["digest"], body["tasks"], body["tasks_digest"])
+            versions.append(_PlanVersion(since, event.seq, *texts))
+    return versions
+
+
 def _plan(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    for row in connection.execute(sa.select(tables.study)):
-        if row.toml and digest(row.toml.encode()) != row.digest:
-            yield f"the plan's text has digest {digest(row.toml.encode())}, and had {row.digest} when the study began"
-    stored = sa.select(tables.event.c.study, sa.func.count()).group_by(tables.event.c.study)
-    for name, count in connection.execute(stored):
-        if name != log.digest:
-            yield f"{count:,} events belong to a plan of digest {name}, not to {log.digest}"
+    """Texts have the digests that they had, and every event belongs to the plan that was in force."""
+    versions = _versions(connection)
+    for one in versions:
+        if one.toml and digest(one.toml.encode()) != one.digest:
+            yield f"the plan's text has digest {digest(one.toml.encode())}, and had {one.digest} {one.since}"
+    for one, end in zip(versions, [*(later.seq for later in versions[1:]), None], strict=True):
+        named = tables.event.c.study
+        stored = sa.select(named, sa.func.count()).where(tables.event.c.seq >= one.seq).group_by(named)
+        stored = stored if end is None else stored.where(tables.event.c.seq < end)
+        for name, count in connection.execute(stored):
+            if name != one.digest:
+                yield f"{count:,} events belong to a plan of digest {name}, not to {one.digest}"
 
 
 def _tasks(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    payloads = connection.execute(sa.select(tables.task.c.payload).order_by(tables.task.c.position)).scalars().all()
-    expected = connection.execute(sa.select(tables.study.c.tasks_digest)).scalar_one()
-    if tasks_digest(payloads) != expected:
-        yield f"the {len(payloads):,} tasks are not those that the study began with"
+    payloads = connection.execute(tables.PAYLOADS).scalars().all()
+    versions = _versions(connection)
+    # An amendment counts the tasks that it adds, so those of the beginning are the rest.
+    counts = [one.tasks for one in versions[1:]]
+    changes = [one for amendment in log.now.history.amendments[:1] for one in amendment.changes]
+    first = next((one["from"] for one in changes if one["key"] == "tasks"), counts[0] if counts else len(payloads))
+    for one, count in zip(versions, [first, *counts], strict=True):
+        if tasks_digest(payloads[:count]) != one.tasks_digest:
+            yield f"the {len(payloads[:count]):,} tasks are not those that the study had {one.since}"
+    if counts and len(payloads) != counts[-1]:
+        yield f"there are {len(payloads):,} tasks, and the last amendment says {counts[-1]:,}"
 
 
 def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
@@ -148,15 +188,16 @@ def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     for rater, n in numbers:
         by_rater.setdefault(rater, set()).add(n)
     for rater, stored in sorted(by_rater.items()):
+        name = name_of(rater)
         if rater not in last:
-            yield f"r{rater}: has {len(stored):,} events, and is no rater of the study"
+            yield f"{name}: has {len(stored):,} events, and is no rater of the study"
             continue
         missing = sorted(set(range(1, last[rater] + 1)) - stored)
         if missing:
-            yield f"r{rater}: event {_few(missing)} of {last[rater]:,} is missing"
+            yield f"{name}: event {_few(missing)} of {last[rater]:,} is missing"
         extra = sorted(n for n in stored if n > last[rater])
         if extra:
-            yield f"r{rater}: event {_few(extra)} is there, and the rater's row counts {last[rater]:,} events"
+            yield f"{name}: event {_few(extra)} is there, and the rater's row counts {last[rater]:,} events"
 
 
 def _references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:

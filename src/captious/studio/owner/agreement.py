@@ -15,7 +15,7 @@ from captious.studio.collect.kinds.ratings import rated_aspect
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.export import FILES, answer_tables, study_recipe
-from captious.study._correlate import correlate
+from captious.study import correlate
 from captious.study.ratings import Preferences, Ratings, open_judgments
 from captious.study.scores import MetricScores, measure
 

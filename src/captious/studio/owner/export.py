@@ -20,6 +20,7 @@ from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
 from captious.studio.collect.survey import survey_rows
 from captious.studio.collect.tasks import Choice, Task
+from captious.studio.owner.history import StudyChange, change_row, study_changes
 from captious.studio.owner.raters import RaterProgress, rater_progress
 from captious.study.recipes import Recipe
 
@@ -262,6 +263,8 @@ class Export(Result):
     simulated_raters: int
     next: str
     """The command that goes on with the answers."""
+    changes: tuple[StudyChange, ...] = ()
+    """Amendments and pauses."""
 
     def __repr__(self) -> str:
         return f"<Export {self.folder}: {self.answers} answers>"
@@ -273,8 +276,13 @@ class Export(Result):
         if self.excluded_raters:
             raters = f"{self.excluded_raters:,} excluded rater{'s' * (self.excluded_raters > 1)}"
             notes.append(f"left out: {self.excluded_answers:,} answers of {raters}")
+        for change in self.changes:
+            if change.kind == "amended":
+                after = f"amended after {change.answers:,} answers"
+                notes.append(f"{after}: {'; '.join(change.difference)} ({change.why})")
         notes.append(f"go on with: {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
+        data["changes"] = [change_row(change) for change in self.changes]
         title = f"{self.folder}: {self.title}"
         bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
         warnings = [bots] if self.simulated_raters else []
@@ -292,6 +300,9 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         tables["questions.jsonl"] = survey_rows(plan, events)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
+    changes = study_changes(events)
+    if changes:
+        tables["changes.jsonl"] = [change_row(change) for change in changes]
     raters = rater_progress(plan, tasks, events, log.rater_ids())
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]
@@ -306,6 +317,7 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         len(work) - len(counted),
         sum(bool(rater.simulated) for rater in raters),
         _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+        changes,
     )
     with whole_folder(out, overwrite) as folder:
         for name, table in tables.items():

@@ -33,10 +33,11 @@ from captious.studio.access import form_token, same_token
 from captious.studio.collect.events import Event, answers_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.rendering import PageRenderer
+from captious.studio.collect.rendering import PageRenderer, RendererInForce
 from captious.studio.collect.sessions import invite, study_name
 from captious.studio.owner.agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
 from captious.studio.owner.export import FILES, export_study
+from captious.studio.owner.history import changes_table, is_paused
 from captious.studio.owner.progress import StudyProgress, progress_of
 
 SAMPLES = Resampling(samples=200)
@@ -66,8 +67,8 @@ class Dashboard:
     Methods may be called from several threads.
     """
 
-    def __init__(self, plan: Plan, log: StudyLog, metrics: Sequence[str] | None = None) -> None:
-        self.plan, self.log = plan, log
+    def __init__(self, log: StudyLog, metrics: Sequence[str] | None = None) -> None:
+        self.log = log
         self.tasks = log.tasks()
         self.running = LiveMetrics()
         self._events: list[Event] = []
@@ -78,6 +79,11 @@ class Dashboard:
         self._lock, self._metrics_lock = threading.Lock(), threading.Lock()
         referenced = any(task.references and task.choices for task in self.tasks.values())
         self._wanted = tuple(metrics if metrics is not None else USUAL if referenced else ())
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self.log.plan()
 
     @property
     def can_measure(self) -> bool:
@@ -102,6 +108,10 @@ class Dashboard:
         begin = time.monotonic()
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
         self._events += new
+        if any(event.kind == "amended" for event in new):
+            self.log.read_on()
+            self.tasks = self.log.tasks()
+            self._values = MetricValues(())
         if new or fresh or self._progress is None:
             raters = self.log.rater_ids()
             self._progress = progress_of(
@@ -157,20 +167,29 @@ class OwnerPages:
 
     def __init__(
         self,
-        plan: Plan,
         log: StudyLog,
         token: str,
         address: str,
-        renderer: PageRenderer,
+        renderer: RendererInForce,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        self.plan, self.log, self.renderer = plan, log, renderer
+        self.log, self._renderer = log, renderer
         self.address = address
         self._csrf = form_token(token)
         self._metrics = metrics
         self._dashboard: Dashboard | None = None
         self._building = threading.Lock()
         self._notice: tuple[str, bool] | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self.log.plan()
+
+    @property
+    def renderer(self) -> PageRenderer:
+        """The pages of the plan in force."""
+        return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
         """What the app of a study includes."""
@@ -179,6 +198,7 @@ class OwnerPages:
             Route("/owner/live", self.live),
             Route("/owner/owner.css", self.style),
             Route("/owner/metrics", self._posted(self.choose), methods=["POST"]),
+            Route("/owner/pause", self._posted(self.pause), methods=["POST"]),
             Route("/owner/invite", self._posted(self.invite), methods=["POST"]),
             Route("/owner/raters/{rater}", self._posted(self.act), methods=["POST"]),
             Route("/owner/export.zip", self.archive),
@@ -190,7 +210,7 @@ class OwnerPages:
         """Made when an owner first looks: it reads all tasks."""
         with self._building:
             if self._dashboard is None:
-                self._dashboard = Dashboard(self.plan, self.log, self._metrics)
+                self._dashboard = Dashboard(self.log, self._metrics)
             return self._dashboard
 
     def _posted(
@@ -227,13 +247,16 @@ class OwnerPages:
             failed=failed,
             links=links,
             source=plan.source.name,
-            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml"],
+            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._changes_file()],
             release=__version__,
             kind=plan.kind,
             overlap=plan.overlap,
             digest=plan.digest[:12],
         )
         return HTMLResponse(text)
+
+    def _changes_file(self) -> list[str]:
+        return ["changes.jsonl"] if self.dashboard.progress().changes else []
 
     def live(self, request: Request) -> Response:
         """The part of the page that changes; nothing where the browser has this version of it."""
@@ -265,6 +288,8 @@ class OwnerPages:
             "running": running,
             "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
             "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
+            "paused": is_paused(progress.changes),
+            "changes_table": Markup(draw(changes_table(progress.changes))) if progress.changes else "",
             "raters": raters,
             "has_checks": any(rater.passed + rater.failed for rater in progress.raters),
             "has_repeats": any(rater.repeats.tasks for rater in progress.raters),
@@ -303,6 +328,19 @@ class OwnerPages:
             return self._back(str(error), failed=True)
         self.dashboard.progress(fresh=True)
         return self._back(f"{rater} is {done}: {reason}")
+
+    def pause(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Pause the study with a message for raters, or go on with it."""
+        message = form.get("message", "").strip()[:REASON]
+        try:
+            if form.get("action") == "resume":
+                self.log.resume()
+            else:
+                self.log.pause("paused on the owner's page", message)
+        except InputError as error:
+            return self._back(str(error), failed=True)
+        self.dashboard.progress(fresh=True)
+        return self._back("The study goes on." if form.get("action") == "resume" else "The study is paused.")
 
     def choose(self, request: Request, form: Mapping[str, str]) -> Response:
         """Choose the metrics of the running result."""

@@ -21,6 +21,7 @@ from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.agreement import MetricAgreement, MetricValues, metric_agreement
 from captious.studio.owner.export import resampled_by
+from captious.studio.owner.history import StudyChange, change_row, changes_table, is_paused, study_changes
 from captious.studio.owner.raters import QuestionValues, RaterProgress, Time, question_values, rater_progress
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class StudyProgress(Result):
     metrics: MetricAgreement | None = None
     seq: int = 0
     """The last event that this is made of."""
+    changes: tuple[StudyChange, ...] = ()
+    """Amendments and pauses."""
 
     def __repr__(self) -> str:
         return f"<StudyProgress {self.title!r}: {self.coverage.answers} of {self.coverage.target} answers>"
@@ -121,7 +124,9 @@ class StudyProgress(Result):
     def warnings(self) -> list[str]:
         """What must not be overlooked."""
         bots = [rater for rater in self.raters if rater.simulated]
-        return [f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"] if bots else []
+        simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"
+        paused = "the study is paused: nobody gets a task before captious studio resume"
+        return [*([paused] if is_paused(self.changes) else []), *([simulated] if bots else [])]
 
     def document(self) -> Document:
         """Coverage, agreement, time, raters with flags, metrics so far, comments."""
@@ -139,6 +144,8 @@ class StudyProgress(Result):
             sections.append(self.raters_chart())
         if self.metrics is not None:
             sections += self.metrics.sections()
+        if self.changes:
+            sections.append(changes_table(self.changes))
         if self.comments:
             sections.append(self._comments())
         notes = ["A flag is a hint for the owner of the study: nobody is rejected by it."] if self.flagged else []
@@ -272,6 +279,8 @@ class StudyProgress(Result):
             "time": self.time,
             "raters": self.raters,
             "comments": self.comments,
+            "paused": is_paused(self.changes),
+            "changes": [change_row(change) for change in self.changes],
             "metrics": None if self.metrics is None else self.metrics.data(),
             "ci": self.resampling.signature("images"),
         }
@@ -320,6 +329,7 @@ def progress_of(
         _timeline([one.at for one in work]),
         resampling,
         seq=events[-1].seq if events else 0,
+        changes=study_changes(events),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from captious._typing import Floats, Ints
 from captious.stats.agreement import Measurement, disagreements
-from captious.studio.collect.events import Answered, Event, answers_of
+from captious.studio.collect.events import OWNER, Answered, Event, answers_of
 from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
@@ -301,6 +301,8 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
     reasons, bots = {}, {}
     for event in events:
         rater = event.rater
+        if rater == OWNER:
+            continue
         if event.kind == "excluded":
             before[rater] = states.get(rater, "invited")
             states[rater], reasons[rater] = "excluded", str(event.body.get("reason", ""))

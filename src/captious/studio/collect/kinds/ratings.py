@@ -55,6 +55,8 @@ class RatingsKind(TaskKind):
 
     def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
         """A number or a range for captions and aspects: ``4``, ``[4, 5]``, ``{"sat": [1, 2]}``, ``[5, 1]``."""
+        if len(task.choices) == 1 and isinstance(expected, list) and len(expected) == 1:
+            expected = expected[0]  # a list of captions, of which there is one
         if len(task.choices) == 1 and not (
             isinstance(expected, Mapping) and named_choice(task, next(iter(expected), ""))
         ):

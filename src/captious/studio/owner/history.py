@@ -1,0 +1,119 @@
+"""The history of a study: its beginning, amendments and pauses, as the log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from captious.render import Column, Document, Result, Table
+from captious.render.document import Value
+from captious.studio.collect.events import OWNER, Event, EventName, amendment_of
+from captious.studio.collect.plan import Plan
+
+if TYPE_CHECKING:
+    from captious.studio.collect.log import StudyLog
+
+
+@dataclass(frozen=True)
+class StudyChange:
+    """What an owner did to a study after it began."""
+
+    seq: int
+    at: datetime
+    kind: EventName
+    """``amended``, ``paused`` or ``resumed``."""
+    why: str
+    difference: tuple[str, ...]
+    """What changed, a line for each key."""
+    answers: int
+    """Answers that were stored before it."""
+
+
+def study_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
+    """Amendments and pauses, in their order."""
+    changes: list[StudyChange] = []
+    answers = 0
+    for event in events:
+        answers += event.kind == "answered"
+        if event.rater == OWNER:
+            lines = tuple(amendment_of(event).lines) if event.kind == "amended" else ()
+            why = str(event.body.get("why", ""))
+            changes.append(StudyChange(event.seq, event.at, event.kind, why, lines, answers))
+    return tuple(changes)
+
+
+def is_paused(changes: Iterable[StudyChange]) -> bool:
+    """Whether the study is paused after these changes."""
+    kinds = [change.kind for change in changes if change.kind in ("paused", "resumed")]
+    return kinds[-1:] == ["paused"]
+
+
+def changes_table(changes: Iterable[StudyChange]) -> Table:
+    """Amendments and pauses with their reasons, and how many answers there were before each."""
+    rows: list[list[Value]] = [
+        [
+            f"{change.at:%Y-%m-%d %H:%M} UTC",
+            change.kind,
+            "; ".join(change.difference),
+            change.why,
+            change.answers,
+        ]
+        for change in changes
+    ]
+    columns: list[Column | str] = ["when", "what", "difference", "why", Column("answers before")]
+    return Table("changes", "Changes of the study after it began", columns, rows)
+
+
+@dataclass(frozen=True, repr=False)
+class StudyAccount(Result):
+    """What the database of a study holds of its plan, and what became of it."""
+
+    name: str
+    plan: Plan
+    begun: datetime
+    tasks: int
+    changes: tuple[StudyChange, ...]
+
+    def __repr__(self) -> str:
+        return f"<StudyAccount {self.name}: {len(self.changes)} changes>"
+
+    def document(self) -> Document:
+        """The study in a table, and its changes."""
+        plan = self.plan
+        facts: list[list[Value]] = [
+            ["kind", plan.kind],
+            ["begun", f"{self.begun:%Y-%m-%d %H:%M} UTC"],
+            ["tasks", f"{self.tasks:,}"],
+            ["answers a task", str(plan.overlap)],
+            ["tasks a rater", str(plan.per_rater)],
+            ["raters come by", plan.source.name],
+            ["state", "paused" if is_paused(self.changes) else "running"],
+            ["digest of the text", plan.digest[:12]],
+        ]
+        sections = [Table("study", f"{plan.title}, in {self.name}", ["key", "value"], facts)]
+        sections += [changes_table(self.changes)] if self.changes else []
+        data: dict[str, Any] = {
+            "title": plan.title,
+            "kind": plan.kind,
+            "begun": self.begun.isoformat(),
+            "tasks": self.tasks,
+            "overlap": plan.overlap,
+            "per_rater": plan.per_rater,
+            "source": plan.source.name,
+            "paused": is_paused(self.changes),
+            "digest": plan.digest,
+            "changes": [change_row(change) for change in self.changes],
+        }
+        return Document(plan.title, "", sections, data=data, name="study")
+
+
+def change_row(change: StudyChange) -> dict[str, Any]:
+    """A change as exports have it."""
+    return {**asdict(change), "at": change.at.isoformat(), "difference": list(change.difference)}
+
+
+def study_account(log: StudyLog) -> StudyAccount:
+    """What the database of a study holds."""
+    return StudyAccount(log.name, log.plan(), log.begun_at, len(log.tasks()), study_changes(log.events()))
