@@ -232,9 +232,34 @@ def test_values_of_runs_are_held_against_ratings(demo_runs, tmp_path, run):
         for key in values:
             assert study.estimates[key] == expected.estimates[key]
     scores = [part for folder in folders.values() for part in ("--scores", folder)]
-    code, out, errors = run("study", "run", path, *scores, "--samples", "20", "--permutations", "20", "--json")
+    options = ("--samples", "20", "--permutations", "20", "--json")
+    code, out, errors = run("study", "run", path, *scores, *options)
     assert code == 0, errors
     assert [one["metric"] for one in json.loads(out)["metrics"]][:2] == ["rouge", "cider"] or "CIDEr-D" in out
+
+
+def test_a_run_is_named_as_the_ratings_name_its_system(demo_runs, tmp_path, run):
+    folders, reports = demo_runs
+    named = dict(zip(("ours", "theirs"), folders, strict=False))
+    rows = [
+        {"image": id, "system": system, "rating": round(2 * value) + len(id) % 2}
+        for system, name in named.items()
+        for id, value in reports[name]["rouge"].items.items()
+    ]
+    path, copied = tmp_path / "ratings.jsonl", tmp_path / "a, b=c"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shutil.copytree(folders[named["ours"]], copied)
+    runs = {"ours": copied, "theirs": folders[named["theirs"]]}
+    expected = captious.correlate(path, runs, resampling=Resampling(0))
+    scores = [part for system, folder in runs.items() for part in ("--scores", f"{system}={folder}")]
+    code, out, errors = run("study", "run", path, *scores, "--samples", "0", "--json")
+    assert code == 0, errors
+    assert json.loads(out)["metrics"] == json.loads(expected.to_json())["metrics"]
+    unnamed = [part for folder in runs.values() for part in ("--scores", folder)]
+    code, _, errors = run("study", "run", path, *unnamed)
+    assert code == 2 and "120 of 120" in errors and errors.count("\n") == 1
+    code, _, errors = run("study", "run", path, "--scores", f"ours={tmp_path / 'none'}")
+    assert code == 2 and "no such file" in errors and errors.count("\n") == 1
 
 
 def test_a_run_holds_no_absolute_path(tmp_path, run, monkeypatch):

@@ -109,12 +109,27 @@ def test_images_in_the_folder_of_the_run_are_its_own(run, tmp_path):
     assert read_run(run).captions.images == [str((run / "photos" / "1.png").resolve()), None]
 
 
-def test_a_link_out_of_the_run_is_not_followed(run, tmp_path):
-    path = run / "items" / "captions.parquet"
-    path.rename(tmp_path / "elsewhere.parquet")
-    path.symlink_to(tmp_path / "elsewhere.parquet")
-    with pytest.raises(InputError, match=r"captions\.parquet: is a link that leads out of the run, expected a file"):
-        read_run(run)
+@pytest.mark.parametrize("link", ["items/captions.parquet", "items"])
+def test_a_link_out_of_the_run_is_not_followed(run, tmp_path, link):
+    (run / link).rename(tmp_path / "elsewhere")
+    (run / link).symlink_to(tmp_path / "elsewhere")
+    for use in (read_run, lambda run: captious.keep(run, "rouge > 0"), open_items):
+        with pytest.raises(InputError, match=r"captions\.parquet: is a link that leads out of the run"):
+            use(run)
+
+
+def open_items(run):
+    """What the explorer opens."""
+    pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'captious[query]'")
+    from captious.studio.explore.table import open_table
+
+    open_table([run])
+
+
+def test_a_link_within_the_run_is_followed(run):
+    (run / "items").rename(run / "moved")
+    (run / "items").symlink_to("moved")
+    assert captious.keep(run, "rouge > 0").passing == 2
 
 
 METRIC = {"metric": "rouge", "label": "ROUGE-L"}

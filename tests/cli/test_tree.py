@@ -26,7 +26,7 @@ PANELS = {
     "Models and data": ["train", "make", "cache"],
 }
 WITHOUT_JSON = {"demo", "view", "make idf", "make objects", "cache add"}
-WITHOUT_JSON |= {"studio serve", "studio invite", "studio demo", "studio explore", "studio export-site"}
+WITHOUT_JSON |= {"studio serve", "studio invite", "studio demo"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
     "--rater": "a study names the column of raters; the studio names one of them",

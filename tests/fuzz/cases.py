@@ -20,8 +20,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
-"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
+NOT_RUN = {"demo", "studio serve", "studio demo"}
+"""Demos take seconds and have no file, servers never end; ``view`` ends, for it is always given a folder to write."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -458,7 +458,7 @@ SLOTS = {
     "metric": MetricText(),
     "changed": ChangedRun(),
     "tar": Tar(),
-    "opinions": Table(
+    "caption_ratings": Table(
         rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
         {"rating": NUMBER},
         required=("rating",),
@@ -516,8 +516,8 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio export-site": [
-        "{run} --ratings {opinions} --out {out}",
+    "view": [
+        "{run} --ratings {caption_ratings} --out {out}",
         "{run} --images {images} --out {out}",
         "{changed} --out {out}",
     ],
@@ -713,7 +713,7 @@ def option_value(rng, param, folder):
     if param.name in ("work", "key_file", "replies"):
         # The first may be a new folder; the others are read only where a chat model is asked.
         return replace(odd_place(rng, folder, ""), wrong=ODD)
-    if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
+    if inner is Path or bounds.metavar in ("FILE", "FOLDER", "PATH"):
         return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
     return _word(rng.choice(WORDS), ODD)
 

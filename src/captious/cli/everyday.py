@@ -1,4 +1,4 @@
-"""``captious score``, ``keep``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``keep``, ``compare``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, get_type_hints
 
@@ -417,15 +418,44 @@ def arena(
     session.deliver(result)
 
 
-def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
-    """Look at runs in a browser: all items, sorted, filtered, compared, each in full. Short for studio explore.
+def view(runs: Runs, session: Annotated[Session, Only("images", "out", "overwrite")], listening: Listening) -> None:
+    """Look at runs in a browser: all items, sorted, filtered, compared, each in full.
+
+    Runs are joined by item id, and with what people said. The command prints a link and serves it until Ctrl-C. With
+    --out it writes a folder instead that any web server can show, of up to 20,000 items.
 
     Example: captious view run1/
-    Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl
+    Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl --images photos/
+    Example: captious view run1/ --out site/
     """
-    from captious.cli.studio import explore
+    if session.output.out is not None:
+        if listening != Listening():
+            raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
+        _write_site(runs, session, Path(session.output.out))
+        return
+    from captious.studio.explore.server import ExplorerServer
 
-    explore(runs, session, listening)
+    place = (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place)
+    typer.echo(f"Open {server.link}")
+    typer.echo("Ctrl-C ends it.", err=True)
+    server.run()
+
+
+def _write_site(runs: Runs, session: Session, out: Path) -> None:
+    from captious._files import refuse_occupied
+    from captious.render.progress import display
+    from captious.render.terminal import warn
+    from captious.studio.explore.site import export_site
+    from captious.studio.explore.table import open_table
+
+    refuse_occupied(out, session.output.overwrite)
+    with display() as shown:
+        table = open_table(runs.folders(), runs.ratings, session.reading.images)
+        unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"))
+    number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
+    warn([*table.warnings, *([number] if unreadable else [])])
+    typer.echo(f"written: {out / 'index.html'}", err=True)
 
 
 def check(

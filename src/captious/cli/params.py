@@ -222,7 +222,7 @@ class Param:
                 check_value(self.flag, parsed, self.kind, self.option)
             return self.default if self.elements else parsed
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
-        whole = Path in kinds or isinstance(self.option, Argument)
+        whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
         texts = list(parsed) if whole else [part for text in parsed for part in split(text)]

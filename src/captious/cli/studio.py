@@ -1,4 +1,4 @@
-"""``captious studio``: collect people's judgments of captions, and explore captions and scores."""
+"""``captious studio``: collect people's judgments of captions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
+from captious.cli.session import Host, Metrics, Out, Port, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.collect.plan import KindName
@@ -496,39 +495,3 @@ def _suspicious(log: StudyLog) -> dict[str, str]:
 def _report(session: Session, text: str, **facts: Any) -> None:
     """What was done, in a line or as JSON."""
     typer.echo(json.dumps(facts, indent=2) if session.output.json else text)
-
-
-@command(app)
-def explore(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
-    """Look at the items of runs in a browser: all of them, joined by id, with what people said.
-
-    Example: captious studio explore run1/ run2/ --ratings export/ratings.jsonl --images photos/
-    """
-    from captious.studio.explore.server import ExplorerServer
-
-    images, place = session.reading.images, (listening.host, listening.port)
-    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *place)
-    typer.echo(f"Open {server.link}")
-    typer.echo("Ctrl-C ends it.", err=True)
-    server.run()
-
-
-@command(app, "export-site")
-def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images", "overwrite")]) -> None:
-    """Write the explorer of runs as a folder that any web server can show, up to 20,000 items.
-
-    Example: captious studio export-site run1/ --out site/
-    """
-    from captious._files import refuse_occupied
-    from captious.render.progress import display
-    from captious.render.terminal import warn
-    from captious.studio.explore.site import export_site as write
-    from captious.studio.explore.table import open_table
-
-    refuse_occupied(out, session.output.overwrite)
-    with display() as shown:
-        table = open_table(runs.folders(), runs.ratings, session.reading.images)
-        unreadable = write(table, out, session.output.overwrite, partial(shown.advance, "images"))
-    number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
-    warn([*table.warnings, *([number] if unreadable else [])])
-    typer.echo(f"written: {out / 'index.html'}", err=True)

@@ -106,8 +106,11 @@ class Run:
         return list(marker.parts)
 
     def parts(self) -> list[str]:
-        """The addresses of the Parquet files with the items, in their order."""
-        return [self.storage.address_of(self.items_name(name)) for name in self.names]
+        """The addresses of the Parquet files with the items, in their order, for a reader that opens them itself."""
+        files = [self.items_name(name) for name in self.names]
+        for file in files:
+            self._refuse_outside(file)
+        return [self.storage.address_of(file) for file in files]
 
     def items_name(self, part: str) -> str:
         """The Parquet file of a part's items, in the folder."""
@@ -122,12 +125,16 @@ class Run:
         return f"types/{metric_folder(metric)}/{part}.npy"
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of the folder. A link that leads out of it is refused: the folder may come from somebody else."""
-        if not is_remote(self.address):
-            path, folder = Path(self.address) / name, Path(self.address).resolve()
-            if path.is_symlink() and not path.resolve().is_relative_to(folder):
-                raise InputError(f"{path}: is a link that leads out of the run, expected a file")
+        """A file of the folder, opened."""
+        self._refuse_outside(name)
         return self.storage.open(name)
+
+    def _refuse_outside(self, name: str) -> None:
+        """Refuse a file behind a link that leads out of the folder: the folder may come from somebody else."""
+        if not is_remote(self.address):
+            path = Path(self.address) / name
+            if not path.resolve().is_relative_to(Path(self.address).resolve()):
+                raise InputError(f"{path}: is a link that leads out of the run, expected a file")
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[Any]:

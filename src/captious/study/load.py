@@ -15,7 +15,7 @@ from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
 from captious.study.records import locate
-from captious.study.scores import MetricScores, measure, read_scores, run_scores, stored_reports
+from captious.study.scores import MetricScores, measure, read_scores, reports_of, run_scores
 
 
 def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
@@ -67,13 +67,16 @@ def load_scores(
     progress: Callable[[str], None] | None = None,
 ) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
-    runs = [path for path in study_input.scores if is_run(path)]
-    elsewhere = run_scores(stored_reports(runs) or {}, ratings, missing) if runs else []
+    runs, files = [], []
+    for source in study_input.scores:
+        name, _, path = ("", "", str(source)) if is_run(source) else str(source).partition("=")
+        if is_run(path):
+            runs.append((name, path))
+        else:
+            files.append(source)
+    elsewhere = run_scores(reports_of(runs), ratings, missing) if runs else []
     elsewhere += [
-        score
-        for path in study_input.scores
-        if path not in runs
-        for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
+        score for path in files for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
     ]
     if study_input.scores_id_column is not None and not study_input.scores:
         raise InputError("scores_id_column=... names a column of a file of values; pass scores=...")

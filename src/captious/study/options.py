@@ -36,9 +36,9 @@ class StudyInput(Options):
         tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
     ] = ()
     scores: Annotated[
-        tuple[Path, ...],
+        tuple[str | Path, ...],
         Option(
-            "Run that captious score wrote, or file of numbers by id or IMAGE#k, or by image and caption.",
+            "Run of a system (SYSTEM=RUN names it), or file of numbers by id or IMAGE#k, or by image and caption.",
             metavar="PATH",
         ),
     ] = ()

@@ -184,11 +184,17 @@ def stored_reports(source: Any) -> dict[str, Report] | None:
         entries = [("", one) for one in (source if isinstance(source, (list, tuple)) else [source])]
     if not entries or not all(isinstance(one, Report) or is_run(one) for _, one in entries):
         return None
+    return reports_of(entries)
+
+
+def reports_of(entries: Iterable[tuple[str, Any]]) -> dict[str, Report]:
+    """Reports by the name of their system: that given with a run, else its own. Runs of a comparison keep theirs."""
     reports: dict[str, Report] = {}
     for name, one in entries:
         found = {"": one} if isinstance(one, Report) else {key: report_of(run) for key, run in runs_in(one).items()}
         for inner, report in found.items():
-            system = name or inner or PurePath(report.name).name.split(".")[0]
+            own = inner or PurePath(report.name).name.split(".")[0]
+            system = own if len(found) > 1 else name or own
             reports[system if system not in reports else f"{system}-{len(reports) + 1}"] = report
     return reports
 

@@ -163,8 +163,8 @@ def test_where_a_view_lists_an_item(client):
 def test_an_item_in_full_has_ratings_comments_and_places(client):
     record = client.get("/api/item", params={"id": "1"}).json()
     sat, oscar = record["systems"]
-    assert [one["rater"] for one in sat["opinions"]] == ["r1", "r2"] and sat["opinions"][1]["comment"] == "<b>no</b>"
-    assert oscar["opinions"] == []
+    assert [one["rater"] for one in sat["ratings"]] == ["r1", "r2"] and sat["ratings"][1]["comment"] == "<b>no</b>"
+    assert oscar["ratings"] == []
     assert sat["values"][2:] == [3.5, 4.0] and oscar["values"][2:] == [None, None]
     assert sat["shares"][0] == 50.0  # 2 of 4 are lower: items 1 and 3 have 1.0
     assert record["fields"] == {"style": "happy"} and record["large"] == "image/0"

@@ -21,7 +21,7 @@ def test_the_folder_holds_every_item_value_rating_and_image(table, tmp_path):
     data, images = data_of(folder), data_of(folder, "images")
     assert data["ids"] == list("1234") and data["candidates"][0] == [[text] for text in SYSTEMS["sat"].values()]
     assert data["values"][1][2] == [None, 4.0, None, None] and data["gaps"][0] == [3.0, 1.0, None, None]
-    assert data["opinions"][0]["0"][1]["comment"] == "<b>no</b>"
+    assert data["ratings"][0]["0"][1]["comment"] == "<b>no</b>"
     assert data["pictures"] == [0, 1, 2, 3] and data["unreadable"] == 0
     assert all((folder / address).stat().st_size for address in (*images, *data["large"]))
 
@@ -48,7 +48,7 @@ def test_too_many_items_are_refused_and_nothing_is_written(table, tmp_path, monk
 
 
 def test_the_command_writes_the_folder_and_refuses_one_that_is_there(run, runs, ratings, tmp_path):
-    arguments = ("studio", "export-site", *runs, "--ratings", ratings, "--out", tmp_path / "site")
+    arguments = ("view", *runs, "--ratings", ratings, "--out", tmp_path / "site")
     assert run(*arguments)[0] == 0
     code, _, error = run(*arguments)
     assert code == 2 and "is there already; pass --overwrite" in error
@@ -57,9 +57,14 @@ def test_the_command_writes_the_folder_and_refuses_one_that_is_there(run, runs, 
 
 def test_a_page_never_takes_the_place_of_its_run(run, runs):
     before = sorted(path.name for path in runs[0].iterdir())
-    code, _, error = run("studio", "export-site", runs[0], "--out", runs[0], "--overwrite")
+    code, _, error = run("view", runs[0], "--out", runs[0], "--overwrite")
     assert code == 2 and "holds the run" in error and error.count("\n") == 1
     assert sorted(path.name for path in runs[0].iterdir()) == before
+
+
+def test_a_folder_is_written_or_a_server_listens(run, runs, tmp_path):
+    code, _, error = run("view", runs[0], "--out", tmp_path / "site", "--port", 8000)
+    assert code == 2 and "--out as well as --host or --port" in error and not (tmp_path / "site").exists()
 
 
 def test_view_refuses_what_is_no_run_in_one_line(run, tmp_path):

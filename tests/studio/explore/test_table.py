@@ -68,8 +68,8 @@ def test_ratings_become_scores_with_their_mean_and_the_gap_between_raters(table)
     np.testing.assert_array_equal(table.values(0, 3), [4.0, 5.0, np.nan, np.nan])
     np.testing.assert_array_equal(table.column(table.gap(0)), [3.0, 1.0, np.nan, np.nan])
     assert np.isnan(table.column(table.gap(1))).all()
-    said = table.opinions[0, 0]
-    assert [(one.rater, dict(one.ratings), one.comment, one.seconds) for one in said] == [
+    said = table.ratings[0, 0]
+    assert [(one.rater, dict(one.values), one.comment, one.seconds) for one in said] == [
         ("r1", {"rating": 5.0, "fluency": 4.0}, "", 3.5),
         ("r2", {"rating": 2.0}, "<b>no</b>", None),
     ]
@@ -94,7 +94,7 @@ def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, t
     path = tmp_path / "other.jsonl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     table = open_table(runs, path)
-    assert list(table.opinions) == [(0, 0)] and table.values(0, 2)[0] == 3.5
+    assert list(table.ratings) == [(0, 0)] and table.values(0, 2)[0] == 3.5
 
 
 def test_an_aspect_that_repeats_the_rating_is_no_score_of_its_own(runs, tmp_path):

@@ -89,7 +89,7 @@ function systemRecord(system, item, place) {
     }),
     reasons: metrics.map((_, metric) => data.reasons[system][metric][id]),
     whys: data.explanations.filter((own) => own.systems[system][item]).map((own) => ({ metric: own.metric, ...own.systems[system][item] })),
-    opinions: data.opinions?.[system][item] || [], passes: !considered().includes(system) || passes(system, item),
+    ratings: data.ratings?.[system][item] || [], passes: !considered().includes(system) || passes(system, item),
   };
 }
 function record(item) {

@@ -192,7 +192,7 @@ function fullSystem(system, own, known, item) {
     h("div", { class: "speaker" }, several && h("span", { class: "who" }, swatch(system), systems[system].name), own.words !== null && h("span", { class: "quiet" }, plural(own.words, "word"))),
     spokenBy(own, known), missing,
     h("div", { class: "ladders" }, metrics.map((_, metric) => ladder(system, metric, own))),
-    whys(system, own, item), said(own.opinions));
+    whys(system, own, item), said(own.ratings));
 }
 
 // Where a score stands among those of all items.
@@ -224,21 +224,21 @@ function whys(system, own, item) {
 }
 
 // Ratings without further words stand in a line, others in a table.
-function said(opinions) {
-  if (!opinions?.length) return null;
-  if (opinions.every(({ ratings, comment, seconds }) => !comment && seconds === null && Object.keys(ratings).length === 1)) {
-    return h("p", { class: "people" }, h("span", { class: "quiet" }, plural(opinions.length, "rating")), opinions.map(({ rater, ratings }) => h("span", { class: "field", title: rater }, String(Object.values(ratings)[0]))));
+function said(ratings) {
+  if (!ratings?.length) return null;
+  if (ratings.every(({ values, comment, seconds }) => !comment && seconds === null && Object.keys(values).length === 1)) {
+    return h("p", { class: "people" }, h("span", { class: "quiet" }, plural(ratings.length, "rating")), ratings.map(({ rater, values }) => h("span", { class: "field", title: rater }, String(Object.values(values)[0]))));
   }
-  const aspects = [...new Set(opinions.flatMap(({ ratings }) => Object.keys(ratings)))];
+  const aspects = [...new Set(ratings.flatMap(({ values }) => Object.keys(values)))];
   const columns = [
     ["rater", null, ({ rater }) => rater],
-    ...aspects.map((name) => [name, "number", ({ ratings }) => ratings[name] ?? "—"]),
-    opinions.some(({ seconds }) => seconds !== null) && ["seconds", "number", ({ seconds }) => seconds ?? "—"],
-    opinions.some(({ comment }) => comment) && ["comment", null, ({ comment }) => comment],
+    ...aspects.map((name) => [name, "number", ({ values }) => values[name] ?? "—"]),
+    ratings.some(({ seconds }) => seconds !== null) && ["seconds", "number", ({ seconds }) => seconds ?? "—"],
+    ratings.some(({ comment }) => comment) && ["comment", null, ({ comment }) => comment],
   ].filter(Boolean);
-  return h("details", { class: "why", open: true }, h("summary", {}, plural(opinions.length, "rating")), h("div", { class: "scroll" }, h("table", { class: "shown opinions" },
+  return h("details", { class: "why", open: true }, h("summary", {}, plural(ratings.length, "rating")), h("div", { class: "scroll" }, h("table", { class: "shown ratings" },
     h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
-    h("tbody", {}, opinions.map((opinion) => h("tr", {}, columns.map(([, kind, cell]) => h("td", { class: kind }, String(cell(opinion))))))))));
+    h("tbody", {}, ratings.map((rating) => h("tr", {}, columns.map(([, kind, cell]) => h("td", { class: kind }, String(cell(rating))))))))));
 }
 
 // From looking to asking: ids of a selection, and a study of it.

@@ -99,7 +99,7 @@ class _Server:
                 for place, score in enumerate(table.scores)
             ],
             "total": len(table),
-            "rated": bool(table.opinions),
+            "rated": bool(table.ratings),
             "pictures": "image" in table.fields or table.pictures.folder is not None,
             "unscored": {"all": self._unscored(None), "systems": [self._unscored(system) for system in systems]},
             "columns": table.columns,

@@ -50,8 +50,8 @@ def title_of(table: ItemTable) -> str:
 
 def about_of(table: ItemTable) -> str:
     """The systems, and what people said."""
-    ratings = sum(map(len, table.opinions.values()))
-    people = f"{ratings:,} ratings of {len(table.opinions):,} captions" if ratings else ""
+    number = sum(map(len, table.ratings.values()))
+    people = f"{number:,} ratings of {len(table.ratings):,} captions" if number else ""
     return "; ".join(filter(None, (", ".join(table.systems), people)))
 
 

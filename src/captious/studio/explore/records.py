@@ -13,7 +13,7 @@ from captious.render.sections import section_data
 from captious.runs.report import report_of
 from captious.runs.stored import known_metrics
 from captious.runs.tables import reasons_of
-from captious.studio.explore.opinions import mean_of
+from captious.studio.explore.ratings import mean_of
 from captious.studio.explore.views import Explorer, Listed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Records:
         record = self._record(item, rows)
         record["fields"] = self._fields(rows)
         for system, own in enumerate(record["systems"]):
-            own["opinions"] = self.opinions(system, item)
+            own["ratings"] = self.ratings(system, item)
             own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
         return record
 
@@ -85,7 +85,7 @@ class Records:
     def _system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
         reasons = reasons_of(row.get("unscored")) if row else {}
-        said = table.opinions.get((item, system), ())
+        said = table.ratings.get((item, system), ())
         values = [
             _finite(mean_of(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None)
             for score in table.scores
@@ -103,11 +103,11 @@ class Records:
             "whys": [],
         }
 
-    def opinions(self, system: int, item: int) -> list[dict[str, Any]]:
+    def ratings(self, system: int, item: int) -> list[dict[str, Any]]:
         """What people said of a caption, one entry a rater."""
         return [
-            {"rater": one.rater, "ratings": dict(one.ratings), "comment": one.comment, "seconds": one.seconds}
-            for one in self.table.opinions.get((item, system), ())
+            {"rater": one.rater, "values": dict(one.values), "comment": one.comment, "seconds": one.seconds}
+            for one in self.table.ratings.get((item, system), ())
         ]
 
     @cached_property

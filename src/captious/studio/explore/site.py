@@ -83,7 +83,7 @@ def data_of(table: ItemTable) -> dict[str, Any]:
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
     records = Records(Explorer(table), lambda item, rows: (None, None))
     whole = records.briefs(items)
-    gaps = [table.column(table.gap(system)) for system in systems] if table.opinions else None
+    gaps = [table.column(table.gap(system)) for system in systems] if table.ratings else None
     return {
         "ids": [record["id"] for record in whole],
         "systems": [
@@ -103,7 +103,7 @@ def data_of(table: ItemTable) -> dict[str, Any]:
         "fields": [record["fields"] for record in whole],
         "explanations": [],
         "gaps": gaps,
-        "opinions": [{item: said for item in items if (said := records.opinions(system, item))} for system in systems],
+        "ratings": [{item: said for item in items if (said := records.ratings(system, item))} for system in systems],
     }
 
 

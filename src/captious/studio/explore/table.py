@@ -37,8 +37,8 @@ from captious.errors import InputError
 from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
-from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
 from captious.studio.explore.pictures import Pictures
+from captious.studio.explore.ratings import RATING, CaptionRating, gap_of, mean_of, read_caption_ratings
 from captious.studio.explore.rows import RunRows
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ItemTable:
     warnings: tuple[str, ...]
     whole: pa.Table | None
     """All items with everything, where they are few; None where DuckDB has them."""
-    opinions: Mapping[tuple[int, int], Sequence[Opinion]] = field(default_factory=dict)
+    ratings: Mapping[tuple[int, int], Sequence[CaptionRating]] = field(default_factory=dict)
     """What people said, by item and system."""
     folder: Any = None
     """The temporary folder, which is removed with the table."""
@@ -172,7 +172,7 @@ class ItemTable:
 
     def gap(self, system: int) -> str:
         """The largest difference between two raters as SQL."""
-        return f"{self._people}.g{system}" if self.opinions else "CAST(NULL AS DOUBLE)"
+        return f"{self._people}.g{system}" if self.ratings else "CAST(NULL AS DOUBLE)"
 
     @property
     def _people(self) -> str:
@@ -212,7 +212,7 @@ class ItemTable:
         return {f"name{number}": name for number, name in enumerate(self.systems)}
 
     def _columns(self, system: int) -> dict[str, FilterColumn]:
-        rated = bool(self.opinions)
+        rated = bool(self.ratings)
         columns = {score.key: FilterColumn("number", self.value(system, at)) for at, score in enumerate(self.scores)}
         folded = "" if self.whole is None else "items.h"
         built_in = {
@@ -336,7 +336,7 @@ def open_table(
     _refuse_strangers(opened, len(table))
     table.warnings += tuple(_image_warning(table))
     if ratings is not None:
-        _add_opinions(table, ratings)
+        _add_ratings(table, ratings)
     return table
 
 
@@ -520,28 +520,28 @@ def _image_warning(table: ItemTable) -> Iterator[str]:
 # What people said
 
 
-def _add_opinions(table: ItemTable, source: str | Path) -> None:
+def _add_ratings(table: ItemTable, source: str | Path) -> None:
     """Add what people said: a score for every aspect, and each rating and comment by item and system."""
     import pyarrow as pa
 
-    opinions: dict[tuple[int, int], list[Opinion]] = {}
+    ratings: dict[tuple[int, int], list[CaptionRating]] = {}
     lost, example = 0, ""
-    given = list(read_opinions(source))
-    for opinion, caption in zip(given, _captions_of(table, given), strict=True):
+    given = list(read_caption_ratings(source))
+    for rating, caption in zip(given, _captions_of(table, given), strict=True):
         if caption is None:
-            lost, example = lost + 1, example or opinion.where
+            lost, example = lost + 1, example or rating.where
         else:
-            opinions.setdefault(caption, []).append(opinion)
-    if not opinions:
+            ratings.setdefault(caption, []).append(rating)
+    if not ratings:
         raise InputError(
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    scores = tuple(_aspect(name, opinions) for name in _aspects(table.scores, opinions))
-    items = sorted({item for item, _ in opinions})
+    scores = tuple(_aspect(name, ratings) for name in _aspects(table.scores, ratings))
+    items = sorted({item for item, _ in ratings})
     columns: dict[str, Any] = {"n": pa.array(items, pa.int32())}
     for system in range(len(table.runs)):
-        groups = [opinions.get((item, system), []) for item in items]
+        groups = [ratings.get((item, system), []) for item in items]
         for place, score in enumerate(scores, start=len(table.scores)):
             columns[f"m{system}_{place}"] = _numbers([mean_of(group, score.key) for group in groups])
         columns[f"g{system}"] = _numbers([gap_of(group, RATING) for group in groups])
@@ -557,7 +557,7 @@ def _add_opinions(table: ItemTable, source: str | Path) -> None:
         places = pa.array(rows, mask=rows < 0)
         for name in list(columns)[1:]:
             table.whole = table.whole.append_column(name, columns[name].take(places))
-    table.opinions, table.scores = opinions, table.scores + scores
+    table.ratings, table.scores = ratings, table.scores + scores
     if lost:
         table.warnings += (f"{source}: {lost:,} ratings belong to no caption of these runs, such as {example}",)
 
@@ -568,46 +568,46 @@ def _numbers(values: Sequence[float]) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-def _aspects(metrics: Sequence[Score], opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
+def _aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> list[str]:
     """What people rated, less what repeats the rating and what a metric is called."""
-    everything = [one.ratings for group in opinions.values() for one in group]
-    names = dict.fromkeys(name for ratings in everything for name in ratings)
+    everything = [one.values for group in ratings.values() for one in group]
+    names = dict.fromkeys(name for values in everything for name in values)
     taken = {score.key for score in metrics}
     repeated = {
         name
         for name in names
-        if name != RATING and all(ratings.get(name) == ratings.get(RATING) for ratings in everything)
+        if name != RATING and all(values.get(name) == values.get(RATING) for values in everything)
     }
     return [name for name in names if name not in taken | repeated]
 
 
-def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> Score:
-    values = [one.ratings[name] for group in opinions.values() for one in group if name in one.ratings]
+def _aspect(name: str, ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> Score:
+    values = [one.values[name] for group in ratings.values() for one in group if name in one.values]
     label = "Human rating" if name == "rating" else f"Human {name}"
     return Score(name, label, True, (min(values), max(values)), "rating")
 
 
-def _captions_of(table: ItemTable, opinions: Sequence[Opinion]) -> Iterator[tuple[int, int] | None]:
-    """The item and system that each opinion is about: by id or image, and by the system's name or the caption."""
-    named = [_keys(opinion) for opinion in opinions]
+def _captions_of(table: ItemTable, ratings: Sequence[CaptionRating]) -> Iterator[tuple[int, int] | None]:
+    """The item and system that each rating is about: by id or image, and by the system's name or the caption."""
+    named = [_keys(rating) for rating in ratings]
     by_id = _numbers_of(table, "items.id", {key for keys in named for key in keys})
-    unknown = [one for one, keys in zip(opinions, named, strict=True) if not any(key in by_id for key in keys)]
+    unknown = [one for one, keys in zip(ratings, named, strict=True) if not any(key in by_id for key in keys)]
     names = {name for one in unknown for name in (one.image, PurePath(one.image).name) if name}
     by_image: dict[str, int] = {}
     if names and "image" in table.fields:
         for ending in ("true", "false"):  # a whole name counts more than one without its ending
             by_image |= _numbers_of(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
-    for opinion, keys in zip(opinions, named, strict=True):
+    for rating, keys in zip(ratings, named, strict=True):
         items = [by_id[key] for key in keys if key in by_id]
-        items = items or [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
-        yield next(filter(None, (_system_of(table, opinion, item) for item in items)), None)
+        items = items or [by_image[name] for name in (rating.image, PurePath(rating.image).name) if name in by_image]
+        yield next(filter(None, (_system_of(table, rating, item) for item in items)), None)
 
 
-def _keys(opinion: Opinion) -> list[str]:
+def _keys(rating: CaptionRating) -> list[str]:
     """The ids that an item may have, from the id of a rating."""
-    keys = [opinion.id, opinion.id.rpartition("/")[0]]
-    if opinion.system and opinion.id.endswith(f"/{opinion.system}"):
-        keys.insert(0, opinion.id.removesuffix(f"/{opinion.system}"))
+    keys = [rating.id, rating.id.rpartition("/")[0]]
+    if rating.system and rating.id.endswith(f"/{rating.system}"):
+        keys.insert(0, rating.id.removesuffix(f"/{rating.system}"))
     return keys
 
 
@@ -621,10 +621,10 @@ def _numbers_of(table: ItemTable, column: str, wanted: set[str]) -> dict[str, in
         return dict(cursor.execute(sql).fetchall())
 
 
-def _system_of(table: ItemTable, opinion: Opinion, item: int) -> tuple[int, int] | None:
-    if opinion.system in table.systems:
-        return item, table.systems.index(opinion.system)
-    wanted = " ".join(opinion.caption.split())
+def _system_of(table: ItemTable, rating: CaptionRating, item: int) -> tuple[int, int] | None:
+    if rating.system in table.systems:
+        return item, table.systems.index(rating.system)
+    wanted = " ".join(rating.caption.split())
     for system, (row,) in enumerate(table.rows([item]) if wanted else ()):
         if row and wanted in [" ".join((text or "").split()) for text in row["candidates"] or ()]:
             return item, system

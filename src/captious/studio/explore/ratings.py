@@ -1,4 +1,4 @@
-"""What people said of captions, row by row: ratings by aspect, comments, seconds; as ``studio export`` writes them."""
+"""Ratings of captions, row by row: values by aspect, comments, seconds; as ``studio export`` writes them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _NOT_ASPECTS = {
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """What one person said of one caption."""
+class CaptionRating:
+    """What one rater said of one caption."""
 
     where: str
     """The row it came from, for messages."""
@@ -41,22 +41,22 @@ class Opinion:
     system: str
     caption: str
     rater: str
-    ratings: Mapping[str, float]
+    values: Mapping[str, float]
     """By aspect; one that was skipped is absent."""
     comment: str = ""
     seconds: float | None = None
 
 
-def read_opinions(source: str | Path) -> Iterator[Opinion]:
-    """Every rating of a file; a row with a list of ratings holds an opinion of each of several people."""
+def read_caption_ratings(source: str | Path) -> Iterator[CaptionRating]:
+    """Every rating of a file; a row with a list of ratings holds those of several people."""
     for row in rows_of(source, role="ratings"):
         fields = {str(name): value for name, value in row.fields.items()}
         column = pick(fields, None, RATING_COLUMNS, row.where, "rating")
         named = {name: _first(fields, columns) for name, columns in _NAMES.items()}
         seconds, comment = number(fields.get(SECONDS), row.where, SECONDS), str(fields.get(COMMENT) or "")
-        for rater, ratings in _by_rater(fields, column, named["rater"], row.where).items():
+        for rater, values in _by_rater(fields, column, named["rater"], row.where).items():
             who = {**named, "rater": rater}
-            yield Opinion(row.where, **who, ratings=ratings, comment=comment, seconds=seconds)
+            yield CaptionRating(row.where, **who, values=values, comment=comment, seconds=seconds)
 
 
 _NAMES = {
@@ -93,13 +93,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
 
 
-def mean_of(group: Sequence[Opinion], aspect: str) -> float:
+def mean_of(group: Sequence[CaptionRating], aspect: str) -> float:
     """The mean of what people said of an aspect; NaN where nobody did."""
-    values = [one.ratings[aspect] for one in group if aspect in one.ratings]
+    values = [one.values[aspect] for one in group if aspect in one.values]
     return sum(values) / len(values) if values else float("nan")
 
 
-def gap_of(group: Sequence[Opinion], aspect: str) -> float:
+def gap_of(group: Sequence[CaptionRating], aspect: str) -> float:
     """The largest difference between two people; NaN where fewer than two speak."""
-    values = [one.ratings[aspect] for one in group if aspect in one.ratings]
+    values = [one.values[aspect] for one in group if aspect in one.values]
     return max(values) - min(values) if len(values) > 1 else float("nan")
