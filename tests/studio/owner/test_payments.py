@@ -161,7 +161,7 @@ def test_the_owner_sees_the_table_and_takes_the_files(study):
     client = owner_browser(study)
     page = client.get("/owner").text
     table = page[page.index('id="payments"') : page.index('id="changes"')]
-    assert "sub-good" in table and "did not agree to take part" in table and "ask to return" in table
+    assert ">good<" in table and "did not agree to take part" in table and "ask to return" in table
     listed = list(csv.DictReader(io.StringIO(client.get("/owner/export/payments.csv").text)))
     assert [row["status"] for row in listed] == ["done", "done", "declined", "excluded", "working", "done", "done"]
     assert client.get("/owner/export/prolific-approve.txt").text.splitlines() == ["good", "third", "rest"]

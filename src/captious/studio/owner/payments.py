@@ -98,15 +98,15 @@ def _suggestion(rater: RaterProgress, plan: Plan) -> tuple[Action, str]:
 def payments_table(payments: Sequence[Payment]) -> Table:
     """The payments as a table of a page."""
     paid = any(one.pay is not None for one in payments)
-    columns: list[Column | str] = ["rater", "id on the platform", "submission", "status", Column("tasks")]
+    columns: list[Column | str] = ["rater", "status", "suggested", "because", Column("tasks")]
     columns += [Column("minutes", decimals=1), "checks passed", *([Column("pay", decimals=2)] if paid else [])]
-    columns += ["suggested", "because"]
+    columns.append("id on the platform")
     rows: list[list[Value]] = [
         [
-            *(one.rater, one.person, one.submission, one.status, one.tasks, one.minutes),
+            *(one.rater, one.status, one.action, one.reason, one.tasks, one.minutes),
             f"{one.passed} of {one.passed + one.failed}" if one.passed + one.failed else "",
             *([one.pay] if paid else []),
-            *(one.action, one.reason),
+            one.person,
         ]
         for one in payments
     ]
