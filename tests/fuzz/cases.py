@@ -115,7 +115,8 @@ def model_of_styles():
     """The bytes of a fitted model of two styles."""
     import tempfile
 
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     with tempfile.TemporaryDirectory() as folder:
         pairs = [(("calm", "loud")[index % 2], text) for index, text in enumerate(CAPTIONS)]
@@ -495,6 +496,12 @@ COMMANDS = {
         "a={shards} b={shards} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
+    ],
+    "gate": [
+        "{predictions} {system} --references {references} --samples 20 --metrics rouge --margin 1%",
+        "{shards} {shards} --samples 20 --margin 1%",
+        "{out}.json {predictions} --references {references} --metrics rouge --update",
+        "{predictions} --references {references} --samples 20 --metrics rouge --plan",
     ],
     "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],

@@ -17,14 +17,14 @@ from unittest import mock
 
 from tests.fuzz.cases import case_of
 
-from captious.cli.app import build, run
+from captious.cli.app import GROUPS, command_tree, run
 from captious.render import progress, terminal
 
 LIMIT = 180.0
 """Seconds after which a case counts as a hang: far more than the first import of torch takes on a busy machine."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = build()
+APP = command_tree(tuple(GROUPS))
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",
@@ -164,7 +164,7 @@ def _descriptors(out, error):
     before = sys.stdin, sys.stdout, sys.stderr
     for source, number in ((null, 0), (out.fileno(), 1), (error.fileno(), 2)):
         os.dup2(source, number)
-    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb")), *streams
+    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"), *streams
     try:
         yield
     finally:
@@ -195,7 +195,7 @@ def _limited():
         raise Hang
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     handler = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, LIMIT, 1.0)
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious._files import refuse_existing, whole_file
-from captious.cli.params import Only, command, deliver
+from captious.cli.params import Only, command
 from captious.cli.session import (
     Encoder,
     Grammar,
@@ -25,6 +25,7 @@ from captious.cli.session import (
     Session,
     Tagger,
     Tokenizer,
+    deliver,
 )
 from captious.errors import InputError
 from captious.options import Argument, LemmaRule, Option, Resampling
@@ -80,7 +81,7 @@ def units(
         typer.echo("\n".join(lines))
         return
     with whole_file(output.out) as draft:
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
 

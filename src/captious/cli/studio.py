@@ -117,7 +117,7 @@ def new(
     )
     number = len(build_tasks(parse_plan(text, study)))
     with whole_file(study) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline="\n")
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
     typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
@@ -135,7 +135,7 @@ def _new_rest(study: Path, source: Path, session: Session) -> None:
     refuse_existing(file, session.output.overwrite)
     for path, content in ((file, "".join(f"{id}\n" for id in ids)), (study, text)):
         with whole_file(path) as draft:
-            draft.write_text(content, encoding="utf-8")
+            draft.write_text(content, encoding="utf-8", newline="\n")
     line = f"{study}: the {len(ids):,} items that nobody has judged in {source}; then: captious studio check {study}"
     _report(session, line, file=str(study), ids=str(file), items=len(ids))
 

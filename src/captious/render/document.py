@@ -466,6 +466,12 @@ class Result(ABC):
 
         return latex.document(self.document())
 
+    def to_markdown(self, link: str = "") -> str:
+        """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
+        from captious.render.markdown import markdown
+
+        return markdown(self.document(), link)
+
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
         return require("pandas", "pandas").DataFrame(self._columns(table))
@@ -544,7 +550,7 @@ def _write_one(document: Document, path: Path, suffix: str) -> None:
             ".tex": latex.document,
             ".txt": lambda shown: terminal.plain_text(shown, terminal.WIDE, signatures=True) + "\n",
         }
-        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace")
+        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 
 
 def _in_percent(section: Section) -> Section:

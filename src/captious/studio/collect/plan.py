@@ -20,6 +20,7 @@ from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
     ITEM_COLUMNS,
+    PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
     RATING_COLUMNS,
     REFERENCE_COLUMNS,
@@ -285,7 +286,7 @@ EXPORTED = frozenset(
     (
         *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
         *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
-        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS, *PAIR_SYSTEM_COLUMNS),
     )
 )
 """Columns that have a meaning in exports, which no aspect and no label may be called."""

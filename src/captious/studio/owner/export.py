@@ -91,16 +91,17 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
     """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
     tasks = list(tasks)
     facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
-    layout = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
     if plan.kind == "ratings":
         facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
-        layout |= {"rating": "rating"}
+        layout |= {"rating": "rating", "aspects": [aspect.name for aspect in plan.aspects]}
     elif plan.kind == "ranking":
         facts |= {"rows": "each", "statistic": "sample_tau"}
         layout |= {"rating": "rank"}
     elif plan.kind == "pairs":
         facts |= {"kind": "pairs"}
         layout |= {"caption": "captions", "preferred": "preferred"}
+        layout |= {"system": "systems"} if all(choice.system for task in tasks for choice in task.choices) else {}
     else:
         return None
     if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
@@ -168,6 +169,7 @@ def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
         "id": "/".join(filter(None, (task.item, category, one.rater))),
         **_item(task),
         "captions": [choice.text for choice in task.choices],
+        **({"systems": systems} if all(systems) else {}),
         **_references(task),
         "preferred": None if preferred is None else ids.index(preferred),
         **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
@@ -325,10 +327,10 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
         for name, table in tables.items():
             write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
-            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
-        (folder / "study.toml").write_text(plan.text, encoding="utf-8")
+            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
+        (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
-        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
+        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     for name in payment_files(plan) if payments else ():
         (Path(out) / name).chmod(PRIVATE)  # they name people
     return result

@@ -123,7 +123,7 @@ def write_payments(plan: Plan, payments: Sequence[Payment], folder: Path) -> dic
     counts = {FILE: len(rows)}
     if source == "prolific":
         approved = [one.person for one in payments if one.action == "approve" and one.person]
-        (folder / APPROVE).write_text("".join(f"{person}\n" for person in approved), encoding="utf-8")
+        (folder / APPROVE).write_text("".join(f"{person}\n" for person in approved), "utf-8", newline="\n")
         counts[APPROVE] = len(approved)
     elif source == "mturk":
         submitted = [one for one in payments if one.submission]
