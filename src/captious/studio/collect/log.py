@@ -63,7 +63,7 @@ from captious.studio.collect.tables import (
     utc,
     version_of,
 )
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.tasks import Task, build_tasks, is_practice
 from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
@@ -371,7 +371,8 @@ class StudyLog:
             return self._to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
 
     def _to_rater(self, id: str, history: RaterHistory) -> Rater:
-        return Rater(id, history.excluded, history.consented, self.now.is_done(history))
+        done = self.now.is_done(history)
+        return Rater(id, history.excluded, history.consented, done, history.surveyed, history.screened)
 
     # Pages
 
@@ -429,14 +430,14 @@ class StudyLog:
     def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
         for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
-            if purpose == "work":
+            if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
                 times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
                 free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
                 if free is None and self.now.anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
-                id, place = free
+                id, place = free if purpose == "work" else (id, None)
             order = self._order(connection, id, purpose, rater)
             page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
             self._store_opened(connection, rater, page, at, page.name)
@@ -461,7 +462,10 @@ class StudyLog:
         assert task is not None
         with self._folding:
             behind = history.behind(opened)
-        number, total = len(behind) + 1, total_pages(self.now.plan, self.now.work, len(self.now.gold))
+        practice = sum(map(is_practice, self.now.gold))
+        number = len(behind) + 1
+        total = total_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
+        total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
         previous = behind[-1].name if behind else ""

@@ -85,6 +85,8 @@ def _suggestion(rater: RaterProgress, plan: Plan) -> tuple[Action, str]:
         return "look", f"excluded: {rater.reason}"
     if rater.state == "declined":
         return "ask to return", "did not agree to take part"
+    if rater.state == "screened":
+        return "look", "was screened out by the questions before the study"
     if rater.state == "came when full":
         return "approve", "came when nothing was left to do"
     if rater.state == "left":

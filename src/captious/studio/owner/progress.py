@@ -312,7 +312,7 @@ def progress_of(
 
     ``now`` tells who has left.
     """
-    answers = answers_of(events)
+    answers = [one for one in answers_of(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
     values = question_values(plan, tasks, answers)
     measurement, group = kind_of(plan).measurement, resampled_by(plan, tasks.values())
