@@ -18,6 +18,7 @@ from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
+from captious.studio.collect.survey import survey_rows
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.owner.history import StudyChange, change_row, study_changes
 from captious.studio.owner.raters import RaterProgress, rater_progress
@@ -49,6 +50,7 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
     main: list[Row] = []
     repeats: list[Row] = []
     gold: list[Row] = []
+    practice: list[Row] = []
     for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
         several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
         work = [one for one in several if one.purpose == "work"]
@@ -59,7 +61,8 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
         again = [one for one in several if one.purpose == "repeat"]
         repeats += [row for one in again for row in answer_rows(plan, task, one)]
         gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
-    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
+        practice += [_gold_row(plan, task, one) for one in several if one.purpose == "practice"]
+    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold, "practice.jsonl": practice}
     return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
 
 
@@ -143,7 +146,7 @@ def _ratings(plan: Plan, task: Task, one: Answered) -> list[Row]:
         ratings = one.answer["ratings"].get(choice.id, {})
         aspects = {aspect.name: ratings.get(aspect.name) for aspect in plan.aspects}
         rated = {"rater": one.rater, "rating": overall_rating(plan, aspects), **aspects}
-        rows.append({**_caption(task, choice), **rated, **_facts(one)})
+        rows.append({**_caption(task, choice), **rated, **_facts(plan, one)})
     return rows
 
 
@@ -152,7 +155,7 @@ def _ranking(plan: Plan, task: Task, one: Answered) -> list[Row]:
     group = {"style": style, "set": str(task.fields.get("set") or task.item)} if style else {}
     ranks = one.answer["ranks"]
     return [
-        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(one)}
+        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(plan, one)}
         for choice in task.choices
     ]
 
@@ -173,7 +176,7 @@ def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
         **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
         **({"category": category} if category else {}),
     }
-    return [{**row, "rater": one.rater, **_facts(one)}]
+    return [{**row, "rater": one.rater, **_facts(plan, one)}]
 
 
 def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
@@ -182,11 +185,11 @@ def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
     if not seen:
         return []
     shown = {"task": task.item, "text": task.heading, **({"picture": task.image} if task.image else {})}
-    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(one)}]
+    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(plan, one)}]
 
 
 def _labels(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(one)}]
+    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(plan, one)}]
 
 
 _ROWS: dict[KindName, Callable[[Plan, Task, Answered], list[Row]]] = {
@@ -235,8 +238,10 @@ def _references(task: Task) -> Row:
     return {"references": list(task.references)} if task.references else {}
 
 
-def _facts(one: Answered) -> Row:
-    return {"seconds": one.seconds, "late": one.late, **({"comment": one.comment} if one.comment else {})}
+def _facts(plan: Plan, one: Answered) -> Row:
+    """Time and comment of an answer; with a time limit, whether the answer took longer."""
+    slow = {} if plan.limit is None else {"over_limit": one.seconds is not None and one.seconds > plan.limit}
+    return {"seconds": one.seconds, **slow, "late": one.late, **({"comment": one.comment} if one.comment else {})}
 
 
 # Files
@@ -293,6 +298,8 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     answers = answers_of(events)
     tables = answer_tables(plan, tasks, answers)
+    if plan.questions:
+        tables["questions.jsonl"] = survey_rows(plan, events)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
     changes = study_changes(events)

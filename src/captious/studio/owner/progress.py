@@ -307,7 +307,7 @@ def progress_of(
     resampling: Resampling = Resampling(),
 ) -> StudyProgress:
     """The progress of a study from its events. ``raters`` are those with a link, whether they came or not."""
-    answers = answers_of(events)
+    answers = [one for one in answers_of(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
     values = question_values(plan, tasks, answers)
     measurement, group = kind_of(plan).measurement, resampled_by(plan, tasks.values())

@@ -23,11 +23,13 @@ from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
 
-FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement"]
+FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement", "time limit"]
 LEAST = 5
 """Pages that a rater must have answered before speed, sameness and agreement say anything."""
 SAME, COMMON = 0.95, 0.6
 """Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
+SLOW = 2
+"""Answers beyond the time limit of a task from which on a rater is flagged."""
 FAR = 0.5
 """A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
 CROWD, TOGETHER = 10, timedelta(minutes=1)
@@ -35,7 +37,7 @@ CROWD, TOGETHER = 10, timedelta(minutes=1)
 SILENT = 10
 """Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
 NAN = float("nan")
-State = Literal["invited", "working", "finished", "excluded"]
+State = Literal["invited", "working", "finished", "screened", "excluded"]
 SIMULATED = "simulated"
 """Key in the body of the first event of a bot; its value is the kind of bot."""
 
@@ -111,6 +113,8 @@ class Evidence:
     """Agreement with the rater's own first answers."""
     agreement: RaterAgreement
     """Agreement with the others."""
+    slow: int = 0
+    """Answers that took longer than the time limit of a task."""
 
 
 def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
@@ -124,6 +128,8 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
         flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
     if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
         flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
+    if rater.slow >= SLOW:
+        flags.append(Flag("time limit", f"{rater.slow} of {len(rater.seconds)} answers took longer than the limit"))
     if len(rater.patterns) >= LEAST:
         answer, number = Counter(rater.patterns).most_common(1)[0]
         usual = others[answer] / max(others.total(), 1)
@@ -269,7 +275,7 @@ def rater_progress(
 
     ``values`` are those of `question_values`, where they are known already.
     """
-    answers = answers_of(events)
+    answers = [one for one in answers_of(events) if one.purpose != "practice"]
     values = question_values(plan, tasks, answers) if values is None else values
     repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
     blank = _states(events, raters)
@@ -305,6 +311,8 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
             reasons.pop(rater, None)
         elif event.kind in ("finished", "returned") and states.get(rater) != "excluded":
             states[rater] = "finished"
+        elif event.body.get("screened") and states.get(rater) != "excluded":
+            states[rater] = "screened"
         elif states.get(rater, "invited") == "invited":
             states[rater] = "working"
         if bot := event.body.get(SIMULATED):
@@ -372,7 +380,13 @@ def _raters(
         others = everywhere - Counter(patterns[rater])
         failed = golds.count(False)
         evidence = Evidence(
-            failed, len(golds), seconds, patterns[rater], repeats.get(rater, RaterAgreement()), agreement[rater]
+            failed,
+            len(golds),
+            seconds,
+            patterns[rater],
+            repeats.get(rater, RaterAgreement()),
+            agreement[rater],
+            sum(plan.limit is not None and one > plan.limit for one in seconds),
         )
         result.append(
             replace(

@@ -295,8 +295,17 @@ function enhance(form) {
     });
   }
   if (kind === "ranking") rank(form);
+  const limit = Number(form.dataset.limit ?? 0);
+  if (limit && !("answered" in form.dataset)) watch(limit);
   const first = groups().find((group) => !answered(group)) ?? groups()[0];
   if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) inputs(first)[0]?.focus({ preventScroll: true });
+}
+
+/** Say once that the time of a task is over; it is a hint, and the answer is taken.  @param {number} limit */
+function watch(limit) {
+  const left = limit - seconds();
+  if (left > 0) setTimeout(watch, 1000 * Math.min(left + 0.05, 3600), limit);
+  else if (!status.textContent) say(word("time_over"));
 }
 
 /** @param {Element} element */
