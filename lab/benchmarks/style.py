@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from lab.benchmarks.style_peer import Peer, table_one
 
-from captious.metrics.style.model import fit, load, save
+from captious.metrics.style.files import load, save
+from captious.metrics.style.fitting import fit
 from captious.metrics.style.onlystyle import ModelNgrams, all_scores
 from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 

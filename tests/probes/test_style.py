@@ -11,7 +11,8 @@ import pytest
 from lab.toy import make
 
 from captious.errors import InputError
-from captious.metrics.style.model import StyleModel, fit
+from captious.metrics.style.fitting import fit
+from captious.metrics.style.model import StyleModel
 from captious.options import Resampling
 from captious.probes.rankings import RankedSet, correlate
 from captious.probes.style import StyledCaptions, StyledCorpus, check, read_styled

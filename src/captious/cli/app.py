@@ -19,7 +19,7 @@ from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
-from captious.cli.params import CommandGroup
+from captious.cli.commands import CommandGroup
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, nearest
 
