@@ -53,7 +53,7 @@ class NonInferiority:
         units: int = 0,
         interval: Interval = "percentile",
     ) -> NonInferiority:
-        """The test from the observed gain and those of resamples; ``scale`` is the size of the two values that are compared.
+        """The test from the gain observed and those of resamples; ``scale`` is the size of the two compared values.
 
         With ``interval="t"``, bounds and p-value are those of Student's t for so many resampled units.
 
