@@ -11,6 +11,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -91,9 +92,10 @@ def database_of(path: Path, db: str | None = None) -> str:
 def open_log(path: Path, db: str | None = None) -> StudyLog:
     """The log of a study that has begun, from its database alone: the TOML file may have been edited, or be gone."""
     log = StudyLog.open(database_of(path, db))
-    if not log.begun:
-        read_plan(path)  # says what is wrong with the file, if that is the matter
-        raise InputError(f"{log.name}: holds no study yet; serve {path} first")
+    with log.closed_on_error():
+        if not log.begun:
+            read_plan(path)  # says what is wrong with the file, if that is the matter
+            raise InputError(f"{log.name}: holds no study yet; serve {path} first")
     log.path = path
     return log
 
@@ -102,12 +104,13 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
     plan = read_plan(path)
     log = StudyLog.open(database_of(path, db))
-    if log.begun:
-        log.check(plan)
-    else:
-        refuse_unwritten(plan)
-        log.begin(plan, build_tasks(plan))
-    return log.plan(), log
+    with log.closed_on_error():
+        if log.begun:
+            log.check(plan)
+        else:
+            refuse_unwritten(plan)
+            log.begin(plan, build_tasks(plan))
+        return log.plan(), log
 
 
 class StudyNow:
@@ -161,19 +164,29 @@ class StudyLog:
     def open(cls, database: str | Path) -> StudyLog:
         """The log in a database: a path, ``sqlite:///…`` or ``postgresql://…``. Nothing is made before `begin`."""
         log = cls(Database(database))
-        version = log._version()
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
-                f"{len(MIGRATIONS)}); install a newer one"
-            )
-        if 0 < version < len(MIGRATIONS):
-            log.database.write(migrate)
+        with log.closed_on_error():
+            version = log._version()
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
+                    f"{len(MIGRATIONS)}); install a newer one"
+                )
+            if 0 < version < len(MIGRATIONS):
+                log.database.write(migrate)
         return log
 
     def close(self) -> None:
         """Close all connections."""
         self.database.engine.dispose()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close all connections where the block raises, so that SQLite leaves no files beside its own."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _version(self) -> int:
         if self.database.absent:

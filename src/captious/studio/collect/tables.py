@@ -409,9 +409,12 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 
 
 def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """What is known of raters, by pseudonym."""
+    """What is known of raters, by pseudonym: what their platform or owner said, and the platform at the last visit."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
-    return {name_of(number): json.loads(body) for number, body in rows}
+    known = {name_of(number): json.loads(body) for number, body in rows}
+    for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):
+        known[name_of(number)] = {**known.get(name_of(number), {}), **json.loads(body)}
+    return known
 
 
 def _new_rater(connection: sa.Connection, hash: str | None) -> int:
