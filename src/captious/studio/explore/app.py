@@ -55,7 +55,7 @@ class _Server:
         return (None, None) if image is None else (f"thumbnail/{item}", f"image/{item}")
 
     def starlette(self) -> App:
-        """The app with its routes. Functions run in threads unless they are coroutines: a slow answer holds up no other."""
+        """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
         from starlette.applications import Starlette
         from starlette.routing import Route
 
