@@ -96,19 +96,28 @@ question = "How good?"
         return Input(str(path), f"{part}: {odd.what}", wrong)
 
 
-class EditedStudy(RatingStudy):
-    """A study that is paused, and whose file was edited after it began."""
-
-    needs_file = True
+class PausedStudy(RatingStudy):
+    """A study that is paused."""
 
     def right(self, folder, name):
-        """The path of the edited plan."""
+        """The path of the plan."""
         path = Path(super().right(folder, name))
         from captious.studio.collect.log import StudyLog
 
         log = StudyLog.open(path.with_suffix(".db"))
         log.pause("lunch")
         log.close()
+        return str(path)
+
+
+class EditedStudy(RatingStudy):
+    """A study whose file was edited after it began."""
+
+    needs_file = True
+
+    def right(self, folder, name):
+        """The path of the edited plan."""
+        path = Path(super().right(folder, name))
         path.write_text(self.toml.replace("Dogs", "Cats"), encoding="utf-8")
         return str(path)
 
@@ -469,6 +478,7 @@ SLOTS = {
     ),
     "study": RatingStudy(),
     "edited": EditedStudy(),
+    "paused": PausedStudy(),
     "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
@@ -568,7 +578,7 @@ COMMANDS = {
     "studio export": ["{study} --out {out}", "{study} --out {out} --payments"],
     "studio amend": ["{edited} --why typo", "{edited} --why typo --json"],
     "studio pause": ["{study} --message later"],
-    "studio resume": ["{edited}"],
+    "studio resume": ["{paused}"],
     "studio show": ["{study} --json", "{study} --original", "{study} --unjudged"],
     "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
     "studio exclude": ["{study} --rater r1 --reason fast"],
