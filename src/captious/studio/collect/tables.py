@@ -229,6 +229,18 @@ NEXT_SLOT = (
     .with_for_update(of=slot, skip_locked=True)
 )
 """The free slot with the fewest answers before it, of a task that the rater has never opened."""
+NEXT_SLOTS = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, _FREE, _UNSEEN)
+    .order_by(slot.c.place, slot.c.position)
+    .limit(200)
+)
+"""The slots of which `NEXT_SLOT` would take the first, not locked: for studies that spread raters over groups."""
+THIS_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.task == bind("task"), slot.c.place == bind("place"), slot.c.done == 0, _FREE, _UNSEEN)
+    .with_for_update(of=slot, skip_locked=True)
+)
 _ANSWERED = sa.exists(1).where(event.c.rater == slot.c.rater, event.c.kind == "answered")
 NEWCOMERS_SLOT = (
     sa.select(slot.c.task, slot.c.place)
