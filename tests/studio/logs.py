@@ -25,7 +25,8 @@ def make_plan(folder, **options):
 
 def make_tasks(number, gold=0, practice=0):
     """Tasks of two captions each, tasks of gold, and tasks of practice."""
-    tasks = [Task(f"im{i}", choices=(Choice(f"im{i}/a", "a dog"), Choice(f"im{i}/b", "a cat"))) for i in range(number)]
+    choices = [(Choice(f"im{i}/a", "a dog"), Choice(f"im{i}/b", "a cat")) for i in range(number)]
+    tasks = [Task(f"im{i}", choices=two, fields={"scene": "ab"[i % 2]}) for i, two in enumerate(choices)]
     tasks += [Task(f"gold{i}", gold={"ratings": {}}) for i in range(gold)]
     return tasks + [Task(f"p{i}", gold={"ratings": {}}) for i in range(1, practice + 1)]
 

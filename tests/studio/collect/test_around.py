@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from PIL import Image
 from starlette.testclient import TestClient
-from tests.studio.logs import assert_whole
+from tests.studio.logs import answer, assert_whole
 from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 
 from captious.errors import InputError
@@ -40,11 +41,11 @@ GOLD = {
     "labels": {"label": ["old"]},
 }
 EXPECTED = {
-    "ratings": [("Caption 1 · correctness", "5", "4 – 5")],
-    "ranking": [("", "Caption 1 > Caption 2", "Caption 2 > Caption 1")],
-    "pairs": [("", "Equally good", "Caption B")],
-    "yesno": [(THINGS[0], "No", "Yes")],
-    "labels": [("", "Young <i>", "old")],
+    "ratings": [("Caption 1 · correctness", "5", "4 – 5", True)],
+    "ranking": [("", "Caption 1 > Caption 2", "Caption 2 > Caption 1", False)],
+    "pairs": [("", "Equally good", "Caption B", False)],
+    "yesno": [(THINGS[0], "No", "Yes", False)],
+    "labels": [("", "Young <i>", "old", False)],
 }
 
 
@@ -148,7 +149,7 @@ def test_every_kind_says_what_was_expected(kind, tmp_path):
         "labels": {"label": "young"},
     }
     compared = kind_of(plan).compared(plan, task, order, answers[kind])
-    assert [(one.about, one.given, one.expected) for one in compared] == EXPECTED[kind]
+    assert [(one.about, one.given, one.expected, one.right) for one in compared] == EXPECTED[kind]
 
 
 def test_questions_come_first_and_last(tmp_path):
@@ -257,6 +258,59 @@ def test_answers_beyond_the_limit_are_marked_in_the_export(tmp_path):
     export_study(study.log, tmp_path / "export")
     rows = map(json.loads, (tmp_path / "export" / "pairs.jsonl").read_text().splitlines())
     assert sorted((row["seconds"], row["over_limit"]) for row in rows) == [(10, False), (31, True)]
+
+
+# Groups of items
+
+
+def strata_study(tmp_path, counts, **options):
+    groups = [name for name, number in counts.items() for _ in range(number)]
+    tasks = [Task(f"t{number}", f"im{number}", fields={"scene": name}) for number, name in enumerate(groups, 1)]
+    plan = replace(make_plan(tmp_path, "labels", stratum="scene", **options), text="")
+    log = StudyLog.open(tmp_path / "study.db")
+    log.begin(plan, tasks)
+    return log
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_every_rater_sees_the_groups_in_their_proportion(together, tmp_path):
+    # 12 tasks of the large group and 6 of each small one: with 8 tasks each, a rater has 4, 2 and 2 of them.
+    log = strata_study(tmp_path, {"indoor": 12, "outdoor": 6, "water": 6}, overlap=2, per_rater=8)
+    raters = [rater.id for rater in log.add_raters([f"hash{number}" for number in range(6)])]
+    for several in [raters[start : start + together] for start in range(0, 6, together)]:
+        for _ in range(8):  # several raters at once take turns, which must not give each a group of their own
+            for rater in several:
+                answer(log, rater, log.next_page(rater))
+    tasks = log.tasks()
+    for rater in raters:
+        seen = Counter(tasks[task].fields["scene"] for task, _ in log.history(rater))
+        assert max(abs(seen["indoor"] - 4), abs(seen["outdoor"] - 2), abs(seen["water"] - 2)) <= 1, (rater, seen)
+    assert all(slot.done for slot in log.slots())
+    assert_whole(log)
+
+
+def test_quotas_draw_items_of_every_group(place):
+    scenes = ["in"] * 4 + ["out"] * 2
+    rows = [{"id": f"im{n}", "image": f"im{n}.png", "scene": scene} for n, scene in enumerate(scenes, 1)]
+    (place / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    head = 'title = "x"\nkind = "labels"\nimages = "photos"\ntasks = "tasks.jsonl"\nstratum = "scene"\n'
+    options = '[[options]]\nname = "a"\n[[options]]\nname = "b"\n'
+
+    def built(quotas):
+        return build_tasks(parse_plan(f"{head}quotas = {quotas}\n{options}", place / "study.toml"))
+
+    assert Counter(task.fields["scene"] for task in built("{ in = 3, out = 1 }")) == {"in": 3, "out": 1}
+    assert {task.fields["scene"] for task in built("{ out = 2 }")} == {"out"}
+    with pytest.raises(InputError, match="quotas: out = 3, expected at most the 2 items there are"):
+        built("{ out = 3 }")
+    with pytest.raises(InputError, match=r"quotas = .*expected a table of groups and numbers"):
+        built("{ out = 0 }")
+    findings = check_plan(parse_plan(f"{head}{options}", place / "study.toml")).findings
+    assert "tasks of every scene: in 4, out 2" in [finding.message for finding in findings]
+    with pytest.raises(InputError, match=r"stratum = 'place': 6 ids .* without a value in that column"):
+        build_tasks(parse_plan(head.replace("scene", "place") + options, place / "study.toml"))
+    with pytest.raises(InputError, match="quotas without stratum"):
+        parse_plan(head.replace('stratum = "scene"', "") + "quotas = { a = 1 }\n" + options, place / "study.toml")
 
 
 # Files

@@ -43,6 +43,7 @@ PLAN = st.fixed_dictionaries(
         "tasks": st.integers(1, 5),
         "gold": st.integers(0, 2),
         "practice": st.integers(0, 2),
+        "stratum": st.sampled_from(["", "scene"]),
         "overlap": st.integers(1, 3),
         "per_rater": st.integers(1, 5),
         "checks": st.builds(Checks, every=st.integers(1, 3), repeat=st.integers(0, 2)),

@@ -240,6 +240,9 @@ def test_a_double_click_a_reload_and_the_way_back(chromium, study):
         with tab.expect_navigation():
             tab.keyboard.press("u")
         assert tab.locator("input:checked").count() == 4
+        chosen = tab.locator("[data-field]").first.locator("input:checked")
+        expect(chosen).to_be_focused()
+        assert chosen.get_attribute("value") != "1"  # so that it is not just the first of the scale
         tab.keyboard.press("1")
         save(tab)
         assert "Task 2 of 3" in tab.locator(".progress").inner_text()
@@ -251,6 +254,19 @@ def test_a_double_click_a_reload_and_the_way_back(chromium, study):
         save(tab)
         assert len(made.log.answers()) == 2
     assert made.log.answers()[0].answer["ratings"][made.log.answers()[0].order[0]]["correctness"] == 1
+
+
+def test_saved_is_said_on_the_page_that_follows(chromium, study):
+    made = study(number=1)
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        assert tab.locator("#status").inner_text() == ""
+        fill_in(tab, "ratings")
+        save(tab)
+        expect(tab.locator("#status")).to_have_text("Saved")
+        assert tab.url.endswith("/done") and len(made.events()) == 1
+        tab.reload()
+        expect(tab.locator("#status")).to_have_text("")  # it is said once
 
 
 def test_two_tabs(chromium, study):

@@ -43,7 +43,10 @@ GROWING = {
     "lease": "open pages are kept for their raters as long as it was said; captious studio release frees them",
 }
 """Keys whose numbers may rise but not fall, with the reason."""
-FILES = ("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct", "checks.gold")
+FILES = (
+    *("captions", "references", "images", "tasks", "ids", "items", "quotas", "quotas.*", "missing", "distinct"),
+    "checks.gold",
+)
 """Keys that choose the items; what counts is which items they give now."""
 FREE = (
     *(

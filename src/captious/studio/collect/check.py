@@ -275,6 +275,12 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     if not work:
         return
     effort = effort_of(plan, len(work), gold)
+    strata = Counter(str(task.fields.get(plan.stratum)) for task in work) if plan.stratum else Counter()
+    if strata:
+        groups = ", ".join(f"{name} {number:,}" for name, number in strata.most_common(12))
+        yield Finding("note", f"tasks of every {plan.stratum}: {groups}")
+    if len(strata) > plan.per_rater:
+        yield Finding("warning", f"{len(strata)} groups by {plan.stratum}, and a rater has {plan.per_rater} tasks")
     if plan.overlap == 1:
         yield Finding("warning", "overlap = 1: how far raters agree cannot be computed")
     if plan.kind == "labels" and plan.votes > plan.overlap:

@@ -21,6 +21,8 @@ from captious.studio.collect.tasks import Task, is_practice
 EventName = Literal[
     "joined",
     "consented",
+    "declined",
+    "full",
     "opened",
     "answered",
     "skipped",
@@ -59,10 +61,10 @@ class Event:
     kind: EventName
     task: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
-    added by the log. ``surveyed``: when, answers, screened. ``excluded``, ``reinstated``, ``released``: reason.
-    ``amended``: why, changes, the new text (toml), plan and digest, and number and digest of all tasks. ``paused``:
-    why, message. ``resumed``: nothing."""
+    """``full``: answers of a rater who was told that nothing is left. ``opened``: purpose, order, place. ``answered``:
+    answer, order, purpose, seconds, comment; late and place are added by the log. ``surveyed``: when, answers,
+    screened. ``excluded``, ``reinstated``, ``released``: reason. ``amended``: why, changes, the new text (toml), plan
+    and digest, and number and digest of all tasks. ``paused``: why, message."""
 
 
 @dataclass(frozen=True)

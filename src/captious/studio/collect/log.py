@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -153,6 +154,7 @@ class StudyLog:
         """The file of the study, where it is known: names of other files are relative to its folder."""
         self._now: StudyNow | None = None
         self._tasks: dict[str, Task] = {}
+        self._counted_strata: Counter[str] = Counter()
         self._holders: dict[str, int] = {}
         """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
         self._histories: dict[str, RaterHistory] = {}
@@ -445,7 +447,9 @@ class StudyLog:
             place = None
             if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
                 times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
-                free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
+                asked = {"rater": number_of(rater), **times}
+                free: Any = self._slot_of_stratum(connection, history, asked) if self.now.plan.stratum else None
+                free = free or connection.execute(tables.NEXT_SLOT, asked).first()
                 if free is None and self.now.anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
@@ -456,6 +460,37 @@ class StudyLog:
             self._store_opened(connection, rater, page, at, page.name)
             return page
         return None
+
+    def _slot_of_stratum(
+        self, connection: sa.Connection, history: RaterHistory, asked: Mapping[str, Any]
+    ) -> tuple[str, int] | None:
+        """A free slot of the group of items that the rater has seen least, for its size; None where others take it."""
+        slots = [(str(task), int(place)) for task, place in connection.execute(tables.NEXT_SLOTS, asked)]
+        with self._folding:
+            work = [page.task for page in history.pages.values() if page.purpose == "work"]
+        seen = Counter(self._stratum_of(connection, task) for task in work)
+        first: dict[str, tuple[str, int]] = {}
+        for task, place in slots:
+            if place == slots[0][1]:  # the fewest answers come first, as in a study without groups
+                first.setdefault(self._stratum_of(connection, task), (task, place))
+        if not first:
+            return None
+        task, place = first[min(first, key=lambda name: (seen[name] + 1) / self._strata[name])]
+        free = connection.execute(tables.THIS_SLOT, {**asked, "task": task, "place": place}).first()
+        return None if free is None else (task, place)
+
+    def _stratum_of(self, connection: sa.Connection, id: str) -> str:
+        """The group of a task's item."""
+        task = self._read_task(connection, id)
+        return "" if task is None else str(task.fields.get(self.now.plan.stratum))
+
+    @property
+    def _strata(self) -> Counter[str]:
+        """The number of tasks of every group, gold tasks aside; counted again when tasks were added."""
+        if self._counted_strata.total() != self.now.work:
+            work = [task for task in self.tasks().values() if task.gold is None]
+            self._counted_strata = Counter(str(task.fields.get(self.now.plan.stratum)) for task in work)
+        return self._counted_strata
 
     def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
         task = self._read_task(connection, id)

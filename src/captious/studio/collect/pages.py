@@ -235,6 +235,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
+        self.log.record(rater, "declined", f"{rater}.declined")
         text = self.say("declined")
         if self.plan.source.name in PERSON:
             text += " " + self.say("declined_platform")
@@ -478,7 +479,13 @@ class RaterPages:
         session = self._session(request)
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
+        self._note_full(session, 0)
         return self._end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
+
+    def _note_full(self, session: RaterSession, answers: int) -> None:
+        """Keep in the log that a rater was told that nothing is left: such a rater is not at work."""
+        rater = session.rater.id
+        self.log.record(rater, "full", f"{rater}.full.{answers}", body={"answers": answers})
 
     def _excluded(self) -> Response:
         """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
@@ -500,6 +507,7 @@ class RaterPages:
         words = self.say("others_working")
         if code:
             words += " " + self.say("wait_or_end")
+            self._note_full(session, answers)
         return self._end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
 
     def _end(

@@ -182,6 +182,12 @@ class Plan:
     """Items to ask about, or a file with one id a line; all of them where it is empty."""
     items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
     """So many items, drawn by the seed; all of them where it is None."""
+    stratum: str = ""
+    """The column of the files by which items are grouped; every rater's tasks are spread over the groups."""
+    quotas: Mapping[str, int] = field(
+        default_factory=dict, metadata=rule("a table of groups and numbers, such as { indoor = 100, outdoor = 50 }")
+    )
+    """So many items of each group, drawn by the seed; groups that are not named are left out."""
     missing: Literal["error", "skip"] = "error"
     """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
@@ -297,6 +303,8 @@ def parse_plan(text: str, path: Path) -> Plan:
     table = parse_toml(text, where, "study")
     given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
     given |= {name: _seconds(name, table[name], where) for name in ("lease", "limit") if name in table}
+    if "quotas" in table:
+        given["quotas"] = _quotas(table["quotas"], where)
     if "words" in table:
         given["words"] = _words(table["words"], where)
     plan = record(Plan, table, where, **given)
@@ -353,6 +361,14 @@ def _seconds(name: str, value: Any, where: str) -> float:
     return seconds
 
 
+def _quotas(value: Any, where: str) -> Mapping[str, int]:
+    if not isinstance(value, dict) or not all(
+        isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in value.values()
+    ):
+        raise InputError(f"{where}: quotas = {shown(value)}, expected {expected(Plan, 'quotas')}")
+    return value
+
+
 def _words(value: Any, where: str) -> str | Mapping[str, str]:
     if isinstance(value, dict):
         return checked_words(value, f"{where}: [words]")
@@ -368,6 +384,10 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
     if not plan.title.isprintable():
         raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
+    if plan.quotas and not plan.stratum:
+        raise InputError(f"{where}: quotas without stratum, expected the column that has {', '.join(plan.quotas)}")
+    if plan.quotas and plan.items is not None:
+        raise InputError(f"{where}: both quotas and items, expected one of them")
     check_language(plan.language, plan.words, where)
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from captious._files import MARKER, refuse_occupied, whole_folder
+from captious._files import MARKER, PRIVATE, refuse_occupied, whole_folder
 from captious._records import record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
@@ -21,6 +22,7 @@ from captious.studio.collect.plan import EXPORTED, KindName, Plan
 from captious.studio.collect.survey import survey_rows
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.owner.history import StudyChange, change_row, study_changes
+from captious.studio.owner.payments import payment_files, study_payments, write_payments
 from captious.studio.owner.raters import RaterProgress, rater_progress
 from captious.study.recipes import Recipe
 
@@ -292,8 +294,11 @@ class Export(Result):
         return Document(title, "", [table], warnings, notes, (), data, "export")
 
 
-def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Export:
-    """Write everything that a study knows into a folder, whole or not at all."""
+def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, payments: bool = False) -> Export:
+    """Write everything that a study knows into a folder, whole or not at all.
+
+    With ``payments`` also who is to be paid, by the ids of the platform; these are in no other file.
+    """
     refuse_occupied(Path(out), overwrite)
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     answers = answers_of(events)
@@ -305,7 +310,8 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
     changes = study_changes(events)
     if changes:
         tables["changes.jsonl"] = [change_row(change) for change in changes]
-    raters = rater_progress(plan, tasks, events, log.rater_ids())
+    now = datetime.now(timezone.utc)
+    raters = rater_progress(plan, tasks, events, log.rater_ids(), now=now)
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]
     counted = [one for one in work if not one.excluded]
@@ -321,7 +327,10 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
         changes,
     )
+    paid = study_payments(plan, raters, log.identities()) if payments else []
     with whole_folder(out, overwrite) as folder:
+        if payments:
+            rows |= write_payments(plan, paid, folder)
         for name, table in tables.items():
             write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
@@ -329,6 +338,8 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
         (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
+    for name in payment_files(plan) if payments else ():
+        (Path(out) / name).chmod(PRIVATE)  # they name people
     return result
 
 

@@ -37,7 +37,8 @@ CROWD, TOGETHER = 10, timedelta(minutes=1)
 SILENT = 10
 """Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
 NAN = float("nan")
-State = Literal["invited", "working", "finished", "screened", "excluded"]
+State = Literal["invited", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
+"""Left: at work, and nothing was heard for longer than a task is kept."""
 SIMULATED = "simulated"
 """Key in the body of the first event of a bot; its value is the kind of bot."""
 
@@ -270,15 +271,17 @@ def rater_progress(
     events: Sequence[Event],
     raters: Sequence[str] = (),
     values: Mapping[str, QuestionValues] | None = None,
+    now: datetime | None = None,
 ) -> tuple[RaterProgress, ...]:
     """Every rater so far, the flagged ones first. ``raters`` are those with a link, whether they came or not.
 
-    ``values`` are those of `question_values`, where they are known already.
+    ``values`` are those of `question_values`, where they are known already. ``now`` tells who has left; nobody has
+    where it is None.
     """
     answers = [one for one in answers_of(events) if one.purpose != "practice"]
     values = question_values(plan, tasks, answers) if values is None else values
     repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
-    blank = _states(events, raters)
+    blank = _states(plan, events, raters, now)
     agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), kind_of(plan).measurement)
     return tuple(sorted(_raters(plan, tasks, answers, blank, agreement, repeats), key=_flagged_first))
 
@@ -294,10 +297,13 @@ def _agreements(values: Iterable[QuestionValues], measurement: Measurement) -> d
     return {rater: RaterAgreement.of(np.array(several), of_tasks) for rater, (several, of_tasks) in distances.items()}
 
 
-def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterProgress]:
+def _states(
+    plan: Plan, events: Sequence[Event], raters: Sequence[str], now: datetime | None
+) -> dict[str, RaterProgress]:
     """Every rater with the state, the reason of an exclusion, and the kind of bot; without any number."""
     states: dict[str, State] = dict.fromkeys(raters, "invited")
     before: dict[str, State] = {}
+    heard: dict[str, datetime] = {}
     reasons, bots = {}, {}
     for event in events:
         rater = event.rater
@@ -309,14 +315,16 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
         elif event.kind == "reinstated":
             states[rater] = before.get(rater, "working")
             reasons.pop(rater, None)
-        elif event.kind in ("finished", "returned") and states.get(rater) != "excluded":
-            states[rater] = "finished"
-        elif event.body.get("screened") and states.get(rater) != "excluded":
-            states[rater] = "screened"
-        elif states.get(rater, "invited") == "invited":
-            states[rater] = "working"
+        else:
+            of = before if states.get(rater) == "excluded" else states
+            of[rater] = _next_state(of.get(rater, "invited"), event)
+        if event.kind != "released":
+            heard[rater] = event.at
         if bot := event.body.get(SIMULATED):
             bots[rater] = str(bot)
+    for rater in [rater for rater, state in states.items() if state == "working"] if now else ():
+        if now is not None and _running(heard[rater], now, events) > timedelta(seconds=plan.lease):
+            states[rater] = "left"
     return {
         rater: RaterProgress(
             rater,
@@ -335,6 +343,31 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
         )
         for rater, state in states.items()
     }
+
+
+def _next_state(state: State, event: Event) -> State:
+    """The state of a rater after an event of the rater."""
+    ends: dict[str, State] = {"finished": "done", "returned": "left", "declined": "declined"}
+    if event.kind in ends:
+        return ends[event.kind]
+    if event.body.get("screened"):
+        return "screened"
+    if event.kind == "full":
+        return "done" if event.body.get("answers") else "came when full"
+    goes_on = event.kind in ("consented", "opened") or state == "invited"
+    return "working" if goes_on and event.kind != "released" else state
+
+
+def _running(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
+    """The time from a moment until now in which the study was not paused."""
+    total, begin = now - since, None
+    for event in events:
+        if event.kind == "paused":
+            begin = max(event.at, since)
+        elif event.kind == "resumed" and begin is not None:
+            total -= max(event.at - begin, timedelta(0))
+            begin = None
+    return total if begin is None else total - max(now - begin, timedelta(0))
 
 
 def _flagged_first(rater: RaterProgress) -> tuple[bool, int, int, str]:

@@ -40,6 +40,7 @@ class Comparison:
     """Such as: Caption 2. Empty where a page asks one thing."""
     given: str
     expected: str
+    right: bool
 
 
 class Incomplete(Exception):

@@ -65,7 +65,7 @@ class LabelsKind(TaskKind):
         texts: dict[str | None, str] = {one.name: one.text or one.name for one in plan.options}
         texts[None] = plan.wording("cannot_tell")
         right = " / ".join(texts[name] for name in (task.gold or {"label": []})["label"])
-        return [Comparison("", texts[answer["label"]], right)]
+        return [Comparison("", texts[answer["label"]], right, self.passes(plan, task, answer))]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """The number of the label in the plan."""

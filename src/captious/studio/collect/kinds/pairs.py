@@ -62,7 +62,8 @@ class PairsKind(TaskKind):
         """The side that was chosen, and the better one."""
         texts: dict[str | None, str] = {None: plan.wording("equally_good")}
         texts |= {choice: plan.wording("caption_name", name="AB"[place]) for place, choice in enumerate(order)}
-        return [Comparison("", texts[answer["preferred"]], texts[(task.gold or {})["preferred"]])]
+        given, expected = texts[answer["preferred"]], texts[(task.gold or {})["preferred"]]
+        return [Comparison("", given, expected, given == expected)]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """0 for the first caption of the task, 1 for the second, 0.5 for a tie: three categories."""

@@ -79,7 +79,8 @@ class RankingKind(TaskKind):
         def best_first(ranks: Mapping[str, int]) -> str:
             return " > ".join(names[choice] for choice in sorted(known, key=lambda one: ranks[one], reverse=True))
 
-        return [Comparison("", best_first(answer["ranks"]), best_first(known))]
+        right = self.passes(plan, task, answer)
+        return [Comparison("", best_first(answer["ranks"]), best_first(known), right)]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """The rank of every caption."""

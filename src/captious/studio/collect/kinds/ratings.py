@@ -92,7 +92,8 @@ class RatingsKind(TaskKind):
                 about = " · ".join([*caption, *([labels[aspect]] if len(labels) > 1 else [])])
                 rating = answer["ratings"].get(choice, {}).get(aspect)
                 given = plan.wording("cannot_judge") if rating is None else f"{rating:g}"
-                result.append(Comparison(about, given, f"{low:g}" if low == high else f"{low:g} – {high:g}"))
+                expected = f"{low:g}" if low == high else f"{low:g} – {high:g}"
+                result.append(Comparison(about, given, expected, rating is not None and low <= rating <= high))
         return result
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:

@@ -77,9 +77,11 @@ class YesNoKind(TaskKind):
     def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
         """Yes or no for every thing with a known answer."""
         texts = {True: plan.wording("yes"), False: plan.wording("no"), None: plan.wording("cannot_tell")}
-        known = (task.gold or {"seen": {}})["seen"]
+        known, seen = (task.gold or {"seen": {}})["seen"], answer["seen"]
         return [
-            Comparison(thing, texts[answer["seen"][thing]], texts[known[thing]]) for thing in order if thing in known
+            Comparison(thing, texts[seen[thing]], texts[known[thing]], seen[thing] is known[thing])
+            for thing in order
+            if thing in known
         ]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
