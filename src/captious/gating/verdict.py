@@ -172,7 +172,7 @@ class Gate(Result):
         rows = []
         for row in self.rows:
             own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
-            sign = -1.0 if row.higher_is_better else 1.0
+            sign = -1.0 if row.higher_is_better else 1.0  # of what may be lost; + 0.0 below makes 0 of −0
             relative = f" ({row.given})" if row.given.endswith("%") else ""
             rows.append(
                 (
@@ -181,8 +181,8 @@ class Gate(Result):
                     Cell(row.base, **own),
                     Cell(row.new, **own),
                     Cell(row.difference, row.low, row.high, **own),
-                    Cell(sign * row.margin, mark=relative, **own),
-                    Cell(sign * row.smallest_margin, **own),
+                    Cell(sign * row.margin + 0.0, mark=relative, **own),
+                    Cell(sign * row.smallest_margin + 0.0, **own),
                 )
             )
         one_sided = f"{100 * self.resampling.level:g}%"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from captious.errors import InputError
+from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
@@ -288,6 +289,8 @@ class StudyProgress(Result):
 
 def study_progress(log: StudyLog, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> StudyProgress:
     """How far the study of a log is now; with the agreement of metrics where some are named."""
+    if metrics:
+        parse_all(metrics)  # a name that nobody knows is refused, not only said beside what else there is
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     raters = log.rater_ids()
     now = datetime.now(timezone.utc)
