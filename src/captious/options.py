@@ -264,9 +264,9 @@ class Runtime(Options):
     """The reference implementations do not turn images."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
-    """Called with what is encoded, how many are done, of how many."""
+    """A function that is called with what is encoded, how many are done, of how many."""
     log: Callable[[str], None] = _ignore
-    """Called with a line that a person should see."""
+    """A function that is called with a line that a person should see."""
 
 
 _CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())

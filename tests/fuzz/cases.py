@@ -40,6 +40,9 @@ NAMES = [f"{key}.png" for key in IDS]
 class RatingStudy:
     """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
 
+    needs_file = False
+    """Whether commands read the file of the study, and not its database alone."""
+
     toml = """title = "Dogs"
 kind = "ratings"
 captions = ["a.jsonl"]
@@ -89,11 +92,40 @@ question = "How good?"
         if os.path.lexists(odd.text):  # unlike Path.exists, it takes a name that is too long
             (path.parent / part).symlink_to(odd.text)
         # The database holds what it needs of the captions; a changed byte in it need not be seen.
-        return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
+        wrong = odd.wrong if part == "study.toml" and self.needs_file else ODD
+        return Input(str(path), f"{part}: {odd.what}", wrong)
+
+
+class PausedStudy(RatingStudy):
+    """A study that is paused."""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        path = Path(super().right(folder, name))
+        from captious.studio.collect.log import StudyLog
+
+        log = StudyLog.open(path.with_suffix(".db"))
+        log.pause("lunch")
+        log.close()
+        return str(path)
+
+
+class EditedStudy(RatingStudy):
+    """A study whose file was edited after it began."""
+
+    needs_file = True
+
+    def right(self, folder, name):
+        """The path of the edited plan."""
+        path = Path(super().right(folder, name))
+        path.write_text(self.toml.replace("Dogs", "Cats"), encoding="utf-8")
+        return str(path)
 
 
 class NewStudy(RatingStudy):
     """A study that nobody has answered."""
+
+    needs_file = True
 
     def right(self, folder, name):
         """The path of the plan."""
@@ -445,6 +477,8 @@ SLOTS = {
         required=("style", "caption", "rank"),
     ),
     "study": RatingStudy(),
+    "edited": EditedStudy(),
+    "paused": PausedStudy(),
     "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
@@ -541,7 +575,11 @@ COMMANDS = {
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
     "studio invite": ["{study} --raters 2"],
-    "studio export": ["{study} --out {out}"],
+    "studio export": ["{study} --out {out}", "{study} --out {out} --payments"],
+    "studio amend": ["{edited} --why typo", "{edited} --why typo --json"],
+    "studio pause": ["{study} --message later"],
+    "studio resume": ["{paused}"],
+    "studio show": ["{study} --json", "{study} --original", "{study} --unjudged"],
     "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
     "studio exclude": ["{study} --rater r1 --reason fast"],
     "studio reinstate": ["{study} --rater r3 --reason right"],

@@ -295,3 +295,11 @@ def test_a_plan_from_the_base_and_from_a_pair():
         plan_gate(by_words(5, 9), by_words(5, 9), "rouge")
     with pytest.raises(InputError, match="changed"):
         plan_gate(by_words(5, 9), metrics="rouge", changed=0)
+
+
+def test_a_run_without_references_is_still_known_to_have_the_same(systems, tmp_path):
+    """The signature of the run remembers the references that its folder does not hold."""
+    report = captious.evaluate(systems["solid"].take(range(119, -1, -1)), "rouge", QUICK)
+    replace(report, store_references=False).save(tmp_path / "run")
+    result = captious.gate(tmp_path / "run", systems["expert"], margin=0.5, resampling=QUICK)
+    assert result.verdict == "pass" and result.lost[0].reference

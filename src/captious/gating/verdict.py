@@ -53,7 +53,7 @@ class GateRow:
     """The margin as it was given, such as ``1%``."""
     verdict: Decision
     p_worse: float
-    """Of the null hypothesis that no more than the margin is lost."""
+    """The p-value of the null hypothesis that no more than the margin is lost."""
     p_holm: float
     """The same after Holm's correction over the metrics."""
     items: int
@@ -76,7 +76,7 @@ class LostCaption(NamedTuple):
     base_value: float
     new_value: float
     base: str | None
-    """The caption; None where the base is a lock file, which has no captions."""
+    """The caption of the base; None where it is a lock file, which has no captions."""
     new: str
     reference: str
 
@@ -172,7 +172,7 @@ class Gate(Result):
         rows = []
         for row in self.rows:
             own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
-            sign = -1.0 if row.higher_is_better else 1.0
+            sign = -1.0 if row.higher_is_better else 1.0  # of what may be lost; + 0.0 below makes 0 of −0
             relative = f" ({row.given})" if row.given.endswith("%") else ""
             rows.append(
                 (
@@ -181,8 +181,8 @@ class Gate(Result):
                     Cell(row.base, **own),
                     Cell(row.new, **own),
                     Cell(row.difference, row.low, row.high, **own),
-                    Cell(sign * row.margin, mark=relative, **own),
-                    Cell(sign * row.smallest_margin, **own),
+                    Cell(sign * row.margin + 0.0, mark=relative, **own),
+                    Cell(sign * row.smallest_margin + 0.0, **own),
                 )
             )
         one_sided = f"{100 * self.resampling.level:g}%"
