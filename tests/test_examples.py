@@ -35,6 +35,7 @@ NOT_RUN = Counter(
         "docs/guide/coming-from-pycocoevalcap.md": 2,
         "docs/guide/encoders.md": 1,
         "docs/guide/explore.md": 2,
+        "docs/guide/gate.md": 1,
         "docs/guide/hallucination.md": 4,
         "docs/guide/images.md": 1,
         "docs/guide/imagine.md": 3,

@@ -497,6 +497,12 @@ COMMANDS = {
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
     ],
+    "gate": [
+        "{predictions} {system} --references {references} --samples 20 --metrics rouge --margin 1%",
+        "{shards} {shards} --samples 20 --margin 1%",
+        "{out}.json {predictions} --references {references} --metrics rouge --update",
+        "{predictions} --references {references} --samples 20 --metrics rouge --plan",
+    ],
     "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
     "metrics": ["bleu", "{metric}"],

@@ -1,4 +1,4 @@
-"""``captious score``, ``keep``, ``compare``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``keep``, ``compare``, ``gate``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, get_type_hi
 
 import typer
 
+from captious.cli.gate import gate
 from captious.cli.messages import with_flags
 from captious.cli.params import Only, command, params_of
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
@@ -46,12 +47,12 @@ DEMO = Session(output=Output(out=Path("demo-report")))
 
 PARTLY = 3
 """Exit code of a command that did its work but for some shards, which it names."""
-NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
+NAMES = ("score", "keep", "compare", "gate", "arena", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, keep, compare, arena, view, check, metrics, demo):
+    for function in (score, keep, compare, gate, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 

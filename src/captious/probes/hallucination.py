@@ -62,7 +62,7 @@ class ObjectCount(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Inventions:
+class InventedObjects:
     """What one system invents."""
 
     objects: Mapping[str, ObjectCount]
@@ -85,7 +85,7 @@ class Hallucination(Probe):
 
     metric: str
     reports: Mapping[str, Report]
-    systems: Mapping[str, Inventions]
+    systems: Mapping[str, InventedObjects]
     differences: Sequence[Difference] = ()
     test: str = ""
 
@@ -370,7 +370,7 @@ def probe_hallucination(
     return Hallucination(names, resampling, written, reports, inventions, differences, test)
 
 
-def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inventions:
+def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> InventedObjects:
     """What the captions of one system invent."""
     state = chair.prepare(captions)
     _, read, truths = chair.examine(captions, state)
@@ -379,7 +379,7 @@ def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inven
     quarters, sentences = _by_place(known, len(captions), resampling)
     numbers = _sentence_mentions(known)
     most = max((number for number, mentions in enumerate(numbers, 1) if mentions), default=1)
-    return Inventions(
+    return InventedObjects(
         objects=_object_counts(known),
         pairs=_pair_counts(known),
         quarters=quarters,

@@ -466,6 +466,12 @@ class Result(ABC):
 
         return latex.document(self.document())
 
+    def to_markdown(self, link: str = "") -> str:
+        """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
+        from captious.render.markdown import markdown
+
+        return markdown(self.document(), link)
+
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
         return require("pandas", "pandas").DataFrame(self._columns(table))

@@ -22,7 +22,7 @@ from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
 from captious.filters import matching_rows
 from captious.io.join import first_few
-from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
+from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
@@ -348,7 +348,7 @@ class Report(PlainState, Result):
         for original in self:
             for ours in self:
                 other = original.metric
-                if isinstance(other, OfAnotherProgram) and other.compares_with(ours.metric):
+                if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
                     both = ~(np.isnan(original.values) | np.isnan(ours.values))
                     if both.sum() < 2:
                         continue

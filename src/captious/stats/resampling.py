@@ -95,6 +95,16 @@ def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> lis
     return [np.concatenate(parts) for parts in blocks]
 
 
+def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights: Iterator[Floats]) -> list[Floats]:
+    """System minus baseline in each resample, for each (baseline, system) pair; all pairs share the resamples.
+
+    A resample that holds no item with a value is left out.
+    """
+    draws = resampled([statistic for pair in pairs for statistic in pair], weights)
+    gaps = [system - baseline for baseline, system in zip(draws[::2], draws[1::2], strict=True)]
+    return [gap[~np.isnan(gap)] for gap in gaps]
+
+
 def interval_width(deviation: float, units: int, level: float) -> float:
     """Half the width of a t interval, from the standard deviation of resamples of so many units."""
     from scipy.special import stdtrit
@@ -115,11 +125,9 @@ def paired_bootstrap(
     ``sacrebleu`` counts |d| − mean |d| > |D| instead, as the Moses script it follows: for a clear difference that is
     one side only, so at p < 0.05 it errs about one time in ten.
     """
-    draws = resampled([statistic for pair in pairs for statistic in pair], weights)
     results = []
-    for (baseline, system), base, other in zip(pairs, draws[::2], draws[1::2], strict=True):
-        observed, differences = abs(system.value - baseline.value), other - base
-        differences = differences[~np.isnan(differences)]  # a resample may hold no item with a value
+    for (baseline, system), differences in zip(pairs, resampled_differences(pairs, weights), strict=True):
+        observed = abs(system.value - baseline.value)
         if np.isnan(observed) or not len(differences):
             results.append((float("nan"),) * 3)
             continue

@@ -238,14 +238,14 @@ def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> N
 
 
 @dataclass
-class Stop:
+class StopSignal:
     """Set by Ctrl-C, SIGTERM or a test; the training ends after the step at work."""
 
     asked: bool = False
 
 
 @contextmanager
-def signals(stop: Stop) -> Iterator[None]:
+def signals(stop: StopSignal) -> Iterator[None]:
     """Ctrl-C and SIGTERM ask to stop; a second one ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -300,7 +300,7 @@ class Trainer:
     patience: Patience = field(default_factory=Patience)
     identity: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint must agree on to be resumed."""
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
 
     def __post_init__(self) -> None:
         self.model = self.objective.model

@@ -42,7 +42,7 @@ class Transport(Protocol):
     """What brings a request to a model, in the JSON of the OpenAI protocol."""
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The raw response; `Unanswered` where this request has none, `Stopped` where none has."""
+        """The raw response; `Unanswered` where this request has none, `EndpointUnavailable` where none has."""
 
 
 @dataclass
