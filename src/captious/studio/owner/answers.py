@@ -112,6 +112,15 @@ def task_rows(tasks: Iterable[Task], answers: Sequence[Answered]) -> list[TaskRo
     return rows
 
 
+def seconds_shown(seconds: float) -> str:
+    """A time that people read at a glance.
+
+    >>> seconds_shown(12.34), seconds_shown(200)
+    ('12.3 s', '3.3 min')
+    """
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
 class AnswerPages:
     """The pages of tasks and raters below ``/owner``, and the images on them."""
 
@@ -182,6 +191,7 @@ class AnswerPages:
             later=later,
             pictured=bool(self._plan().images),
             show_references=self._plan().show_references,
+            seconds=seconds_shown,
             **values,
         )
         return HTMLResponse(text)

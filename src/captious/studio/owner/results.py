@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -52,8 +52,9 @@ class PeopleResult:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables of the ranking."""
-        return [one for one in self._sections if isinstance(one, Table) and not one.detail]
+        """The tables of the ranking, without bars: they have a style of their own, which the page refuses."""
+        shown = [one for one in self._sections if isinstance(one, Table) and not one.detail]
+        return [replace(one, columns=[replace(column, bar=False) for column in one.heads]) for one in shown]
 
     @property
     def charts(self) -> list[Chart]:
