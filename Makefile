@@ -14,7 +14,9 @@ test: $(VENV)/.dev lint programs
 
 # All tests, a process a core and at most four, each with one thread: torch on every core in every process is slower.
 # Compiled tests are kept also where the environment forbids it: to compile them anew takes a quarter of a minute.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+# A process takes whole files, in the order of LONG in tests/conftest.py.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 \
+  --dist loadfile --no-loadscope-reorder
 pytest: $(VENV)/.dev
 	$(PYTEST)
 

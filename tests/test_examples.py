@@ -44,6 +44,7 @@ NOT_RUN = Counter(
         "docs/guide/meteor.md": 1,
         "docs/guide/negatives.md": 1,
         "docs/guide/probes.md": 1,
+        "docs/guide/read-your-files.md": 1,
         "docs/guide/scale.md": 4,
         "docs/guide/specificity.md": 1,
         "docs/guide/spice.md": 5,

@@ -200,3 +200,27 @@ def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
     change(run, resampling={**resampling, "interval": "bca"})
     with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
         read_run(run)
+
+
+@pytest.mark.parametrize("folder", ["items", "rows"])
+def test_a_column_that_is_there_twice_is_refused(run, folder):
+    path = run / folder / "captions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column(table.column_names[-1], table.column(0)), path)
+    with pytest.raises(InputError, match=rf"{folder}/captions\.parquet: column '.+' is there twice"):
+        read_run(run).captions  # noqa: B018 - reading is what is refused
+
+
+def test_references_of_another_kind_are_refused(run):
+    path = run / "items" / "captions.parquet"
+    table = pq.read_table(path)
+    numbers = pa.array([{"a": 1}] * len(table))
+    pq.write_table(table.set_column(table.column_names.index("references"), "references", numbers), path)
+    with pytest.raises(InputError, match="column 'references' holds struct<a: int64>, expected lists of texts"):
+        read_run(run).captions  # noqa: B018 - reading is what is refused
+
+
+def test_a_run_without_a_part_is_refused(run):
+    change(run, parts={})
+    with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
+        read_run(run)

@@ -59,7 +59,7 @@ class Difference:
     high: float
     p: float
     p_holm: float
-    """Adjusted over all systems compared on this metric."""
+    """The p-value, adjusted over all systems compared on this metric."""
     items: int
     """The number of items that both systems have a value for."""
     better: str | None

@@ -31,7 +31,7 @@ class Tournament:
     estimates: Mapping[str, Estimate]
     """The values of ``stats.pairwise.pairwise_values`` with their intervals."""
     p_values: Mapping[tuple[str, str], float]
-    """Of each pair of systems, in the order of ``systems``; NaN where the two never met."""
+    """The p-value of each pair of systems, in the order of ``systems``; NaN where the two never met."""
     test: str
     """What the p-value is of, for the note of the table."""
     resampling: Resampling

@@ -212,7 +212,7 @@ def _some(keys: Sequence[str] | set[str]) -> str:
 
 
 Progress = Callable[[float], None]
-"""Called with how many more tasks are done, in fractions."""
+"""A function that is called with how many more tasks are done, in fractions."""
 
 
 @dataclass(frozen=True, eq=False)

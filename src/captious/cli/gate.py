@@ -206,7 +206,7 @@ def _run_address() -> str:
 
 @contextmanager
 def _no_commands(output: Output) -> Iterator[None]:
-    """On GitHub, print captions in a block in which no line is a command of the runner, such as ``::error::``."""
+    """Print captions, on GitHub in a block in which no line is a command of the runner, such as ``::error::``."""
     guarded = os.environ.get("GITHUB_ACTIONS") == "true" and not (output.json or output.csv or output.latex)
     token = secrets.token_hex(16)
     if guarded:

@@ -129,7 +129,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
         raise InputError(f"{name_of(source)}: holds no captions")
-    if blank := sum(not text.strip() for text in texts):
+    if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
         typer.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):
         units = next(parts) if isinstance(own, str) else list(islice(parts, len(own)))

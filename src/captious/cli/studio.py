@@ -432,18 +432,20 @@ def export(
     data: StudyData,
     out: Out,
     session: Annotated[Session, Only("overwrite", "json")],
+    payments: Annotated[bool, Option("Also who is to be paid, by the ids of Prolific or Mechanical Turk.")] = False,
 ) -> None:
     """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
 
     Answers of excluded raters are left out and counted. Late answers are there and marked.
 
     Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    Example: captious studio export study.toml --out export/ --payments
     """
     from captious.studio.owner.export import export_study
 
     with session.working() as step, data.log() as log:
         step("exporting")
-        result = export_study(log, out, session.output.overwrite)
+        result = export_study(log, out, session.output.overwrite, payments)
     session.deliver(result)
 
 

@@ -75,7 +75,7 @@ class Lock:
     path: str
     name: str
     version: str
-    """Of the captious that wrote it."""
+    """The version of the captious that wrote it."""
     metrics: Mapping[str, LockedMetric]
     captions: str = ""
     """Hashes of the items' captions, in the order of the ids."""

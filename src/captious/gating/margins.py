@@ -59,7 +59,7 @@ class GateFile:
 
     metrics: str | tuple[str, ...] = ()
     margin: float | str = ""
-    """Of every metric that ``[margins]`` does not name."""
+    """The margin of every metric that ``[margins]`` does not name."""
     undecided: Literal["", "warn", "fail"] = ""
     margins: Mapping[str, float | str] | None = None
 

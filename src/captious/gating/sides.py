@@ -41,7 +41,7 @@ class NewSide(NamedTuple):
 
     @property
     def measurements(self) -> Mapping[str, Measurement]:
-        """By the written form of the metric."""
+        """Measurements by the written form of the metric."""
         return self.report.measurements
 
 

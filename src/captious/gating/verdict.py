@@ -53,7 +53,7 @@ class GateRow:
     """The margin as it was given, such as ``1%``."""
     verdict: Decision
     p_worse: float
-    """Of the null hypothesis that no more than the margin is lost."""
+    """The p-value of the null hypothesis that no more than the margin is lost."""
     p_holm: float
     """The same after Holm's correction over the metrics."""
     items: int
@@ -76,7 +76,7 @@ class LostCaption(NamedTuple):
     base_value: float
     new_value: float
     base: str | None
-    """The caption; None where the base is a lock file, which has no captions."""
+    """The caption of the base; None where it is a lock file, which has no captions."""
     new: str
     reference: str
 

@@ -73,7 +73,7 @@ class PixelStore:
     prepare: Callable[[Image], Pixels]
     upright: bool = False
     pixels: list[Pixels | None] = field(default_factory=list)
-    """None for an image that cannot be used; empty where the images do not fit."""
+    """The pixels of each image, None where it cannot be used; empty where the images do not fit."""
     faults: dict[int, str] = field(default_factory=dict)
 
     @classmethod

@@ -401,7 +401,7 @@ def _in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimens
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Looked up once, for that takes longer than a batch."""
+    """The controller of BLAS threads, made once because that takes longer than a batch."""
     return ThreadpoolController()
 
 

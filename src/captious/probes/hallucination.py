@@ -45,7 +45,7 @@ HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."
 )
-"""Measured by ``python -m lab.reproductions chair`` on 202,654 captions."""
+"""The sentence's numbers come from ``python -m lab.reproductions chair`` on 202,654 captions."""
 LONGER = 0.02
 """The share by which captions of one system are longer before a note says so."""
 Progress = Callable[[str], None]

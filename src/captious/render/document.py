@@ -90,11 +90,11 @@ class Cell:
     high: float = NAN
     sd: float = NAN
     mark: str = ""
-    """Printed after the value, such as † or *; the table's note says what it means."""
+    """A sign after the value, such as † or *; the table's note says what it means."""
     limits: tuple[float, float] | None = None
     """Ends of the bar that the page draws; without them the column's own ends."""
     note: str = ""
-    """Shown on the page when the reader points at the cell."""
+    """A text that the page shows when the reader points at the cell."""
     decimals: int | None = None
     """The decimals, in place of the column's."""
     scale: float | None = None
@@ -125,7 +125,7 @@ class Column:
     percent: int | None = None
     """Decimals where scores are shown × 100; None for a column that is none of scores."""
     unit: str = ""
-    """Printed after every number, such as ``%``."""
+    """The unit after every number, such as ``%``."""
     signed: bool = False
     """Positive numbers get a plus sign."""
     higher_is_better: bool | None = None
@@ -216,9 +216,9 @@ class Series:
     hollow: Sequence[bool] = ()
     """Points drawn as rings, such as those that are not significant."""
     labels: Sequence[str] = ()
-    """Shown when the reader points at a dot."""
+    """Texts that are shown when the reader points at a dot."""
     names: Sequence[str] = ()
-    """Written beside the dots of a scatter chart."""
+    """Texts that are written beside the dots of a scatter chart."""
 
 
 @dataclass(frozen=True)

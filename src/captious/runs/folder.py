@@ -21,6 +21,7 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -147,7 +148,11 @@ class Run:
             raise InputError(f"{where}: is missing, {WROTE}")
         try:
             with self.open(name) as file:
-                yield pq.ParquetFile(file)
+                opened = pq.ParquetFile(file)
+                names = opened.schema_arrow.names
+                if twice := [column for column, number in Counter(names).items() if number > 1]:
+                    raise InputError(f"{where}: column {twice[0]!r} is there twice, {WROTE}")
+                yield opened
         except InputError:
             raise
         except (OSError, ValueError, pa.ArrowException):
@@ -176,7 +181,8 @@ class Run:
         if expected is not None and items != expected:
             where = self.storage.address_of(self.items_name(part))
             raise InputError(f"{where}: has {items} items, the marker says {expected}")
-        for column in columns if columns is not None else ("id", "candidates", *self.metrics):
+        optional = [column for column in ("references", "unscored") if column in schema.names]
+        for column in columns if columns is not None else ("id", "candidates", *optional, *self.metrics):
             self._refuse_column(self.items_name(part), schema, column)
         return schema
 

@@ -109,7 +109,7 @@ def _mid_ranks(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class SystemMeans:
-    """Between systems: the correlation of their mean metric values and mean ratings (`system_tau` is tau-b)."""
+    """The correlation of systems' mean metric values and mean ratings (`system_tau` is tau-b)."""
 
     values: Floats
     human: Floats

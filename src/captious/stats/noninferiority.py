@@ -38,7 +38,7 @@ class NonInferiority:
     error: float
     """Standard error of the gain: the standard deviation of its resamples."""
     p_worse: float
-    """Of the null hypothesis that the loss is at most the margin."""
+    """The p-value of the null hypothesis that the loss is at most the margin."""
     slack: float = 0.0
     """What rounding may move."""
 
@@ -53,7 +53,7 @@ class NonInferiority:
         units: int = 0,
         interval: Interval = "percentile",
     ) -> NonInferiority:
-        """From the observed gain and those of resamples; ``scale`` is the size of the two values that are compared.
+        """The test from the gain observed and those of resamples; ``scale`` is the size of the two compared values.
 
         With ``interval="t"``, bounds and p-value are those of Student's t for so many resampled units.
 

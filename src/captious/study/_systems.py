@@ -219,8 +219,9 @@ class _Cells(NamedTuple):
     cell: Ints
     """The cell of each answer."""
     image: Ints
+    """The image of each cell, by number."""
     rater: Ints
-    """Those of each cell."""
+    """The rater of each cell, by number."""
 
     @classmethod
     def of(cls, image: Ints, rater: Ints) -> _Cells:

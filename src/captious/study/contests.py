@@ -37,7 +37,7 @@ class MetricContest:
     p: float
     """The two-sided p-value of the study's test."""
     p_holm: float = NAN
-    """Adjusted over all pairs of metrics in the study."""
+    """The p-value, adjusted over all pairs of metrics in the study."""
 
 
 def permuted(

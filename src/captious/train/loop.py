@@ -239,7 +239,7 @@ def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> N
 
 @dataclass
 class StopSignal:
-    """Set by Ctrl-C, SIGTERM or a test; the training ends after the step at work."""
+    """A signal that Ctrl-C, SIGTERM or a test sets; the training ends after the step at work."""
 
     asked: bool = False
 
@@ -296,7 +296,7 @@ class Trainer:
     runtime: Runtime = field(default_factory=Runtime)
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
-    """Called after a validation that is the best so far."""
+    """A function that is called after a validation that is the best so far."""
     patience: Patience = field(default_factory=Patience)
     identity: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint must agree on to be resumed."""

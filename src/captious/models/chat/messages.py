@@ -123,7 +123,7 @@ def _data_url(image: ImageSource, stamp: object) -> str:
 
 
 def image_digest(image: ImageSource) -> str:
-    """Stands for the content of an image in a request's digest."""
+    """The digest of an image's content, for the digest of a request."""
     if isinstance(image, str):
         return _file_digest(image, _stamp(image))
     return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"

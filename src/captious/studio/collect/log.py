@@ -10,7 +10,9 @@ import json
 import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -63,7 +65,7 @@ from captious.studio.collect.tables import (
     utc,
     version_of,
 )
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.tasks import Task, build_tasks, is_practice
 from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
@@ -91,9 +93,10 @@ def database_of(path: Path, db: str | None = None) -> str:
 def open_log(path: Path, db: str | None = None) -> StudyLog:
     """The log of a study that has begun, from its database alone: the TOML file may have been edited, or be gone."""
     log = StudyLog.open(database_of(path, db))
-    if not log.begun:
-        read_plan(path)  # says what is wrong with the file, if that is the matter
-        raise InputError(f"{log.name}: holds no study yet; serve {path} first")
+    with log.closed_on_error():
+        if not log.begun:
+            read_plan(path)  # says what is wrong with the file, if that is the matter
+            raise InputError(f"{log.name}: holds no study yet; serve {path} first")
     log.path = path
     return log
 
@@ -102,12 +105,13 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
     plan = read_plan(path)
     log = StudyLog.open(database_of(path, db))
-    if log.begun:
-        log.check(plan)
-    else:
-        refuse_unwritten(plan)
-        log.begin(plan, build_tasks(plan))
-    return log.plan(), log
+    with log.closed_on_error():
+        if log.begun:
+            log.check(plan)
+        else:
+            refuse_unwritten(plan)
+            log.begin(plan, build_tasks(plan))
+        return log.plan(), log
 
 
 class StudyNow:
@@ -150,6 +154,7 @@ class StudyLog:
         """The file of the study, where it is known: names of other files are relative to its folder."""
         self._now: StudyNow | None = None
         self._tasks: dict[str, Task] = {}
+        self._counted_strata: Counter[str] = Counter()
         self._holders: dict[str, int] = {}
         """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
         self._histories: dict[str, RaterHistory] = {}
@@ -161,19 +166,29 @@ class StudyLog:
     def open(cls, database: str | Path) -> StudyLog:
         """The log in a database: a path, ``sqlite:///…`` or ``postgresql://…``. Nothing is made before `begin`."""
         log = cls(Database(database))
-        version = log._version()
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
-                f"{len(MIGRATIONS)}); install a newer one"
-            )
-        if 0 < version < len(MIGRATIONS):
-            log.database.write(migrate)
+        with log.closed_on_error():
+            version = log._version()
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
+                    f"{len(MIGRATIONS)}); install a newer one"
+                )
+            if 0 < version < len(MIGRATIONS):
+                log.database.write(migrate)
         return log
 
     def close(self) -> None:
         """Close all connections."""
         self.database.engine.dispose()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close all connections where the block raises, so that SQLite leaves no files beside its own."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _version(self) -> int:
         if self.database.absent:
@@ -371,7 +386,8 @@ class StudyLog:
             return self._to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
 
     def _to_rater(self, id: str, history: RaterHistory) -> Rater:
-        return Rater(id, history.excluded, history.consented, self.now.is_done(history))
+        done = self.now.is_done(history)
+        return Rater(id, history.excluded, history.consented, done, history.surveyed, history.screened)
 
     # Pages
 
@@ -429,19 +445,52 @@ class StudyLog:
     def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
         for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
-            if purpose == "work":
+            if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
                 times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
-                free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
+                asked = {"rater": number_of(rater), **times}
+                free: Any = self._slot_of_stratum(connection, history, asked) if self.now.plan.stratum else None
+                free = free or connection.execute(tables.NEXT_SLOT, asked).first()
                 if free is None and self.now.anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
-                id, place = free
+                id, place = free if purpose == "work" else (id, None)
             order = self._order(connection, id, purpose, rater)
             page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
             self._store_opened(connection, rater, page, at, page.name)
             return page
         return None
+
+    def _slot_of_stratum(
+        self, connection: sa.Connection, history: RaterHistory, asked: Mapping[str, Any]
+    ) -> tuple[str, int] | None:
+        """A free slot of the group of items that the rater has seen least, for its size; None where others take it."""
+        slots = [(str(task), int(place)) for task, place in connection.execute(tables.NEXT_SLOTS, asked)]
+        with self._folding:
+            work = [page.task for page in history.pages.values() if page.purpose == "work"]
+        seen = Counter(self._stratum_of(connection, task) for task in work)
+        first: dict[str, tuple[str, int]] = {}
+        for task, place in slots:
+            if place == slots[0][1]:  # the fewest answers come first, as in a study without groups
+                first.setdefault(self._stratum_of(connection, task), (task, place))
+        if not first:
+            return None
+        task, place = first[min(first, key=lambda name: (seen[name] + 1) / self._strata[name])]
+        free = connection.execute(tables.THIS_SLOT, {**asked, "task": task, "place": place}).first()
+        return None if free is None else (task, place)
+
+    def _stratum_of(self, connection: sa.Connection, id: str) -> str:
+        """The group of a task's item."""
+        task = self._read_task(connection, id)
+        return "" if task is None else str(task.fields.get(self.now.plan.stratum))
+
+    @property
+    def _strata(self) -> Counter[str]:
+        """The number of tasks of every group, gold tasks aside; counted again when tasks were added."""
+        if self._counted_strata.total() != self.now.work:
+            work = [task for task in self.tasks().values() if task.gold is None]
+            self._counted_strata = Counter(str(task.fields.get(self.now.plan.stratum)) for task in work)
+        return self._counted_strata
 
     def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
         task = self._read_task(connection, id)
@@ -461,7 +510,10 @@ class StudyLog:
         assert task is not None
         with self._folding:
             behind = history.behind(opened)
-        number, total = len(behind) + 1, total_pages(self.now.plan, self.now.work, len(self.now.gold))
+        practice = sum(map(is_practice, self.now.gold))
+        number = len(behind) + 1
+        total = total_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
+        total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
         previous = behind[-1].name if behind else ""

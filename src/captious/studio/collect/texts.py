@@ -13,7 +13,7 @@ from captious.io.check import Finding
 from captious.studio.access import image_file
 from captious.studio.collect.events import Page, generator, total_pages, wanted
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.tasks import Task, gold_number
 
 LEFT = re.compile(r"<<(.*?)>>", re.DOTALL)
 """What a template leaves for the owner to write."""
@@ -30,6 +30,7 @@ def written_texts(plan: Plan) -> Iterator[tuple[str, str]]:
     for aspect in plan.aspects:
         yield from ((f"aspect {aspect.name}", text) for text in (aspect.question, *aspect.ends, *aspect.faults))
     yield from ((f"option {option.name}", option.text) for option in plan.options)
+    yield from ((f"question {one.name}", one.question) for one in plan.questions)
 
 
 def refuse_unwritten(plan: Plan) -> None:
@@ -75,7 +76,7 @@ def _examples(plan: Plan) -> Iterator[Finding]:
 def _counts(plan: Plan, work: Sequence[Task], tasks: Sequence[Task], text: str, minutes: float) -> Iterator[str]:
     """Numbers of the text that the study contradicts."""
     sizes = Counter(len(task.choices) for task in work)
-    pages = total_pages(plan, len(work), len(tasks) - len(work))
+    pages = total_pages(plan, len(work), gold_number(tasks))
     share = wanted(plan, len(work))
     captions = {*sizes, sum(len(task.choices) for task in work), *(size * share for size in sizes)}
     scales = {len(plan.aspects), *Counter(aspect.points for aspect in plan.aspects).values()}
@@ -175,7 +176,7 @@ def page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
         return []
     renderer = PageRenderer(plan)
     order = kind_of(plan).order(plan, work[0], generator(plan.seed, "check"))
-    total = total_pages(plan, len(work), len(tasks) - len(work))
+    total = total_pages(plan, len(work), gold_number(tasks))
     blank: dict[str, Any] = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     pages = [renderer.render("consent.html", heading="", consent=plan.consent, **blank)] if plan.consent else []
     image = "image" if work[0].image else ""

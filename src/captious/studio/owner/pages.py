@@ -35,11 +35,13 @@ from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.rendering import PageRenderer, RendererInForce
 from captious.studio.collect.sessions import invite, study_name
+from captious.studio.collect.tables import PERSON
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
 from captious.studio.owner.answers import AnswerPages, seconds_shown
 from captious.studio.owner.export import FILES, export_study
 from captious.studio.owner.history import changes_table, is_paused
+from captious.studio.owner.payments import payment_files, payments_table, study_payments
 from captious.studio.owner.progress import StudyProgress, progress_of
 from captious.studio.owner.results import PeopleResult, people_result
 
@@ -47,6 +49,8 @@ SAMPLES = Resampling(samples=200)
 """The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
 PAUSE, SHARE = 2.0, 10.0
 """Seconds between two computations at least, and at least so many times what the last one took."""
+AGAIN = 60.0
+"""Seconds after which raters who have left are looked for, though nothing was stored."""
 REFRESH = 4.0
 """Seconds after which the page asks for what is new."""
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
@@ -77,7 +81,7 @@ class Dashboard:
         self._events: list[Event] = []
         self._progress: StudyProgress | None = None
         self._people: PeopleResult | None = None
-        self._next = self._next_metrics = 0.0
+        self._next = self._next_metrics = self._again = 0.0
         self._stale = False
         self._values = MetricValues(())
         self._lock, self._metrics_lock = threading.Lock(), threading.Lock()
@@ -98,7 +102,8 @@ class Dashboard:
     def version(self) -> str:
         """Changes whenever the page would."""
         progress = self.progress()
-        return f"{progress.seq}-{len(progress.raters)}-{self.running.version}"
+        left = sum(rater.state == "left" for rater in progress.raters)
+        return f"{progress.seq}-{len(progress.raters)}-{left}-{self.running.version}"
 
     def progress(self, fresh: bool = False) -> StudyProgress:
         """The progress as of a moment ago, or with ``fresh`` as of now."""
@@ -133,12 +138,13 @@ class Dashboard:
             self.log.read_on()
             self.tasks = self.log.tasks()
             self._values = MetricValues(())
-        if new or fresh or self._progress is None:
-            raters = self.log.rater_ids()
+        if new or fresh or self._progress is None or begin >= self._again:
+            self._again = begin + AGAIN
+            raters, now = self.log.rater_ids(), datetime.now(timezone.utc)
             self._progress = progress_of(
-                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
+                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES, now=now
             )
-            self._people = None
+            self._people = None if new else self._people
             self._stale = self.can_measure
         if self._stale and self._wanted:
             self._compute_metrics()
@@ -306,8 +312,9 @@ class OwnerPages:
             "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
             "progress": progress,
             "cover": progress.coverage,
-            "active": states.count("working") + states.count("finished"),
-            "finished": states.count("finished"),
+            "active": sum(state in ("working", "done", "left") for state in states),
+            "at_work": states.count("working"),
+            "finished": states.count("done"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
             "charts": Markup("".join(map(draw, progress.charts()))),
@@ -322,6 +329,8 @@ class OwnerPages:
             "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "paused": is_paused(progress.changes),
             "changes_table": Markup(draw(changes_table(progress.changes))) if progress.changes else "",
+            "payments_table": self._payments(progress),
+            "payment_files": payment_files(self.plan),
             "raters": raters,
             "has_checks": any(rater.passed + rater.failed for rater in progress.raters),
             "has_repeats": any(rater.repeats.tasks for rater in progress.raters),
@@ -334,6 +343,12 @@ class OwnerPages:
             "number": _number,
             "interval": _interval,
         }
+
+    def _payments(self, progress: StudyProgress) -> str:
+        """Who is to be paid, of a study whose raters a platform sends."""
+        if self.plan.source.name not in PERSON:
+            return ""
+        return Markup(draw(payments_table(study_payments(self.plan, progress.raters, self.log.identities()))))
 
     def style(self, request: Request) -> Response:
         """The report's style, then that of this page."""
@@ -410,14 +425,15 @@ class OwnerPages:
     def export(self, request: Request) -> Response:
         """One file of the export, by its name."""
         with TemporaryDirectory() as folder:
-            paths = {path.name: path for path in self._exported(Path(folder))}
-            path = paths.get(request.path_params["name"])
+            name = request.path_params["name"]
+            paths = {path.name: path for path in self._exported(Path(folder), name in payment_files(self.plan))}
+            path = paths.get(name)
             if path is None:
                 raise HTTPException(404)
             return _download(path.read_bytes(), path.name, "application/octet-stream")
 
-    def _exported(self, folder: Path) -> list[Path]:
-        export_study(self.log, folder / "export")
+    def _exported(self, folder: Path, payments: bool = False) -> list[Path]:
+        export_study(self.log, folder / "export", payments=payments)
         return sorted((folder / "export").iterdir())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from captious.studio.collect.kinds.kind import Answer as Answer
+from captious.studio.collect.kinds.kind import Comparison as Comparison
 from captious.studio.collect.kinds.kind import Gap as Gap
 from captious.studio.collect.kinds.kind import Incomplete as Incomplete
 from captious.studio.collect.kinds.kind import TaskKind

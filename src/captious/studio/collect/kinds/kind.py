@@ -32,6 +32,17 @@ class Gap:
     """Such as: Caption 2 has no rating for fluency."""
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """One thing that was answered, and what was expected, as a rater reads it."""
+
+    about: str
+    """Such as: Caption 2. Empty where a page asks one thing."""
+    given: str
+    expected: str
+    right: bool
+
+
 class Incomplete(Exception):
     """A form without a whole answer. Nothing of it is stored; the page shows it again with its values."""
 
@@ -94,6 +105,10 @@ class TaskKind(ABC):
     @abstractmethod
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
         """Whether the answer of a gold task is the expected one."""
+
+    @abstractmethod
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+        """The answer to a task of practice beside the expected one, in the words of the page."""
 
     @abstractmethod
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
