@@ -40,6 +40,9 @@ NAMES = [f"{key}.png" for key in IDS]
 class RatingStudy:
     """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
 
+    needs_file = False
+    """Whether commands read the file of the study, and not its database alone."""
+
     toml = """title = "Dogs"
 kind = "ratings"
 captions = ["a.jsonl"]
@@ -89,11 +92,40 @@ question = "How good?"
         if os.path.lexists(odd.text):  # unlike Path.exists, it takes a name that is too long
             (path.parent / part).symlink_to(odd.text)
         # The database holds what it needs of the captions; a changed byte in it need not be seen.
-        return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
+        wrong = odd.wrong if part == "study.toml" and self.needs_file else ODD
+        return Input(str(path), f"{part}: {odd.what}", wrong)
+
+
+class PausedStudy(RatingStudy):
+    """A study that is paused."""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        path = Path(super().right(folder, name))
+        from captious.studio.collect.log import StudyLog
+
+        log = StudyLog.open(path.with_suffix(".db"))
+        log.pause("lunch")
+        log.close()
+        return str(path)
+
+
+class EditedStudy(RatingStudy):
+    """A study whose file was edited after it began."""
+
+    needs_file = True
+
+    def right(self, folder, name):
+        """The path of the edited plan."""
+        path = Path(super().right(folder, name))
+        path.write_text(self.toml.replace("Dogs", "Cats"), encoding="utf-8")
+        return str(path)
 
 
 class NewStudy(RatingStudy):
     """A study that nobody has answered."""
+
+    needs_file = True
 
     def right(self, folder, name):
         """The path of the plan."""
@@ -445,6 +477,8 @@ SLOTS = {
         required=("style", "caption", "rank"),
     ),
     "study": RatingStudy(),
+    "edited": EditedStudy(),
+    "paused": PausedStudy(),
     "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
@@ -478,7 +512,7 @@ COMMANDS = {
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
         "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
-        "{predictions} --references {references} --images {images} --samples 5 --metrics {metric}",
+        f"{{predictions}} --references {{references}} --images {{images}} --samples 5 {SEEN},{{metric}}",
         "{changed} --explain 1",
         "{changed} --samples 5 --metrics rouge",
         "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
@@ -541,7 +575,11 @@ COMMANDS = {
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
     "studio invite": ["{study} --raters 2"],
-    "studio export": ["{study} --out {out}"],
+    "studio export": ["{study} --out {out}", "{study} --out {out} --payments"],
+    "studio amend": ["{edited} --why typo", "{edited} --why typo --json"],
+    "studio pause": ["{study} --message later"],
+    "studio resume": ["{paused}"],
+    "studio show": ["{study} --json", "{study} --original", "{study} --unjudged"],
     "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
     "studio exclude": ["{study} --rater r1 --reason fast"],
     "studio reinstate": ["{study} --rater r3 --reason right"],
@@ -646,7 +684,7 @@ def case_of(seed, number, folder):
     if family == "option" and OPTIONS[name]:
         values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots}
         # What shards hold is known once they are scored, so a run stays where --explain names none of its items.
-        known = [param for param in OPTIONS[name] if not ("{tar}" in words and param.name == "explain")]
+        known = [param for param in OPTIONS[name] if not ("--engine" in words and param.name == "explain")]
         param = rng.choice(known)
         odd = option_value(rng, param, folder)
         # The last of an option given twice would be refused for that.

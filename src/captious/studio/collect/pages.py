@@ -375,7 +375,7 @@ class RaterPages:
         if wait := self.answers.wait(rater):
             raise HTTPException(429, self.say("too_fast"), {"retry-after": str(math.ceil(wait))})
         comment = form.get("comment", "").replace("\r\n", "\n").strip()
-        too_long = self.say("comment_too_long", count=f"{len(comment):,}", most=f"{COMMENT:,}")
+        too_long = self.say("comment_too_long", count=self.say.number(len(comment)), most=self.say.number(COMMENT))
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
             if len(comment) > COMMENT:

@@ -241,7 +241,7 @@ class OwnerPages:
 
     @property
     def dashboard(self) -> Dashboard:
-        """Made when an owner first looks: it reads all tasks."""
+        """The dashboard, which is made when an owner first looks: it reads all tasks."""
         with self._building:
             if self._dashboard is None:
                 self._dashboard = Dashboard(self.log, self._metrics)
