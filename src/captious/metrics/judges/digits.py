@@ -59,7 +59,8 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
     Alternatives of the token count that differ from there on. A vocabulary may have tokens of several digits.
 
     >>> from captious.models.chat.messages import ReplyToken
-    >>> digit_probabilities(Reply("0.8", (ReplyToken(b"0.", ()), ReplyToken(b"8", ((b"8", 0.6), (b"7", 0.3), (b"x", 0.1))))), 2)
+    >>> digit = ReplyToken(b"8", ((b"8", 0.6), (b"7", 0.3), (b"x", 0.1)))
+    >>> digit_probabilities(Reply("0.8", (ReplyToken(b"0.", ()), digit)), 2)
     {'8': 0.6, '7': 0.3}
     """
     place, probabilities = reply.token_at(position), dict[str, float]()
