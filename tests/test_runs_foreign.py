@@ -211,12 +211,19 @@ def test_a_column_that_is_there_twice_is_refused(run, folder):
         read_run(run).captions  # noqa: B018 - reading is what is refused
 
 
-def test_references_of_another_kind_are_refused(run):
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("references", {"a": 1}, "holds struct<a: int64>, expected lists of texts"),
+        ("words", "{}", "holds string, expected numbers"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused(run, column, value, message):
     path = run / "items" / "captions.parquet"
     table = pq.read_table(path)
-    numbers = pa.array([{"a": 1}] * len(table))
-    pq.write_table(table.set_column(table.column_names.index("references"), "references", numbers), path)
-    with pytest.raises(InputError, match="column 'references' holds struct<a: int64>, expected lists of texts"):
+    others = pa.array([value] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, others), path)
+    with pytest.raises(InputError, match=f"column '{column}' {message}"):
         read_run(run).captions  # noqa: B018 - reading is what is refused
 
 
