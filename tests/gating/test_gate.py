@@ -97,6 +97,7 @@ def test_fewer_hallucinations_are_no_loss():
     row = worse.rows[0]
     assert not row.higher_is_better and (row.base, row.new, row.difference) == pytest.approx((0, 0.2, 0.2))
     assert row.low < 0.2 < row.high and worse.verdict == "worse" and worse.lost[0].new == "a dog and a cat"
+    assert "caption of new" in str(worse) and "first reference" not in str(worse)  # there are none
     assert captious.gate(captions(40), captions(0), "chair(value=s)", 0).verdict == "pass"
     assert captious.gate(captions(0), captions(40), "chair(value=s)", 0.3).verdict == "pass"
     whole = captious.gate(captions(40), captions(40), "chair", 0, QUICK)

@@ -226,7 +226,8 @@ class Gate(Result):
             Column("first reference", "text", key="reference"),
         ]
         rows = [(one.id, one.base_value, one.new_value, one.base, one.new, one.reference) for one in self.lost]
-        keep = [index for index in range(6) if index != 3 or self.lost[0].base is not None]
+        keep = [index for index in range(5) if index != 3 or self.lost[0].base is not None]
+        keep += [5] if any(one.reference for one in self.lost) else []
         return Table(
             "lost",
             f"Captions that lost most, by {row.label}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -157,11 +158,14 @@ class SystemRanking(Result):
                 kind, f"{gap:.2f}"
             )
 
+        largest = {"win rate": 0.5, "share": 1.0}.get(kind, math.inf)
+        what = "win rate" if kind == "win rate" else "difference"
+        start = f"A {what} of" if power.detectable <= largest else f"Not even a {what} of"
         text = (
-            f"A {'win rate' if kind == 'win rate' else 'difference'} of {shown(power.detectable)} between two systems "
-            f"would have been found with probability {POWER:.2f} (two-sided test at {level:.4g}"
+            f"{start} {shown(min(power.detectable, largest))} between two systems would have been found with "
+            f"probability {POWER:.2f} (two-sided test at {level:.4g}"
         )
-        if pairs > 1:
+        if pairs > 1 and power.detectable_holm <= largest:
             text += f"; {shown(power.detectable_holm)} at {level:.4g} / {pairs}, the first step of Holm's correction"
         if power.difference is not None and power.power is not None:
             text += f"). One of {shown(power.difference)} would have been found with probability {power.power:.2f}."

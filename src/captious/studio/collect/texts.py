@@ -229,6 +229,6 @@ class PageText(HTMLParser):
             self._parts.append("\n")
 
     def handle_data(self, data: str) -> None:
-        """Text; line ends of the file are spaces."""
+        """Keep what is text; line ends of the file are spaces."""
         if not self._hidden:
             self._parts.append(data.replace("\n", " "))
