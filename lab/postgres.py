@@ -98,7 +98,7 @@ class PostgreSQL:
         """SIGKILL to the server and its children, as when the machine's memory runs out."""
         assert self.process is not None
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")  # Linux
-        children = listed.read_text().split() if listed.exists() else []
+        children = listed.read_text(encoding="utf-8").split() if listed.exists() else []
         self.process.kill()
         for pid in map(int, children):
             with suppress(ProcessLookupError):  # ended meanwhile

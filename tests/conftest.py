@@ -2,6 +2,7 @@
 
 import gzip
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -60,11 +61,50 @@ def coco_objects(shared_data, tmp_path_factory):
     return path
 
 
+LONG = (
+    "tests/fuzz/test_fuzz.py",
+    "tests/test_examples.py",
+    "tests/contract/test_contract.py",
+    "tests/studio/collect/test_pages_in_browser.py",
+    "tests/studio/explore/test_browser.py",
+    "tests/text/test_ptb.py",
+    "tests/test_package.py",
+    "tests/fuzz/test_kills.py",
+    "tests/scale/test_scoring.py",
+    "tests/engines/test_ray.py",
+    "tests/engines/test_tasks.py",
+    "tests/metrics/test_chair.py",
+    "tests/compat/test_pycocoevalcap.py",
+    "tests/compat/test_torchmetrics.py",
+    "tests/models/test_hub_unreachable.py",
+    "tests/models/test_openai_layout.py",
+    "tests/models/painters/test_diffusion.py",
+    "tests/test_site.py",
+    "tests/test_notebooks.py",
+    "tests/cli/test_tree.py",
+)
+"""Files that take longest. They come first, so that no process is left with one of them while the others are done."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONG)))
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    """Numbers of homes below one folder: a folder of thousands is not listed for each test."""
+    return tmp_path_factory.mktemp("homes"), itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory, monkeypatch):
+def own_home(homes, monkeypatch):
     """No test reads or writes the corpora and resources of the person who runs it, or has the width of a terminal."""
+    folder = homes[0] / str(next(homes[1]))
+    folder.mkdir()
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("CAPTIOUS_HOME", str(folder))
     monkeypatch.setenv("CAPTIOUS_PAINTERS", "lab.toy.painter:drawn")  # the one that the tests may import by its name
 
 

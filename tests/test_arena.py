@@ -9,12 +9,13 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
-from captious._arena import Arena, plan_arena, rate_of, shares_of
+from captious._arena import Arena, plan_arena, shares_of
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat.endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Resampling, Runtime
+from captious.stats.pairwise import rate_of
 
 pytest.importorskip("httpx")
 REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
@@ -69,7 +70,7 @@ def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
     }  # fmt: skip
     assert [data[name]["win_rate"]["value"] for name in systems] == [1, 0.5, 0]
     assert result.document().table().rows[0][0] == "good"
-    (first, *_) = result.tests()
+    (first, *_) = result.tournament.tests
     # Six wins of six: p = 2 / 2^6; three tests of the same p, so Holm multiplies by three.
     assert first["p"] == pytest.approx(2 / 64) and first["p_holm"] == pytest.approx(6 / 64)
 

@@ -36,7 +36,7 @@ def call(*command, **options):
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    call(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
+    call(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
@@ -45,10 +45,15 @@ def distributions(tmp_path_factory):
 def environment(distributions, tmp_path_factory):
     """An empty virtual environment with the wheel and what it requires."""
     folder = tmp_path_factory.mktemp("empty") / "venv"
-    call(sys.executable, "-m", "venv", str(folder))
+    call(sys.executable, "-m", "venv", "--without-pip", str(folder))
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
-    call(str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(distributions[0]))
+    pip(scripts, "install", "--quiet", "--no-compile", str(distributions[0]))
     return scripts
+
+
+def pip(scripts, *arguments):
+    """The pip of these tests at work in another environment, which needs none of its own."""
+    return call(sys.executable, "-m", "pip", "--python", str(scripts / "python"), *arguments)
 
 
 def outside(tmp_path):
@@ -101,7 +106,7 @@ def test_the_demo_in_an_empty_environment(environment, tmp_path):
 
 
 def test_nothing_heavy_comes_along(environment):
-    listed = call(str(environment / "python"), "-m", "pip", "list", "--format", "json")
+    listed = pip(environment, "list", "--format", "json")
     installed = {package["name"].lower() for package in json.loads(listed)}
     assert "captious" in installed
     assert installed.isdisjoint({"torch", "transformers", "pandas", "spacy", "pycocoevalcap"})

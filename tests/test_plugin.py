@@ -77,7 +77,7 @@ def expected(items: list[dict], among: int) -> float:
 
 
 def write(path: Path, items: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
     return path
 
 

@@ -11,7 +11,8 @@ from PIL import Image
 import captious
 from captious import CaptionSet, InputError, Resampling
 from captious._files import MARKER
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.runs import read_run
 from captious.text.idf import DocumentFrequency
 

@@ -1,5 +1,6 @@
 """A run that comes from somebody else: nothing is asked, imported or opened that lies outside of its folder."""
 
+import datetime
 import json
 import sys
 
@@ -200,3 +201,40 @@ def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
     change(run, resampling={**resampling, "interval": "bca"})
     with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
         read_run(run)
+
+
+@pytest.mark.parametrize("folder", ["items", "rows"])
+def test_a_column_that_is_there_twice_is_refused(run, folder):
+    path = run / folder / "captions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column(table.column_names[-1], table.column(0)), path)
+    with pytest.raises(InputError, match=rf"{folder}/captions\.parquet: column '.+' is there twice"):
+        read_run(run).captions  # noqa: B018 - reading is what is refused
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("references", {"a": 1}, "holds struct<a: int64>, expected lists of texts"),
+        ("words", "{}", "holds string, expected numbers"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused(run, column, value, message):
+    path = run / "items" / "captions.parquet"
+    table = pq.read_table(path)
+    others = pa.array([value] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, others), path)
+    with pytest.raises(InputError, match=f"column '{column}' {message}"):
+        read_run(run).captions  # noqa: B018 - reading is what is refused
+
+
+def test_a_run_without_a_part_is_refused(run):
+    change(run, parts={})
+    with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
+        read_run(run)
+
+
+def test_an_image_that_is_no_text_is_none_in_the_explorer(run):
+    pictures = pytest.importorskip("captious.studio.explore.pictures", reason="captious[studio] is not installed")
+    for folder in (None, run):
+        assert pictures.Pictures([str(run)], folder).path("nosuch", datetime.datetime(2026, 1, 1)) is None

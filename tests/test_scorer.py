@@ -23,6 +23,8 @@ CAPTIONS = ["two cats sleep", "a dog runs on grass", "a cat on the sofa, asleep"
     "metric", ["bleu(n=2)", "rouge", "rouge_n(n=1)", "meteor", "cider(idf=CORPUS)", "novelty(CORPUS)"]
 )
 def test_a_value_is_that_of_the_caption_evaluated_alone(metric, tmp_path):
+    if metric == "meteor":
+        pytest.importorskip("pycocoevalcap", reason="METEOR's tables are not here: pip install 'captious[meteor]'")
     if "CORPUS" in metric:
         metric = metric.replace("CORPUS", str(_corpus(tmp_path, metric.startswith("novelty"))))
     scores = Scorer(metric, references=REFERENCES)(IDS, CAPTIONS)

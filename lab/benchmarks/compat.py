@@ -148,7 +148,7 @@ def main() -> None:
     rows = [["script", "value of", "peer", "captious", "difference", "peer, s", "captious, s", "ratio"]]
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "captions.json")
-        data.write_text(json.dumps(captions(options.set)))
+        data.write_text(json.dumps(captions(options.set)), encoding="utf-8")
         for script in SCRIPTS:
             if options.show:
                 print(f"## {script.name}\n\n{script.peer}\n{script.body}\nor, before the same lines:\n\n{script.ours}")

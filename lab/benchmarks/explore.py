@@ -82,7 +82,7 @@ def _lists(texts: Any, number: int) -> Any:
 def write_ratings(path: Path, items: int) -> None:
     """Three ratings of a tenth of the captions of the first system, and of 20,000 at most."""
     rng = np.random.default_rng(5)
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for number in range(0, items, max(10, items // 20_000)):
             for rater, rating in enumerate(rng.integers(1, 6, 3).tolist(), 1):
                 row = {"id": f"{number:08d}/sat", "system": "sat", "rater": f"r{rater}", "rating": rating}
@@ -129,7 +129,7 @@ def processor_time(pid: int) -> float:
 
 def memory(pid: int) -> str:
     """Resident memory of a process, now and at most."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     parts = [line.split() for line in lines if line.endswith("kB")]
     sizes = {name: int(size) // 1024 for name, size, _ in parts}
     return f"{sizes['VmRSS:']} MB, {sizes['VmHWM:']} MB at most"

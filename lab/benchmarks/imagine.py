@@ -26,7 +26,7 @@ from captious.metrics.imagine import likeness
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
 from captious.models.painters import Prompt, prompt_key
-from captious.models.segments import Space, as_keys
+from captious.models.segments import FeatureSpace, as_keys
 from captious.models.store import close_stores, open_store
 from captious.options import Runtime, using
 
@@ -57,7 +57,9 @@ def warm(pairs: int) -> None:
         dict(enumerate(texts[:pairs])), {place: [text] for place, text in enumerate(texts[pairs:])}
     )
     stored: Any = _Stored()
-    store = open_store(Space(stored.name, stored.fingerprint, f"painted-{stored.fingerprint}", (stored.dimension,)))
+    store = open_store(
+        FeatureSpace(stored.name, stored.fingerprint, f"painted-{stored.fingerprint}", (stored.dimension,))
+    )
     rng, seeds = np.random.default_rng(1), tuple(range(SEEDS))
     keys = as_keys(prompt_key(Prompt(text, seed)) for text in texts for seed in seeds)
     rows = rng.normal(size=(len(keys), stored.dimension)).astype(np.float32)

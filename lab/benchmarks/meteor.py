@@ -106,7 +106,7 @@ def compare(name: str, file: Path, repeat: int) -> list[str]:
     ours, mine = best(OURS, file, repeat, one_core=True)
     java, theirs = best(JAVA, file, repeat, one_core=False)
     java_one, _ = best(JAVA, file, repeat, one_core=True)
-    data = json.loads(file.read_text())
+    data = json.loads(file.read_text(encoding="utf-8"))
     pairs = sum(map(len, data["references"]))
     gap = float(np.abs(np.array(mine["items"]) - np.array(theirs["items"])).max())
     off = abs(mine["corpus"] - theirs["corpus"])

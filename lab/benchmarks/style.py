@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from lab.benchmarks.style_peer import Peer, table_one
 
-from captious.metrics.style.model import fit, load, save
+from captious.metrics.style.files import load, save
+from captious.metrics.style.fitting import fit
 from captious.metrics.style.onlystyle import ModelNgrams, all_scores
 from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 
@@ -79,14 +80,14 @@ def ours_apart(path: str) -> tuple[float, float]:
 
 
 def peer(path: str) -> tuple[float, float]:
-    rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    rows = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     captions = [(row["style"], row["caption"]) for row in rows]
     return table_one(Peer(captions), captions)
 
 
 def peer_pairs(path: str, number: int) -> float:
     """Seconds the peer takes for the cosine of one pair, without the shortcut."""
-    rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    rows = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     model = Peer([(row["style"], row["caption"]) for row in rows])
     start = time.perf_counter()
     for one, other in zip(rows[:number], rows[-number:], strict=True):

@@ -43,7 +43,7 @@ from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details
 from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
-from captious.stats.correlation import Within
+from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 
 TRAIN_SEED, TEST_SEED, ITEMS, FEWER = 1000, 3, 40_000, 20_000
@@ -245,7 +245,7 @@ def _correlations(
         captions = CaptionSet.of(texts, dict.fromkeys(texts, ()), {"image": images}, kind)
         for name, metric in metrics.items():
             values = metric.measure(captions).values
-            both = (Kendall.of(values, quality, cluster=scene), Within.of(values, quality, scene, len(unseen)))
+            both = (Kendall.of(values, quality, cluster=scene), WithinImage.of(values, quality, scene, len(unseen)))
             draws = bootstrap_draws(both, len(unseen), Resampling())
             over_all, within = (
                 Estimate.of(observed(statistic, len(unseen))[key], drawn[key])

@@ -39,7 +39,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
 from captious.options import Resampling, Runtime, using
 from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
-from captious.stats.correlation import Within
+from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 from captious.train.options import Training, UmicOptions
 from captious.train.run import train
@@ -102,7 +102,7 @@ def correlations(rated: list[dict[str, Any]], images: Path, metrics: dict[str, M
     with using(Runtime(device="cpu")):
         for name, metric in metrics.items():
             scores = metric.measure(captions).values
-            both = (Kendall.of(scores, quality, cluster=scene), Within.of(scores, quality, scene, clusters))
+            both = (Kendall.of(scores, quality, cluster=scene), WithinImage.of(scores, quality, scene, clusters))
             values[name] = [observed(one, clusters)[kind] for one, kind in zip(both, kinds, strict=True)]
             samples[name] = [
                 one[kind] for one, kind in zip(bootstrap_draws(both, clusters, Resampling()), kinds, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = "reference/api"
-FIRST = ("evaluate", "compare", "read", "check", "Scorer", "correlate", "audit")
+FIRST = ("evaluate", "compare", "gate", "read", "check", "Scorer", "correlate", "audit")
 """What a reader looks for first, on the page of ``captious``."""
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

@@ -167,7 +167,7 @@ class Server:
     def memory(self) -> float:
         """Resident memory now, in MB."""
         assert self.process is not None
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         return float("nan")
@@ -175,5 +175,6 @@ class Server:
     def cpu(self) -> float:
         """Seconds of processor time that it has used."""
         assert self.process is not None
-        user, system = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        user, system = fields[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -13,6 +13,8 @@ from captious.captions import CaptionSet as CaptionSet
 from captious.captions import ImageData as ImageData
 from captious.captions import Item as Item
 from captious.errors import InputError as InputError
+from captious.gating.verdict import Gate as Gate
+from captious.gating.verdict import gate as gate
 from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read

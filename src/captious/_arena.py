@@ -14,6 +14,7 @@ import numpy as np
 
 from captious._compare import align, named_systems, system_captions
 from captious._evaluate import settings_of
+from captious._tournament import Tournament
 from captious._typing import Floats
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
@@ -28,7 +29,6 @@ from captious.models.chat.messages import Failure
 from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import (
     Cell,
-    Chart,
     Column,
     Document,
     Entry,
@@ -37,18 +37,13 @@ from captious.render import (
     Phrase,
     Picture,
     Result,
-    Section,
-    Series,
     Span,
     Table,
 )
-from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
-from captious.stats.pairwise import ELO_CENTER, bradley_terry, elo
-from captious.stats.resampling import holm, id_order
+from captious.stats.pairwise import pairwise_values, win_rows
+from captious.stats.resampling import cluster_sums, id_order
 
-PRIOR = 0.5
-"""Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength."""
 REPLY_TOKENS = 60
 """Length of a usual reply, for the estimate before a run."""
 SHOWN = 200
@@ -77,25 +72,28 @@ class Arena(Result):
         return [match for match in self.matches if match.outcome is not None]
 
     @cached_property
-    def counts(self) -> Floats:
-        """How often each system won against each other, without ties."""
-        counts = np.zeros((len(self.systems), len(self.systems)))
-        for match in self.judged:
-            if match.winner is not None:
-                won, lost = self._indices(match)[:: 1 if match.outcome == "first" else -1]
-                counts[won, lost] += 1
-        return counts
+    def tournament(self) -> Tournament:
+        """Win rates, Elo points and sign tests of the comparisons that have a verdict."""
+        from scipy.stats import binomtest
 
-    @cached_property
-    def ties(self) -> Floats:
-        """How often each pair of systems tied."""
-        ties = np.zeros_like(self.counts)
+        names = list(self.systems)
+        number = len(names)
+        wins, ties = np.zeros((number, number)), np.zeros((number, number))
         for match in self.judged:
+            one, other = self._indices(match)
             if match.outcome == "tie":
-                one, other = self._indices(match)
                 ties[one, other] += 1
                 ties[other, one] += 1
-        return ties
+            else:
+                won, lost = (one, other) if match.outcome == "first" else (other, one)
+                wins[won, lost] += 1
+        p_values = {}
+        for (index, one_name), (place, other_name) in combinations(enumerate(names), 2):
+            won, lost = int(wins[index, place]), int(wins[place, index])
+            p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0 if ties[index, place] else float("nan")
+            p_values[one_name, other_name] = p
+        test = "exact sign test on the comparisons without a tie"
+        return Tournament(tuple(names), wins, ties, self.estimates, p_values, test, self.resampling)
 
     def _indices(self, match: Match) -> tuple[int, int]:
         names = list(self.systems)
@@ -104,23 +102,16 @@ class Arena(Result):
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         """Win rates, Elo points and shares by name, with intervals over resampled items."""
-        number, rows = len(self.systems), self._rows()
+        names, rows = list(self.systems), self._rows()
+        number = len(names) ** 2
 
         def statistic(weights: Floats) -> dict[str, Floats]:
             sums = weights.T @ rows
-            wins = sums[:, : number**2].reshape(-1, number, number)
-            games = wins + np.swapaxes(wins, 1, 2)
             with np.errstate(invalid="ignore", divide="ignore"):
-                rates, pairs = wins.sum(axis=2) / games.sum(axis=2), wins / games
-                shares = sums[:, number**2 :: 2] / sums[:, number**2 + 1 :: 2]
-            points = elo(bradley_terry(wins, PRIOR))
-            values = {name: rates[:, index] for index, name in enumerate(map(rate_of, self.systems))}
-            values |= {name: points[:, index] for index, name in enumerate(map(elo_of, self.systems))}
-            values |= {
-                rate_of(one, other): pairs[:, first, second]
-                for (first, one), (second, other) in combinations(enumerate(self.systems), 2)
+                shares = sums[:, number::2] / sums[:, number + 1 :: 2]
+            return pairwise_values(sums[:, :number], names) | {
+                name: shares[:, index] for index, name in enumerate(SHARES)
             }
-            return values | {name: shares[:, index] for index, name in enumerate(SHARES)}
 
         return estimate(statistic, len(rows), self.resampling)
 
@@ -128,23 +119,21 @@ class Arena(Result):
         """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares."""
         ids = list(dict.fromkeys(match.id for match in self.judged))
         order = {ids[index]: place for place, index in enumerate(id_order(ids))}
-        number = len(self.systems)
-        rows = np.zeros((len(ids), number**2 + 2 * len(SHARES)))
-        for match in self.judged:
-            row, (one, other) = rows[order[match.id]], self._indices(match)
-            won = {"first": 1.0, "second": 0.0, "tie": 0.5}[match.outcome or "tie"]
-            row[one * number + other] += won
-            row[other * number + one] += 1 - won
-            for place, (hits, trials) in enumerate(shares_of(match)):
-                row[number**2 + 2 * place : number**2 + 2 * place + 2] += hits, trials
-        return rows
+        scores = {"first": 1.0, "second": 0.0, "tie": 0.5}
+        score = np.array([scores[match.outcome or "tie"] for match in self.judged])
+        group = np.array([order[match.id] for match in self.judged], dtype=np.int64)
+        first, second = np.array([self._indices(match) for match in self.judged], dtype=np.int64).reshape(-1, 2).T
+        wins = win_rows(first, second, score, group, len(ids), len(self.systems))
+        shares = np.array([shares_of(match) for match in self.judged]).reshape(len(self.judged), -1)
+        return np.hstack([wins, cluster_sums(shares, group, len(ids))])
 
     def document(self) -> Document:
         """Systems by strength, every pair, what moved the judge, and the comparisons with its reasons."""
+        shown = self.tournament
         return Document(
             f"{len(self.systems)} systems, {len(self.judged):,} comparisons",
             f"{', '.join(self.systems)}; each comparison is asked in both orders",
-            [self._table(), self._chart(), self._pairs(), self._shares(), self._verdicts(), self._gallery()],
+            [shown.table(), shown.chart(), shown.pairs(), self._shares(), self._verdicts(), self._gallery()],
             warnings=self._warnings(),
             notes=[self.usage] if self.usage else [],
             signatures=[self.signature],
@@ -153,67 +142,6 @@ class Arena(Result):
 
     def _level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
-
-    def _ranked(self) -> list[str]:
-        """Names of the systems, the strongest first."""
-        return sorted(self.systems, key=lambda name: -np.nan_to_num(self.estimates[elo_of(name)].value, nan=-np.inf))
-
-    def _table(self) -> Table:
-        names = list(self.systems)
-        columns: list[Column | str] = ["system", Column("Elo", decimals=0, level=self._level(), bold=True)]
-        columns += [Column("win rate", decimals=1, scale=100, unit="%", spread="half", higher_is_better=True, bar=True)]
-        columns += [Column("wins"), Column("ties"), Column("losses"), Column("win − loss", signed=True)]
-        rows: list[Sequence[Value]] = []
-        for name in self._ranked():
-            index = names.index(name)
-            won, lost = int(self.counts[index].sum()), int(self.counts[:, index].sum())
-            points, rate = self.estimates[elo_of(name)], self.estimates[rate_of(name)]
-            numbers = won, int(self.ties[index].sum()), lost, won - lost
-            rows.append((name, Cell.of(points), Cell.of(rate), *numbers))
-        half = f" ± is half of the {100 * self.resampling.level:.4g}% interval." if self.resampling.samples else ""
-        note = (
-            f"Elo: Bradley–Terry strengths; 400 points are odds of 10 to 1, and the mean of the systems is "
-            f"{ELO_CENTER:.0f}. Each pair starts with half a win for either side. A tie is half a win.{half}"
-        )
-        return Table("systems", "Systems", columns, rows, note)
-
-    def _chart(self) -> Section:
-        names = self._ranked()
-        points = [self.estimates[elo_of(name)] for name in names]
-        ends = [[one.low for one in points], [one.high for one in points]] if self.resampling.samples else [(), ()]
-        series = Series("Elo", names, [one.value for one in points], *ends)
-        return Chart("intervals", [series], "Elo", reference=ELO_CENTER, reference_name="mean", decimals=0)
-
-    def _pairs(self) -> Table:
-        rate = Column("win rate", decimals=1, scale=100, unit="%", level=self._level(), bold=True, bar=True)
-        columns: list[Column | str] = ["first", "second", rate, Column("wins"), Column("ties"), Column("losses")]
-        columns += [Column("p (Holm)", "p", key="p_holm"), "better"]
-        rows: list[Sequence[Value]] = []
-        for one in self.tests():
-            better = Span(one["better"], "strong") if one["better"] else Span("neither", "quiet")
-            cell = replace(Cell.of(self.estimates[rate_of(one["first"], one["second"])]), limits=(0.0, 1.0))
-            numbers = one["wins"], one["ties"], one["losses"], one["p_holm"]
-            rows.append((one["first"], one["second"], cell, *numbers, Phrase((better,))))
-        note = (
-            "The win rate is that of the first; p: exact sign test on the comparisons without a tie, two-sided. "
-            f"“better” names a system where the corrected p is below {1 - self.resampling.level:.4g}"
-        )
-        return Table("pairs", "Pairs", columns, rows, note)
-
-    def tests(self) -> list[dict[str, Any]]:
-        """Every pair of systems: wins of the first, ties, losses, and the sign test with Holm's correction."""
-        from scipy.stats import binomtest
-
-        rows: list[dict[str, Any]] = []
-        for (index, one), (number, other) in combinations(enumerate(self.systems), 2):
-            won, lost = int(self.counts[index, number]), int(self.counts[number, index])
-            tied = int(self.ties[index, number])
-            p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0 if tied else float("nan")
-            rows.append({"first": one, "second": other, "wins": won, "ties": tied, "losses": lost, "p": p})
-        for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
-            winner = row["first"] if row["wins"] > row["losses"] else row["second"]
-            row |= {"p_holm": p, "better": winner if p < 1 - self.resampling.level else None}
-        return rows
 
     def _shares(self) -> Table:
         trials = np.sum([[one[1] for one in shares_of(match)] for match in self.judged], axis=0)
@@ -284,17 +212,7 @@ class Arena(Result):
             return {"value": one.value, "low": one.low, "high": one.high}
 
         return {
-            "systems": {
-                name: {
-                    "elo": interval(elo_of(name)),
-                    "win_rate": interval(rate_of(name)),
-                    "wins": int(self.counts[index].sum()),
-                    "ties": int(self.ties[index].sum()),
-                    "losses": int(self.counts[:, index].sum()),
-                }
-                for index, name in enumerate(self.systems)
-            },
-            "pairs": [{**one, "win_rate": interval(rate_of(one["first"], one["second"]))} for one in self.tests()],
+            **self.tournament.data(),
             "shares": {name: interval(name) for name in SHARES},
             "comparisons": len(self.matches),
             "judged": len(self.judged),
@@ -313,16 +231,6 @@ class Arena(Result):
                 for match in self.matches
             ],
         }
-
-
-def rate_of(*systems: str) -> str:
-    """The key of the win rate of a system, or of one against another."""
-    return " ".join(("win rate", *map(repr, systems)))
-
-
-def elo_of(system: str) -> str:
-    """The key of the Elo points of a system."""
-    return f"elo {system!r}"
 
 
 CHANGED, FIRST, LONGER = "changed with the order", "for the caption shown first", "for the longer caption"

@@ -34,6 +34,7 @@ from captious.stats.resampling import (
     Statistic,
     bootstrap_weights,
     holm,
+    id_order,
     paired_bootstrap,
     paired_randomization,
     swap_masks,
@@ -58,7 +59,7 @@ class Difference:
     high: float
     p: float
     p_holm: float
-    """Adjusted over all systems compared on this metric."""
+    """The p-value, adjusted over all systems compared on this metric."""
     items: int
     """The number of items that both systems have a value for."""
     better: str | None
@@ -260,18 +261,57 @@ def compare(
     systems = named_systems(systems)
     specs = None if metrics is None else metric_specs(metrics)
     reading = reading_of(reading, references, images, missing)
-    missing = reading.missing
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     tests = PairedTest(resampling, test, permutations, every_pair, convention)
+    paired = paired_reports(systems, specs, resampling, runtime, progress, reading)
+    reports = paired.reports
+    if not paired.sharded:
+        differences = tests.differences(reports, paired.statistics, progress)
+        return Comparison(reports, tuple(differences), tests.name, _remarks(reports, differences), resampling.level)
+    differences = tests.differences(reports, paired.statistics, progress) if paired.units > 1 else []
+    remarks = [*paired.remarks, *_different_references(reports)]
+    for row in differences:
+        if alone := scored_once(reports[row.baseline], reports[row.system], row.metric):
+            remarks.append(f"{row.metric}: {alone:,} items have a value of only one of {row.baseline} and {row.system}")
+    return Comparison(reports, tuple(differences), f"{tests.name} of shards", tuple(remarks), resampling.level)
+
+
+@dataclass(frozen=True)
+class PairedReports:
+    """Reports of systems on the same items or shards in the same order, ready for paired tests."""
+
+    reports: Mapping[str, Report]
+    statistics: Callable[[str, str, str], StatisticPair]
+    """A metric of two systems on what both have a value for, by the names of the systems and the written form."""
+    units: int
+    """How many items are resampled, or shards that hold items."""
+    sharded: bool = False
+    remarks: tuple[str, ...] = ()
+    """What a reader of tests of shards should know."""
+
+
+def paired_reports(
+    systems: Mapping[str, Any],
+    specs: Sequence[str | Metric] | None,
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None,
+    reading: Reading,
+    *,
+    by_id: bool = False,
+) -> PairedReports:
+    """Score captions, open runs, and bring all systems to the same items; metrics must have the same settings in all.
+
+    ``by_id`` puts the items into the order of their ids, so that the order of a file cannot move the last digit.
+    """
     wanted = None if specs is None else list(map(str, parse_all(specs)))
-    stored = {name: report for name, one in systems.items() if (report := _report(one, wanted)) is not None}
+    stored = {name: report for name, one in systems.items() if (report := stored_report(one, wanted)) is not None}
     if any(report.unit == "shard" for report in stored.values()):
-        return _compare_shards(systems, stored, wanted, tests, missing, progress)
+        return _paired_shards(systems, stored, wanted, resampling, reading.missing)
     with using(runtime):
-        reports, items = _reports(systems, stored, specs, wanted, reading, resampling, progress)
-    differences = tests.differences(reports, partial(_statistics, reports, items), progress)
-    return Comparison(reports, tuple(differences), tests.name, _remarks(reports, differences), resampling.level)
+        reports, items = _reports(systems, stored, specs, wanted, reading, resampling, progress, by_id)
+    return PairedReports(reports, partial(_statistics, reports), items)
 
 
 def _reports(
@@ -282,6 +322,7 @@ def _reports(
     reading: Reading,
     resampling: Resampling,
     progress: Callable[[str], None] | None,
+    by_id: bool,
 ) -> tuple[dict[str, Report], int]:
     """The report of every system on the items that all share, and the number of these items.
 
@@ -291,6 +332,7 @@ def _reports(
     keys = shared_metrics(stored, wanted) if stored else []
     ids = {name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}
     order = shared_ids(ids, reading.missing)
+    order = [order[index] for index in id_order(order)] if by_id else order
     sets = {name: _taken(captions, order) for name, captions in sets.items()}
     parsed = parse_all(keys or specs or DEFAULT, sets.values())
     reports = {}
@@ -304,13 +346,12 @@ def _reports(
     return reports, len(order)
 
 
-def _statistics(reports: Mapping[str, Report], items: int, baseline: str, system: str, key: str) -> StatisticPair:
+def _statistics(reports: Mapping[str, Report], baseline: str, system: str, key: str) -> StatisticPair:
     """The statistics of a metric for two systems, on the items that both have a value for."""
-    ours, theirs = _shared(reports[baseline].measurements[key], reports[system].measurements[key])
-    return StatisticPair(ours.statistic, theirs.statistic, items - len(ours.reasons))
+    return paired_statistics(reports[baseline].measurements[key], reports[system].measurements[key])
 
 
-def _report(system: Any, wanted: Sequence[str] | None) -> Report | None:
+def stored_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
     """The report that a system is, or that the folder of its run holds; None for captions to be scored."""
     if isinstance(system, Report):
         # A report in memory has its captions at hand, for metrics that it was not asked for.
@@ -334,30 +375,28 @@ def _taken(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
     return replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
 
 
-def _compare_shards(
+def _paired_shards(
     systems: Mapping[str, Any],
     reports: Mapping[str, Report],
     wanted: Sequence[str] | None,
-    tests: PairedTest,
+    resampling: Resampling,
     missing: Missing,
-    progress: Callable[[str], None] | None,
-) -> Comparison:
-    """Runs of shards against each other: shards are resampled, and change sides."""
+) -> PairedReports:
+    """Runs of shards on the shards that all have: shards are resampled, and change sides."""
     if other := next((name for name in systems if name not in reports or reports[name].unit == "item"), None):
         sharded = next(name for name, report in reports.items() if report.unit == "shard")
         raise InputError(f"{sharded} is a run of shards and {other} is not; expected runs of the same shards")
     shards = shared_shards(reports, missing)
     keys = shared_metrics(reports, wanted)
     left_out = {name: len(report.parts) - len(shards) for name, report in reports.items()}
-    reports = {name: on_shards(report, keys, shards, tests.resampling) for name, report in reports.items()}
+    reports = {name: on_shards(report, keys, shards, resampling) for name, report in reports.items()}
 
-    def paired(baseline: str, system: str, key: str) -> StatisticPair:
+    def statistics(baseline: str, system: str, key: str) -> StatisticPair:
         ours, theirs = (reports[name].measurements[key] for name in (baseline, system))
         scored = min(one.signature.items - one.signature.unscored for one in (ours, theirs))
         return StatisticPair(ours.statistic, theirs.statistic, scored)
 
     units = sum(1 for part in next(iter(reports.values())).parts if part.items)
-    differences = tests.differences(reports, paired, progress) if units > 1 else []
     remarks = [
         f"{number:,} shard{' of ' + name + ' is' if number == 1 else 's of ' + name + ' are'} left out, which another "
         "system has not"
@@ -368,11 +407,7 @@ def _compare_shards(
         remarks.append(f"{units} shard with items: nothing can be tested, expected at least two shards")
     elif units < FEW:
         remarks.append(f"the tests compare {units} shards; below {FEW} they are rough")
-    remarks += _different_references(reports)
-    for row in differences:
-        if alone := scored_once(reports[row.baseline], reports[row.system], row.metric):
-            remarks.append(f"{row.metric}: {alone:,} items have a value of only one of {row.baseline} and {row.system}")
-    return Comparison(reports, tuple(differences), f"{tests.name} of shards", tuple(remarks), tests.resampling.level)
+    return PairedReports(reports, statistics, units, True, tuple(remarks))
 
 
 class StatisticPair(NamedTuple):
@@ -485,8 +520,13 @@ def _by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
     return [text if len(names) == len(lines) else f"{', '.join(names)}: {text}" for text, names in systems.items()]
 
 
+def paired_statistics(baseline: Measurement, system: Measurement) -> StatisticPair:
+    """One metric of two systems on the items that both have a row for, so that the test stays paired."""
+    ours, theirs = _shared(baseline, system)
+    return StatisticPair(ours.statistic, theirs.statistic, len(ours.ids) - len(ours.reasons))
+
+
 def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
-    """Both on the items that both have a row for, so that the test stays paired."""
     if not baseline.reasons and not system.reasons:
         return baseline, system
     without = np.isnan(np.asarray(baseline.rows)).any(axis=1) | np.isnan(np.asarray(system.rows)).any(axis=1)

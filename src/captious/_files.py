@@ -175,7 +175,7 @@ def remove_drafts(folder: Path) -> None:
 
 def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
     """Whether the process that made a draft may still be at work on it."""
-    if match["host"] != _host() or sys.platform == "win32":  # where asking for a process would interrupt it
+    if match["host"] != _host() or sys.platform == "win32":
         return time.time() - entry.stat(follow_symlinks=False).st_mtime < _PATIENCE
     return _started(int(match["pid"])) == int(match["start"])
 
@@ -191,8 +191,12 @@ def _host() -> str:
 
 def _started(pid: int) -> int | None:
     """When a process began, in ticks since the machine did; None where there is none, 0 where no one says."""
+    if sys.platform == "win32":  # where asking for a process would interrupt it
+        return 0
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        state, *fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
         return None if state in "ZX" else int(fields[18])
     except (OSError, ValueError, IndexError):
         if Path("/proc/self/stat").exists():

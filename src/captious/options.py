@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from captious.errors import InputError, nearest
 
 Missing = Literal["error", "skip"]
-Format = Literal["json", "jsonl", "csv", "tsv", "parquet", "txt"]
+Format = Literal["json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "lmms-eval", "vlmevalkit", "evalscope"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Executor = Literal["serial", "processes", "ray"]
 LemmaRule = Literal["singularize", "wordnet", "spacy"]
@@ -157,7 +157,7 @@ class Reading(Options):
     missing: Annotated[Missing, Option("Ids of one side only: stop, or leave them out.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
-    format: Annotated[Format | None, Option("Format, where the file name does not say it.")] = None
+    format: Annotated[Format | None, Option("Format, or harness, where the file does not say it.")] = None
     id_column: Annotated[str | None, Option("Column of the ids, or several: id,style.", metavar="NAME")] = None
     references_id_column: Annotated[
         str | None, Option("The same in the references, if it differs.", metavar="NAME")
@@ -236,7 +236,7 @@ class Engine(Options):
     title = "Shards and workers"
 
     engine: Annotated[Executor | None, Option("Who works; without it, whoever suits the data.")] = None
-    jobs: Annotated[int, Option("Workers at a time; 0: one a core or GPU share.", min=0)] = 0
+    jobs: Annotated[int, Option("Workers; 0: one a core or GPU share.", min=0)] = 0
     address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS")] = None
     gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four share one.", min=0)] = 0.0
     store_features: Annotated[bool, Option("Keep the features of shards in the cache.")] = False
@@ -264,9 +264,9 @@ class Runtime(Options):
     """The reference implementations do not turn images."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
-    """Called with what is encoded, how many are done, of how many."""
+    """A function that is called with what is encoded, how many are done, of how many."""
     log: Callable[[str], None] = _ignore
-    """Called with a line that a person should see."""
+    """A function that is called with a line that a person should see."""
 
 
 _CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())

@@ -10,7 +10,7 @@ from captious.captions import CaptionSet
 from captious.models import loading
 from captious.models import store as stores
 from captious.models.encoder import Tokens
-from captious.models.segments import Segment, Space, as_keys, key_of, write_segment
+from captious.models.segments import FeatureSpace, Segment, as_keys, key_of, write_segment
 
 
 class Tiny:
@@ -63,7 +63,7 @@ def refused(run):
 
 
 def hold(name, fingerprint, rows=3):
-    space = Space(name, fingerprint, "texts", (4,))
+    space = FeatureSpace(name, fingerprint, "texts", (4,))
     keys = as_keys(sorted(key_of(str(row).encode()) for row in range(rows)))
     segment = Segment(keys, np.zeros(rows, np.int32), np.ones((rows, 4), np.float32))
     return write_segment(stores.cache_root() / space.folder, space, segment)

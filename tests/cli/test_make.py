@@ -94,6 +94,8 @@ def test_bad_rows_are_named(units, tmp_path):
     assert units("--file", path, "--candidate-column", "sentence")[0] == 0
     path.write_text('{"id": 1, "caption": 3}\n')
     assert "row 1: caption is 3, expected a string" in units("--file", path)[2]
+    path.write_text('{"id": 1, "caption": " "}\n{"id": 2, "caption": []}\n{"id": 3, "caption": "a dog"}\n')
+    assert "warning: 2 empty captions have no units" in units("--file", path)[2]
 
 
 def test_an_output_is_not_replaced_unasked(units, file, tmp_path):

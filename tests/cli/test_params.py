@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
-from captious.cli.params import Omit, Only, Param, command, deliver, flattened, with_flags
+from captious.cli.messages import with_flags
+from captious.cli.params import Omit, Only, Param, command, flattened
+from captious.cli.session import deliver
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime
 

@@ -54,6 +54,47 @@ def test_scores_computed_elsewhere(study, sample, tmp_path):
     assert study("run", sample / "ratings.jsonl", "--scores", path, "--missing", "skip", "--samples", 20)[0] == 0
 
 
+def test_systems_by_their_ratings(study, sample, tmp_path):
+    code, out, _ = study("systems", sample / "ratings.jsonl", "--samples", 50, "--difference", 0.2)
+    assert code == 0
+    for part in ("mean rating", "p (Holm)", "would have been found with probability 0.80", "of 0.20", "ci:boot"):
+        assert part in out
+    data = json.loads(study("systems", sample / "ratings.jsonl", "--samples", 20, "--json")[1])
+    rows = [json.loads(line) for line in (sample / "ratings.jsonl").read_text().splitlines()]
+    best = data["questions"][0]["systems"][0]
+    values = [value for row in rows if row["captioner"] == best["system"] for value in row["ratings"]]
+    assert best["mean"]["value"] == pytest.approx(sum(values) / len(values)) and best["ratings"] == len(values)
+    assert r"\toprule" in study("systems", sample / "ratings.jsonl", "--samples", 20, "--latex")[1]
+    assert study("systems", sample / "ratings.jsonl", "--samples", 20, "--out", tmp_path / "result")[0] == 0
+    assert {"systems.html", "people.csv", "people_tests.csv"} <= {path.name for path in (tmp_path / "result").iterdir()}
+    code, _, error = study("systems", sample / "ratings.jsonl", "--system", "id", "--aspects", "none")
+    assert code == 2 and "no column 'none'" in error
+
+
+def test_the_folder_of_an_export_is_read_by_its_recipe(study, tmp_path):
+    rows = [
+        {"id": f"{item}/{name}", "item": item, "system": name, "references": ["a dog runs"]}
+        | {"caption": f"a {name} dog" if item % 2 else "a dog"}
+        | {"rater": rater, "rating": 1 + (item + place) % 5, "fluency": 1 + place, "truth": None}
+        for item in range(6)
+        for place, name in enumerate(("a", "b"))
+        for rater in ("r1", "r2", "r3")
+    ]
+    layout = 'ratings = "ratings.jsonl"\nimage = "item"\nrating = "rating"\nrater = "rater"\nsystem = "system"\n'
+    (tmp_path / "ratings.toml").write_text(f'[[layouts]]\n{layout}aspects = ["fluency", "truth"]\n')
+    (tmp_path / "study.toml").write_text('kind = "ratings"\n')
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by_folder, by_file = (
+        json.loads(study("systems", source, "--samples", 20, "--json")[1])
+        for source in (tmp_path, tmp_path / "ratings.jsonl")
+    )
+    assert by_folder == by_file and [one["question"] for one in by_folder["questions"]] == ["rating", "fluency"]
+    assert [one["mean"]["value"] for one in by_folder["questions"][1]["systems"]] == [2, 1]
+    assert "truth: no answer" in study("systems", tmp_path, "--samples", 20)[2]
+    summary = json.loads(study("run", tmp_path, "--metrics", "rouge,bleu(n=1)", "--samples", 20, "--json")[1])
+    assert summary["people"]["questions"] == by_folder["questions"]
+
+
 def test_a_recipe_without_its_data_says_where_to_get_it(study, tmp_path):
     code, _, error = study("run", "flickr8k-expert")
     assert code == 2 and "--data" in error and "Flickr8k_text.zip" in error

@@ -1,6 +1,6 @@
-"""Two processes of gloo score their halves of some captions, padded as DistributedSampler pads; each writes its values.
+"""One of two processes of gloo that score their halves of some captions, padded as DistributedSampler pads.
 
-python tests/compat/two_processes.py FOLDER
+Each writes its values: ``python tests/compat/two_processes.py FOLDER RANK``
 """
 
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from captious.compat.torchmetrics import CaptionMetric
@@ -49,4 +48,4 @@ def work(rank, folder):
 
 
 if __name__ == "__main__":
-    mp.spawn(work, args=(Path(sys.argv[1]),), nprocs=COUNT)
+    work(int(sys.argv[2]), Path(sys.argv[1]))

@@ -60,7 +60,8 @@ def captions(folder: Path) -> CaptionSet:
 
 
 def style_model(folder: Path) -> Path:
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     corpus = [("gloomy", "a grey day on the grey ball"), ("happy", "a fine day a red dog runs")]
     save(fit(corpus), folder / "tiny.style")

@@ -38,6 +38,8 @@ def metric(name, form, files, request, monkeypatch):
     if name in COLOR_METRICS:
         request.getfixturevalue("colors")
         mixer(monkeypatch)
+    if name in ("capture", "spice"):
+        pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
     judge(name, monkeypatch)
     with using(Runtime(device="cpu")):
         yield parse(re.sub(r"\{(\w+)\}", lambda match: str(files(match[1])), form))

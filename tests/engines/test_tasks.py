@@ -61,7 +61,7 @@ def test_no_task_needs_no_setup(engine):
 
 def test_the_runtime_of_the_caller_holds_for_the_tasks(engine, monkeypatch):
     lines = []
-    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: PTH123, SIM115
+    monkeypatch.setattr("sys.stdin", open("/dev/null", encoding="utf-8"))  # noqa: PTH123, SIM115
     with using(Runtime(batch=7, workers=3, log=lines.append)):
         ends = list(run_tasks(partial(work.settings, "CAPTIOUS_TEST"), range(3), engine))
     assert [end.result for end in ends] == [(7, 3, None)] * 3

@@ -40,6 +40,9 @@ NAMES = [f"{key}.png" for key in IDS]
 class RatingStudy:
     """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
 
+    needs_file = False
+    """Whether commands read the file of the study, and not its database alone."""
+
     toml = """title = "Dogs"
 kind = "ratings"
 captions = ["a.jsonl"]
@@ -89,11 +92,40 @@ question = "How good?"
         if os.path.lexists(odd.text):  # unlike Path.exists, it takes a name that is too long
             (path.parent / part).symlink_to(odd.text)
         # The database holds what it needs of the captions; a changed byte in it need not be seen.
-        return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
+        wrong = odd.wrong if part == "study.toml" and self.needs_file else ODD
+        return Input(str(path), f"{part}: {odd.what}", wrong)
+
+
+class PausedStudy(RatingStudy):
+    """A study that is paused."""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        path = Path(super().right(folder, name))
+        from captious.studio.collect.log import StudyLog
+
+        log = StudyLog.open(path.with_suffix(".db"))
+        log.pause("lunch")
+        log.close()
+        return str(path)
+
+
+class EditedStudy(RatingStudy):
+    """A study whose file was edited after it began."""
+
+    needs_file = True
+
+    def right(self, folder, name):
+        """The path of the edited plan."""
+        path = Path(super().right(folder, name))
+        path.write_text(self.toml.replace("Dogs", "Cats"), encoding="utf-8")
+        return str(path)
 
 
 class NewStudy(RatingStudy):
     """A study that nobody has answered."""
+
+    needs_file = True
 
     def right(self, folder, name):
         """The path of the plan."""
@@ -115,7 +147,8 @@ def model_of_styles():
     """The bytes of a fitted model of two styles."""
     import tempfile
 
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     with tempfile.TemporaryDirectory() as folder:
         pairs = [(("calm", "loud")[index % 2], text) for index, text in enumerate(CAPTIONS)]
@@ -444,6 +477,8 @@ SLOTS = {
         required=("style", "caption", "rank"),
     ),
     "study": RatingStudy(),
+    "edited": EditedStudy(),
+    "paused": PausedStudy(),
     "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
@@ -477,7 +512,7 @@ COMMANDS = {
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
         "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
-        "{predictions} --references {references} --images {images} --samples 5 --metrics {metric}",
+        f"{{predictions}} --references {{references}} --images {{images}} --samples 5 {SEEN},{{metric}}",
         "{changed} --explain 1",
         "{changed} --samples 5 --metrics rouge",
         "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
@@ -496,6 +531,12 @@ COMMANDS = {
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
     ],
+    "gate": [
+        "{predictions} {system} --references {references} --samples 20 --metrics rouge --margin 1%",
+        "{shards} {shards} --samples 20 --margin 1%",
+        "{out}.json {predictions} --references {references} --metrics rouge --update",
+        "{predictions} --references {references} --samples 20 --metrics rouge --plan",
+    ],
     "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
     "metrics": ["bleu", "{metric}"],
@@ -507,6 +548,7 @@ COMMANDS = {
         "{preferences} --samples 20 --permutations 20 --metrics rouge",
     ],
     "study agreement": ["{judged} --samples 20 --group image", "{preferences} --samples 20"],
+    "study systems": ["{ratings} --samples 20 --rater rater --system system"],
     "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
@@ -534,7 +576,11 @@ COMMANDS = {
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
     "studio invite": ["{study} --raters 2"],
-    "studio export": ["{study} --out {out}"],
+    "studio export": ["{study} --out {out}", "{study} --out {out} --payments"],
+    "studio amend": ["{edited} --why typo", "{edited} --why typo --json"],
+    "studio pause": ["{study} --message later"],
+    "studio resume": ["{paused}"],
+    "studio show": ["{study} --json", "{study} --original", "{study} --unjudged"],
     "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
     "studio exclude": ["{study} --rater r1 --reason fast"],
     "studio reinstate": ["{study} --rater r3 --reason right"],
@@ -638,7 +684,9 @@ def case_of(seed, number, folder):
     values = {"out": str(folder / "out")}
     if family == "option" and OPTIONS[name]:
         values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots}
-        param = rng.choice(OPTIONS[name])
+        # What shards hold is known once they are scored, so a run stays where --explain names none of its items.
+        known = [param for param in OPTIONS[name] if not ("--engine" in words and param.name == "explain")]
+        param = rng.choice(known)
         odd = option_value(rng, param, folder)
         # The last of an option given twice would be refused for that.
         while param.flag in words:

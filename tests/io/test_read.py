@@ -105,7 +105,7 @@ def test_tables_in_memory_and_parquet(tmp_path):
 
 
 def test_standard_input(monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(json.dumps(COCO_RESULTS).encode()))
+    stream = io.TextIOWrapper(io.BytesIO(json.dumps(COCO_RESULTS).encode()), encoding="utf-8")
     monkeypatch.setattr("sys.stdin", stream)
     assert read("-").ids == ("2", "1")
 

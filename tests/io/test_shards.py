@@ -366,7 +366,7 @@ class TestReferences:
         path = self.references(tmp_path, "79")
         for _ in range(3):
             assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
-        Path(path).write_text(json.dumps({"7": ["another reference"], "9": ["x"]}))
+        Path(path).write_text(json.dumps({"7": ["another reference"], "9": ["x"]}), encoding="utf-8")
         assert read_shard(shard, Reading(references=path)).captions.references[0] == ("another reference",)
         assert files == [path, path]
 

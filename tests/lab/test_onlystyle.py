@@ -10,7 +10,7 @@ from lab.reproductions.onlystyle import DEFAULT, READINGS, Cosines, Pairs, Readi
 from lab.toy import make
 
 from captious.errors import InputError
-from captious.metrics.style.model import fit
+from captious.metrics.style.fitting import fit
 from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 
 

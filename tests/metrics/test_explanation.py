@@ -12,7 +12,8 @@ from tests.metrics.meteor.conftest import write_source
 import captious
 from captious import CaptionSet, InputError, Resampling
 from captious.metrics import Explanations, parse
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.render import html
 from captious.render.terminal import plain_text
 

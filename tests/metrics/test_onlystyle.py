@@ -11,7 +11,8 @@ from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.metrics.style.onlystyle import OnlyStyle
 from captious.options import Resampling
 

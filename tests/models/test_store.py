@@ -11,9 +11,9 @@ from captious.models import segments as _segments
 from captious.models import store as stores
 from captious.models.segments import (
     MANY,
-    Damaged,
+    DamagedSegment,
+    FeatureSpace,
     Segment,
-    Space,
     as_keys,
     compact,
     key_of,
@@ -23,7 +23,7 @@ from captious.models.segments import (
 )
 from captious.models.store import Store
 
-SPACE = Space("tiny", "0123456789ab", "texts", (4,))
+SPACE = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 
 
 def keys(*names):
@@ -60,7 +60,7 @@ def test_what_is_put_is_found_by_another_store_in_the_order_asked(tmp_path):
 
 
 def test_rows_of_any_shape_and_type(tmp_path):
-    space = Space("umic", "0123456789ab", "patches", (3, 5), "float16")
+    space = FeatureSpace("umic", "0123456789ab", "patches", (3, 5), "float16")
     values = np.arange(30, dtype=np.float16).reshape(2, 3, 5)
     store = opened(tmp_path, space)
     store.put(keys("a", "b"), values)
@@ -173,9 +173,9 @@ def test_a_damaged_segment_is_skipped_said_and_listed_and_its_rows_can_be_put_ag
 
 
 def test_a_segment_of_another_encoder_is_not_believed(tmp_path):
-    other = Space("other", "ffffffffffff", "texts", (4,))
+    other = FeatureSpace("other", "ffffffffffff", "texts", (4,))
     path = write_segment(tmp_path / SPACE.folder, other, Segment(keys("a"), np.zeros(1, np.int32), rows("a")))
-    with pytest.raises(Damaged, match="texts of ffffffffffff"):
+    with pytest.raises(DamagedSegment, match="texts of ffffffffffff"):
         read_segment(path, SPACE)
     assert not opened(tmp_path).holds(key_of(b"a"))
     assert "does not belong here" in stores.inventory(tmp_path)[0].damaged[path.name]

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.models.segments import Space, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, key_of
 from captious.models.store import Store, inventory
 
-SPACE = Space("tiny", "0123456789ab", "texts", (4,))
+SPACE = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 
 
 def keys(*names):
@@ -39,9 +39,9 @@ from pathlib import Path
 import numpy as np
 from captious.models import store as stores
 from captious.models.store import Store
-from captious.models.segments import Space, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, key_of
 stores.FLUSH_BYTES = 1
-space = Space("tiny", "0123456789ab", "texts", (4,))
+space = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 store = Store(space, Path(sys.argv[1]))
 store.refresh()
 for name in range(int(sys.argv[2]), int(sys.argv[3])):
@@ -98,10 +98,10 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from captious.models.store import Store
-from captious.models.segments import Space, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, key_of
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 lines = []
-store = Store(Space("tiny", "0123456789ab", "texts", (4,)), Path(sys.argv[1]), lines.append)
+store = Store(FeatureSpace("tiny", "0123456789ab", "texts", (4,)), Path(sys.argv[1]), lines.append)
 keys = as_keys(key_of(str(name).encode()) for name in range(5000))
 store.put(keys, np.ones((5000, 4), np.float32))
 store.settle()

@@ -11,7 +11,8 @@ import pytest
 from lab.toy import make
 
 from captious.errors import InputError
-from captious.metrics.style.model import StyleModel, fit
+from captious.metrics.style.fitting import fit
+from captious.metrics.style.model import StyleModel
 from captious.options import Resampling
 from captious.probes.rankings import RankedSet, correlate
 from captious.probes.style import StyledCaptions, StyledCorpus, check, read_styled
@@ -138,7 +139,7 @@ def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 

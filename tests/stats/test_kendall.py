@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from captious.stats.kendall import Halves, Kendall, accumulate
+from captious.stats.kendall import Kendall, SplitKendall, accumulate
 
 
 def written_out(x, y, item, cluster, weight):
@@ -67,7 +67,7 @@ def test_the_rest_of_a_split_is_what_its_weights_give():
     x, y = rng.integers(0, 9, 120).astype(float), rng.integers(1, 5, 120).astype(float)
     tau = Kendall.of(x, y, None, rng.integers(0, 20, 120))
     mask = rng.integers(0, 2, (20, 50)).astype(float)
-    drawn, rest = Halves.of(tau)(mask)
+    drawn, rest = SplitKendall.of(tau)(mask)
     for name in ("tau_b", "tau_c"):
         np.testing.assert_allclose(drawn[name], tau(mask)[name], rtol=0, atol=1e-13)
         np.testing.assert_allclose(rest[name], tau(1 - mask)[name], rtol=0, atol=1e-13)

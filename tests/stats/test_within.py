@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import kendalltau
 
 from captious.errors import InputError
-from captious.stats.correlation import Within, soft_pairwise_accuracy
+from captious.stats.correlation import WithinImage, soft_pairwise_accuracy
 
 
 def test_sample_tau_is_the_mean_over_images_and_counts_those_without():
     values = np.array([0.1, 0.5, 0.3, 0.9, 0.2, 0.2, 0.4])
     human = np.array([1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 5.0])
     cluster = np.array([0, 0, 0, 0, 1, 1, 2])
-    within = Within.of(values, human, cluster, 3)
+    within = WithinImage.of(values, human, cluster, 3)
     first = kendalltau(values[:4], human[:4]).statistic
     assert within(np.ones((3, 1)))["sample_tau"][0] == pytest.approx(first)
     assert within.skipped == 2  # image 1 is constant, image 2 has one caption
@@ -33,7 +33,7 @@ def test_tie_calibration_finds_the_best_threshold():
     pairs = [pair for image in range(8) for pair in combinations(np.flatnonzero(cluster == image), 2)]
     gap = np.array([values[a] - values[b] for a, b in pairs])
     people = np.array([human[a] - human[b] for a, b in pairs])
-    within = Within.of(values, human, cluster, 8)
+    within = WithinImage.of(values, human, cluster, 8)
     accuracies = within(np.ones((8, 1)))
     tries = [accuracy(gap, people, -1), *(accuracy(gap, people, epsilon) for epsilon in np.abs(gap))]
     assert accuracies["accuracy"][0] == pytest.approx(np.mean(np.sign(gap) == np.sign(people)))

@@ -23,10 +23,12 @@ def make_plan(folder, **options):
     return Plan(folder / "study.toml", "Captions", "ratings", **options)
 
 
-def make_tasks(number, gold=0):
-    """Tasks of two captions each, and tasks of gold."""
-    tasks = [Task(f"im{i}", choices=(Choice(f"im{i}/a", "a dog"), Choice(f"im{i}/b", "a cat"))) for i in range(number)]
-    return tasks + [Task(f"gold{i}", gold={"ratings": {}}) for i in range(gold)]
+def make_tasks(number, gold=0, practice=0):
+    """Tasks of two captions each, tasks of gold, and tasks of practice."""
+    choices = [(Choice(f"im{i}/a", "a dog"), Choice(f"im{i}/b", "a cat")) for i in range(number)]
+    tasks = [Task(f"im{i}", choices=two, fields={"scene": "ab"[i % 2]}) for i, two in enumerate(choices)]
+    tasks += [Task(f"gold{i}", gold={"ratings": {}}) for i in range(gold)]
+    return tasks + [Task(f"p{i}", gold={"ratings": {}}) for i in range(1, practice + 1)]
 
 
 def answer(log, rater, page, key=None, now=START, rating=3, **body):

@@ -321,9 +321,12 @@ def test_a_study_edited_after_it_began_is_refused_in_one_line(tmp_path, run):
     study = write_study(tmp_path, tasks=5)
     assert len(invite(study, 1, str(tmp_path / "study.db"))) == 1
     study.write_text(study.read_text().replace("Load", "Another title"))
-    code, printed, error = run("studio", "serve", study, "--port", 0)
-    assert code == 2 and printed == "" and "study.toml: was edited after the study began" in error
-    assert len(error.splitlines()) == 1
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for command in (("serve", study, "--port", 0), ("invite", study, "--raters", 1)):
+        code, printed, error = run("studio", *command)
+        assert code == 2 and printed == "" and "study.toml: was edited after the study began" in error
+        assert len(error.splitlines()) == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == before  # SQLite's files beside its own are gone
 
 
 def test_the_lab_reads_a_form_as_a_browser_does():

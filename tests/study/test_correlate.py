@@ -216,7 +216,7 @@ def test_few_permutations_are_warned_of(ratings):
 def test_latex_is_whole_booktabs_tables(study):
     text = study.to_latex()
     tables = re.findall(r"\\begin{tabular}.*?\\end{tabular}", text, re.DOTALL)
-    assert len(tables) == text.count(r"\begin{tabular}") == 3  # metrics, between systems, means of systems
+    assert len(tables) == text.count(r"\begin{tabular}") == 5  # metrics, between systems, their means, people, tests
     for part in tables:
         head = re.search(r"\\begin{tabular}{(\w+)}", part)[1]
         body = [line for line in part.splitlines() if line.endswith(r"\\")]
@@ -243,7 +243,7 @@ def test_saving_writes_everything_whole(study, tmp_path):
     target = tmp_path / "out"
     study.save(str(target))
     names = {path.name for path in target.iterdir()}
-    tables = {"metrics.csv", "systems.csv", "means.csv", "contests.csv"}
+    tables = {"metrics.csv", "systems.csv", "means.csv", "contests.csv", "people.csv", "people_tests.csv"}
     assert names == {MARKER, "study.csv", "study.tex", "study.txt", "items.jsonl", "study.html"} | tables
     summary = json.loads((target / MARKER).read_text())
     assert summary["rows"] == 500 and summary["contests"][0]["p_holm"] <= 1

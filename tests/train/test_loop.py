@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from captious.errors import InputError
 from captious.options import Runtime
 from captious.train import loop as log
-from captious.train.loop import Stop
+from captious.train.loop import StopSignal
 from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
 from captious.train.run import Trained
 from captious.train.run import train as run
@@ -50,7 +50,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
 
 
-class After(Stop):
+class After(StopSignal):
     """Asks to stop when it has been looked at often enough."""
 
     def __init__(self, looks):

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.train.contrast import Contrast, SoftContrast
-from captious.train.data import Frame, TokenLists
+from captious.train.data import TokenFrame, TokenLists
 from captious.train.objective import TrainingBatch
 
 FIRST = np.array([0, 2, 5, 6])
@@ -19,7 +19,7 @@ FIRST = np.array([0, 2, 5, 6])
 class Towers:
     """Images and captions that are tables of vectors."""
 
-    frame = Frame(-1, 0, 0, 4)
+    frame = TokenFrame(-1, 0, 0, 4)
     scale = torch.tensor(3.0)
     locked = frozenset()
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from captious.errors import InputError
 from captious.models.crossencoders import judge, open_backbone
 from captious.options import Runtime, using
-from captious.train.loop import Patience, Stop
+from captious.train.loop import Patience, StopSignal
 from captious.train.options import Training, UmicOptions
 from captious.train.run import train as run
 from captious.train.umic import NegativeTable, RankingAccuracy, distinct, held_out, losses, prepared
@@ -117,7 +117,7 @@ def test_before_training_captions_rank_as_by_the_encoders_clipscore(data, base, 
 
 def test_a_training_that_was_stopped_goes_on_exactly(data, base, tmp_path):
     train(a_job(data, base, tmp_path / "whole"))
-    stop, steps = Stop(), []
+    stop, steps = StopSignal(), []
 
     def report(what, done, total):
         if what == "steps":

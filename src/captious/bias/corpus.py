@@ -28,14 +28,16 @@ HUMANS = 5
 """Human captions of an image that are used by default."""
 
 
-class Split(NamedTuple):
+class TrainTestSplit(NamedTuple):
     """Indices of the images to train on and to test on."""
 
     train: Ints
     test: Ints
 
 
-def balanced_split(ids: Sequence[str], labels: Sequence[int], seed: int, stream: str = "", share: float = 0.1) -> Split:
+def balanced_split(
+    ids: Sequence[str], labels: Sequence[int], seed: int, stream: str = "", share: float = 0.1
+) -> TrainTestSplit:
     """Draw a split of images without replacement, the same for the same ids whatever their order.
 
     With m the images of the rarest class, round(share·m) of every class are tested and m − round(share·m) trained on.
@@ -60,7 +62,7 @@ def balanced_split(ids: Sequence[str], labels: Sequence[int], seed: int, stream:
         test += drawn[:tested]
     rng.shuffle(train)
     rng.shuffle(test)
-    return Split(np.array(train, dtype=np.int64), np.array(test, dtype=np.int64))
+    return TrainTestSplit(np.array(train, dtype=np.int64), np.array(test, dtype=np.int64))
 
 
 def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
@@ -210,7 +212,7 @@ def _some(keys: Sequence[str] | set[str]) -> str:
 
 
 Progress = Callable[[float], None]
-"""Called with how many more tasks are done, in fractions."""
+"""A function that is called with how many more tasks are done, in fractions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +226,7 @@ class ClassifierTask:
     captions: Sequence[Tokens]
     labels: Ints
     classes: int
-    split: Split
+    split: TrainTestSplit
     seed: int
     role: str
     token: str = "maskword"

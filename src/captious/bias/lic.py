@@ -56,7 +56,7 @@ class Lic:
     human: Floats
     """One value per seed and index of the human caption."""
     ratio: float
-    """Tested over trained images."""
+    """The number of tested images over that of trained ones."""
     ddof: int = 0
     level: float = Resampling.level
     item_error: float = math.nan

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +19,7 @@ from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
-from captious.cli.params import CommandGroup
+from captious.cli.commands import CommandGroup
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, nearest
 
@@ -83,16 +84,24 @@ def main() -> None:
     words = line.split() if "_CAPTIOUS_COMPLETE" in os.environ else sys.argv
     first = next((word for word in words[1:] if not word.startswith("-")), "")
     if first in everyday.NAMES:
-        run(build(()))
+        run(command_tree(()))
     else:
-        run(build([first] if first in GROUPS else GROUPS))
+        run(command_tree((first,) if first in GROUPS else tuple(GROUPS)))
 
 
-def run(app: typer.Typer, name: str = "captious") -> None:
+@cache
+def command_tree(groups: tuple[str, ...]) -> Callable[..., Any]:
+    """The everyday commands with these groups, parsed once: typer reads every option anew at each call of its app."""
+    return typer.main.get_command(build(groups))
+
+
+def run(app: Callable[..., Any], name: str = "captious") -> None:
     """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
+            if os.name == "nt" and not stream.isatty():
+                stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
     try:
         with _without_library_warnings():
             sys.exit(app(prog_name=name, standalone_mode=False) or 0)

@@ -1,4 +1,4 @@
-"""``captious score``, ``keep``, ``compare``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``keep``, ``compare``, ``gate``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, get_type_hi
 
 import typer
 
-from captious.cli.params import Only, command, params_of, with_flags
+from captious.cli.gate import gate
+from captious.cli.messages import with_flags
+from captious.cli.params import Only, command, params_of
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import (
@@ -45,12 +47,12 @@ DEMO = Session(output=Output(out=Path("demo-report")))
 
 PARTLY = 3
 """Exit code of a command that did its work but for some shards, which it names."""
-NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
+NAMES = ("score", "keep", "compare", "gate", "arena", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, keep, compare, arena, view, check, metrics, demo):
+    for function in (score, keep, compare, gate, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 
@@ -60,9 +62,7 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
-    where: Annotated[
-        str | None, Option("Of the worst items only those that pass a filter, such as 'words > 4'.", metavar="FILTER")
-    ] = None,
+    where: Annotated[str | None, Option("Of the worst only these, as 'words > 4'.", metavar="FILTER")] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),

@@ -28,6 +28,8 @@ LEFT = 30
 """Columns of the names of options."""
 LONGEST_CHOICES = 16
 """Characters of choices that stand beside the flag; longer ones stand in the text."""
+LONGEST_UNBROKEN = 48
+"""Characters of a list of choices that stays on one line."""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 """A space at which no line breaks; it is printed as any other."""
 OPTIONS = "Options"
@@ -99,7 +101,8 @@ def _text(param: Param) -> str:
         parts.append(f"[default: {default}]")
     if param.option.env:
         parts.append(f"[env: {param.option.env}]")
-    return " ".join([parts[0], *(part.replace(" ", UNBROKEN) for part in parts[1:])])
+    rest = (part if len(part) > LONGEST_UNBROKEN else part.replace(" ", UNBROKEN) for part in parts[1:])
+    return " ".join([parts[0], *rest])
 
 
 def _default(value: Any) -> str:

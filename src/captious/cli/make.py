@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious._files import refuse_existing, whole_file
-from captious.cli.params import Only, command, deliver
+from captious.cli.params import Only, command
 from captious.cli.session import (
     Encoder,
     Grammar,
@@ -25,6 +25,7 @@ from captious.cli.session import (
     Session,
     Tagger,
     Tokenizer,
+    deliver,
 )
 from captious.errors import InputError
 from captious.options import Argument, LemmaRule, Option, Resampling
@@ -80,7 +81,7 @@ def units(
         typer.echo("\n".join(lines))
         return
     with whole_file(output.out) as draft:
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
 
@@ -128,7 +129,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
         raise InputError(f"{name_of(source)}: holds no captions")
-    if blank := sum(not text.strip() for text in texts):
+    if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
         typer.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):
         units = next(parts) if isinstance(own, str) else list(islice(parts, len(own)))

@@ -1,30 +1,37 @@
 """A Python function as a command: its parameters and its option dataclasses become command-line options.
 
 A command is a function whose parameters are annotated with an `Option`, an `Argument`, or an option dataclass. A
-dataclass is flattened into one option per field, and rebuilt before the function is called. The command line is the
-only layer that knows flags: errors from below name arguments, and `with_flags` translates them.
+dataclass is flattened into one option per field (a `Param`), and rebuilt before the function is called::
+
+    def score(predictions: Predictions, resampling: Resampling)       the function of a command
+                   │                        │
+                   │           ┌────────────┼───────────┐             `params_of`: a dataclass is flattened
+    PREDICTIONS    ▼   --samples 100   --seed 7    --level 0.95       what a user writes, parsed by typer
+                   │           └────────────┼───────────┘             `Param.read`, then the dataclass is rebuilt
+                   ▼                        ▼
+    score("preds.json", Resampling(samples=100, seed=7, level=0.95))
+
+The command line is the only layer that knows flags: errors from below name arguments, and `with_flags` translates
+them.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from captious._files import expanded
 from captious._specs import split
+from captious.cli.commands import Command
+from captious.cli.messages import with_flags
 from captious.errors import InputError
-from captious.options import Argument, Declared, Option, Output, check_value, choices_of, declared, without_none
-
-if TYPE_CHECKING:
-    from captious.render import Result
+from captious.options import Argument, Declared, Option, check_value, choices_of, declared, without_none
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
@@ -98,6 +105,7 @@ def params_of(function: Callable[..., Any]) -> list[Param]:
 
 
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
+    """The options of a parameter: one, or those of the fields of an option dataclass."""
     if _is_group(declaration.kind):
         for field, inner in _shown(declaration):
             yield from _flatten(field.name, inner, _default(field, default), declaration.kind.title)
@@ -110,6 +118,7 @@ def _flatten(name: str, declaration: Declared, default: Any, panel: str | None =
 
 
 def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any]) -> Any:
+    """The argument of a parameter, from the values of its options: the reverse of `_flatten`."""
     if not _is_group(declaration.kind):
         return values[name]
     parts = {
@@ -202,7 +211,7 @@ class Param:
         )
 
     def read(self, parsed: Any) -> Any:
-        """The value for what typer parsed; lists of words and numbers may be repeated or have commas."""
+        """The value for what typer parsed."""
         if self._negative:
             return not parsed
         if self.option.repeated:
@@ -217,10 +226,14 @@ class Param:
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if self.addresses and parsed is not None:
             return parsed if "://" in parsed else expanded(Path(parsed))
-        if not self.elements or not parsed:
-            if self.kind in (int, float) and parsed is not None:
-                check_value(self.flag, parsed, self.kind, self.option)
-            return self.default if self.elements else parsed
+        if self.elements:
+            return self._list(parsed) if parsed else self.default
+        if self.kind in (int, float) and parsed is not None:
+            check_value(self.flag, parsed, self.kind, self.option)
+        return parsed
+
+    def _list(self, parsed: list[Any]) -> Any:
+        """The list or tuple that words stand for; words and numbers may be repeated or have commas."""
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
         whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
@@ -234,6 +247,7 @@ class Param:
         return get_origin(self.kind)(map(self._element, texts, kinds))
 
     def _element(self, text: Any, kind: Any) -> Any:
+        """An element of a list, of its kind and within its bounds."""
         choices = choices_of(kind)
         try:
             if not choices or text in choices:
@@ -257,143 +271,3 @@ def complete_metrics(incomplete: str) -> list[str]:
 
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in (*names(), ALL) if name.startswith(last.lower())]
-
-
-class Command(TyperCommand):
-    """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
-
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Write the help."""
-        from captious.cli.help import command_help
-
-        formatter.write(command_help(ctx.command_path, self.help or "", self._own_params))
-
-    @property
-    def _own_params(self) -> Sequence[Param]:
-        params: Sequence[Param] = getattr(self.callback, "params", ())
-        return params
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse, after these two checks; a line that a shell completes is not whole yet."""
-        flags = [param.flag for param in self._own_params if param.option.words]
-        args = _one_word_each(args, flags)
-        if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
-            values, extra, order = self.make_parser(ctx).parse_args(list(args))
-            for param in self.params:
-                if param.param_type_name == "argument" and param.required and not values.get(param.name):
-                    for flag in set(flags).intersection(args):
-                        ctx.fail(f"no {param.metavar or param.name}, expected it before {flag}")
-            for param, number in Counter(order).items():
-                if number > 1 and not getattr(param, "multiple", False):
-                    ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
-            if extra:
-                ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
-        return super().parse_args(ctx, args)
-
-    def _hint(self, extra: Sequence[str]) -> str:
-        """What arguments too many may be: references, or the many files that a shell makes of a pattern of shards."""
-        names = {param.name for param in self.params}
-        if len(extra) > 1 and {"predictions", "engine"} <= names:
-            return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
-        return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
-
-
-class CommandGroup(TyperGroup):
-    """A group of commands with our help."""
-
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Write the help: the commands in their panels, then the options."""
-        from captious.cli.help import HelpRow, group_help
-
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [
-            HelpRow(getattr(command, "rich_help_panel", None) or "Commands", name, "", command.get_short_help_str(300))
-            for name, command in commands
-            if command is not None
-        ]
-        options = [(", ".join(param.opts), getattr(param, "help", "") or "") for param in self.get_params(ctx)]
-        formatter.write(group_help(ctx.command_path, self.help or "", options, rows))
-
-
-def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The words of a command line with a flag before each word that belongs to it.
-
-    >>> _one_word_each(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
-    ['new.toml', '--captions', 'a.json', '--captions', 'b.json', '--images', 'photos']
-    """
-    words: list[str] = []
-    flag = ""
-    for index, word in enumerate(args):
-        if word == "--":
-            return [*words, *args[index:]]
-        if word.startswith("-") and word != "-":
-            flag = word.partition("=")[0] if word.partition("=")[0] in flags else ""
-        elif flag and words[-1] != flag:
-            words.append(flag)
-        words.append(word)
-    return words
-
-
-_ARGUMENT = re.compile(
-    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays
-      | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
-      | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
-    re.VERBOSE,
-)
-
-
-_READING = re.compile(r"\breading=Reading\(([^()]*)\)")
-"""Options of reading, as Python programs give them."""
-
-
-def with_flags(message: str, params: Sequence[Param]) -> str:
-    """The message with flags in place of arguments.
-
-    >>> images = Param("images", str, Option("Folder."), None)
-    >>> several = Param("several", bool, Option("Several."), False)
-    >>> with_flags("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
-    'pass --images; or --several, and bleu(images=1)'
-    """
-    options = {param.name: param for param in params if not isinstance(param.option, Argument)}
-
-    def flag(match: re.Match[str]) -> str:
-        param = options.get(match["name"] or "")
-        if param is None:
-            return match[0]
-        value = match["value"].rstrip(".…:")
-        end = match["value"][len(value) :] if value else ""
-        if param.kind is bool:
-            return param.flag + end if value == str(not param.default) else match[0]
-        value = value.strip("'")
-        return f"{param.flag} {value}{end}" if value else param.flag
-
-    return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))
-
-
-def deliver(result: Result, output: Output) -> None:
-    """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
-    from captious.render.document import is_file
-    from captious.render.terminal import warn
-
-    try:
-        if output.out is not None:
-            result.save(output.out, output.overwrite, percent=output.percent)
-    finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
-        shown = result.in_percent() if output.percent else result
-        if output.json or output.latex or output.csv:
-            warn(result.document().warnings)
-            typer.echo(_text(shown if output.latex else result, output), nl=False)
-        else:
-            shown.print(signatures=output.signatures)
-    if output.out is not None:
-        target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
-        typer.echo(f"written: {target}", err=True)
-
-
-def _text(result: Result, output: Output) -> str:
-    """The result in the form that another program reads."""
-    from captious.render.tables import csv_text
-
-    if output.json:
-        return result.to_json()
-    return result.to_latex() if output.latex else csv_text(result.document().table())

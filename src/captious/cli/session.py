@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from captious.cli.params import deliver
+import typer
+
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
@@ -148,3 +149,32 @@ class Session(Options):
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""
         with using(self.runtime):
             deliver(result, self.output)
+
+
+def deliver(result: Result, output: Output) -> None:
+    """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
+    from captious.render.document import is_file
+    from captious.render.terminal import warn
+
+    try:
+        if output.out is not None:
+            result.save(output.out, output.overwrite, percent=output.percent)
+    finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
+        shown = result.in_percent() if output.percent else result
+        if output.json or output.latex or output.csv:
+            warn(result.document().warnings)
+            typer.echo(_text(shown if output.latex else result, output), nl=False)
+        else:
+            shown.print(signatures=output.signatures)
+    if output.out is not None:
+        target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
+        typer.echo(f"written: {target}", err=True)
+
+
+def _text(result: Result, output: Output) -> str:
+    """The result in the form that another program reads."""
+    from captious.render.tables import csv_text
+
+    if output.json:
+        return result.to_json()
+    return result.to_latex() if output.latex else csv_text(result.document().table())

@@ -117,7 +117,7 @@ def new(
     )
     number = len(build_tasks(parse_plan(text, study)))
     with whole_file(study) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline="\n")
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
     typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
@@ -135,7 +135,7 @@ def _new_rest(study: Path, source: Path, session: Session) -> None:
     refuse_existing(file, session.output.overwrite)
     for path, content in ((file, "".join(f"{id}\n" for id in ids)), (study, text)):
         with whole_file(path) as draft:
-            draft.write_text(content, encoding="utf-8")
+            draft.write_text(content, encoding="utf-8", newline="\n")
     line = f"{study}: the {len(ids):,} items that nobody has judged in {source}; then: captious studio check {study}"
     _report(session, line, file=str(study), ids=str(file), items=len(ids))
 
@@ -432,18 +432,20 @@ def export(
     data: StudyData,
     out: Out,
     session: Annotated[Session, Only("overwrite", "json")],
+    payments: Annotated[bool, Option("Also who is to be paid, by the ids of Prolific or Mechanical Turk.")] = False,
 ) -> None:
     """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
 
     Answers of excluded raters are left out and counted. Late answers are there and marked.
 
     Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    Example: captious studio export study.toml --out export/ --payments
     """
     from captious.studio.owner.export import export_study
 
     with session.working() as step, data.log() as log:
         step("exporting")
-        result = export_study(log, out, session.output.overwrite)
+        result = export_study(log, out, session.output.overwrite, payments)
     session.deliver(result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 """Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
+SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 
 
 @command(app)
@@ -88,6 +90,45 @@ def agreement(
         ratings, _ = load_ratings(study_input, session.reading)
         step("agreement")
         result = rater_agreement(ratings, measurement, session.resampling)
+    session.deliver(result)
+
+
+@command(app)
+def systems(
+    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
+    session: Annotated[
+        Session,
+        Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
+    ],
+    aspects: Annotated[
+        tuple[str, ...], Option("Columns of further ratings, one for each aspect.", metavar="NAMES")
+    ] = (),
+    over: Annotated[
+        Literal["images", "images+raters"] | None,
+        Option("What the bootstrap draws; raters too from three named ones on, if not given."),
+    ] = None,
+    difference: Annotated[float | None, Option("State the power to find this difference, such as 0.2.")] = None,
+) -> None:
+    """Which system people prefer: means or win rates with intervals, tests between systems, strengths, power.
+
+    A folder that captious studio export wrote, or a file of it, is read by the recipe in it, with all aspects.
+
+    Example: captious study systems export/
+    Example: captious study systems ratings.jsonl --system captioner --difference 0.2
+    Example: captious study systems ratings.csv --aspects fluency,accuracy --out result/
+    """
+    from captious.study import load_ratings
+    from captious.study import systems as rank_systems
+    from captious.study.recipes import recipe_beside
+
+    columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
+    named = (*columns, study_input.data, session.reading.id_column, session.reading.candidate_column, aspects)
+    if not any(named):
+        study_input = replace(study_input, source=recipe_beside(study_input.source))
+    with session.working() as step:
+        ratings, _ = load_ratings(study_input, session.reading, aspects)
+        step("systems")
+        result = rank_systems(ratings, over=over, difference=difference, resampling=session.resampling)
     session.deliver(result)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captious.cli.params import Only, command, deliver
-from captious.cli.session import Folds, Session, Tokenizer
+from captious.cli.params import Only, command
+from captious.cli.session import Folds, Session, Tokenizer, deliver
 from captious.errors import InputError
 from captious.io.columns import STYLE_COLUMN
 from captious.options import Argument, Option, Output
@@ -36,7 +36,8 @@ def fit(
 ) -> None:
     """Count the n-grams of each style in one pass, and keep them as a model: CORPUS.style, or what --out names."""
     from captious._files import refuse_existing
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
     from captious.probes.style import stream
     from captious.render import Document
 
@@ -126,6 +127,6 @@ def correlate(
 
 
 def _load(path: Path) -> StyleModel:
-    from captious.metrics.style.model import load
+    from captious.metrics.style.files import load
 
     return load(path).contrasting()

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from captious.cli.params import Omit, Only, command, deliver
-from captious.cli.session import Session
+from captious.cli.params import Omit, Only, command
+from captious.cli.session import Session, deliver
 from captious.options import Runtime
 from captious.train.options import (
     ClipOptions,

@@ -28,4 +28,6 @@ GROUP_COLUMNS = ("image", "image_id", "group", "item", *IMAGE_COLUMNS[1:])
 """What the rated captions of one image share."""
 RATING_COLUMNS = ("ratings", "rating", "human", "human_score", "score", "scores")
 SYSTEM_COLUMNS = ("system", "captioner", "model", "SYS")
+PAIR_SYSTEM_COLUMNS = ("systems",)
+"""Both systems of a pair of captions, as a list."""
 RATER_COLUMNS = ("rater", "worker", "annotator")

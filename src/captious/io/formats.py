@@ -1,4 +1,4 @@
-"""Every format as rows that remember where they came from: JSON, JSON Lines, CSV, TSV, Parquet, objects in memory."""
+"""Every format as rows that remember where they came from: JSON, JSON Lines, CSV, TSV, XLSX, Parquet, objects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from captious._files import decode_utf8, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.harnesses import HARNESSES, Harness, harness_of, translated
+from captious.io.spreadsheets import is_spreadsheet, sheet_rows
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
 GZIP = b"\x1f\x8b"
@@ -79,12 +82,27 @@ def _rows_of_files(files: FileList, format: str | None) -> Iterator[Row]:
 
 def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
+    harness = cast("Harness", format) if format in HARNESSES else None
     content = in_utf8(content, name)
-    format = format or _format_of(name, content)
-    if format != "parquet" and (offset := content.find(b"\0")) >= 0:
+    format = _format_of(name, content) if format is None or harness else format
+    if format not in BINARY and (offset := content.find(b"\0")) >= 0:
         raise InputError(f"{name}: byte {offset} is null, expected text in UTF-8; is it UTF-16, or no text at all?")
-    rows = _READERS[format](content, name)
-    return _sound(rows) if _is_suspicious(content) else rows
+    rows = _of_harness(_READERS[format](content, name), harness)
+    return _sound(rows) if format not in BINARY and _is_suspicious(content) else rows
+
+
+def _of_harness(rows: Iterator[Row], harness: Harness | None) -> Iterator[Row]:
+    """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named."""
+    first = next(rows, None)
+    if first is None:
+        return
+    harness = harness or harness_of(first.fields)
+    if harness is None:
+        yield first
+        yield from rows
+        return
+    for row in chain([first], rows):
+        yield Row(row.where, translated(harness, row.fields, row.where), keyed=True)
 
 
 def in_utf8(content: bytes, name: str) -> bytes:
@@ -312,10 +330,14 @@ def _is_caption(text: str) -> bool:
 def _format_of(name: str, content: bytes) -> str:
     suffixes = [suffix.lower() for suffix in Path(name).suffixes if suffix.lower() != ".gz"]
     named = FORMATS.get(suffixes[-1], "") if suffixes else ""
-    if named and named != LINES:
+    if named and named not in (LINES, "xlsx"):
         return named
     if content[:4] == b"PAR1":
         return "parquet"
+    if is_spreadsheet(content):
+        return "xlsx"
+    if content[:2] in (b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        raise InputError(f"{name}: is a pickle, which could run code; expected JSON, JSONL, CSV, TSV, XLSX or Parquet")
     if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
         raise InputError(f"{name}: is a spreadsheet or an archive, expected text; save its table as CSV")
     first_line = content.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
@@ -367,6 +389,25 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         decoded(content, name)  # says where
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
+
+
+def _spreadsheet(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of the first sheet of a spreadsheet, whose first row names the columns."""
+    rows = sheet_rows(content, name)
+    header = ["" if cell is None else str(cell).strip() for cell in next(rows, (0, []))[1]]
+    named = [column for column in header if column]
+    if not named:
+        raise InputError(f"{name}: is empty, expected a header row and captions")
+    _refuse_repeated(named, f"{name}: row 1")
+    for number, cells in rows:
+        if all(cell is None for cell in cells):
+            continue
+        where = f"{name}: row {number}"
+        if len(cells) > len(header):
+            raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
+        cells += [None] * (len(header) - len(cells))
+        values = ["" if cell is None else _cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        yield Row(where, {column: value for column, value in zip(header, values, strict=True) if column})
 
 
 def _is_quoted(content: bytes) -> bool:
@@ -673,7 +714,10 @@ _READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
     "tsv": partial(_delimited, delimiter="\t"),
     "parquet": _parquet,
     "txt": _lines,
+    "xlsx": _spreadsheet,
 }
 LINES = "txt"
+BINARY = ("parquet", "xlsx")
+"""Formats that are no text."""
 FORMATS = {f".{name}": name for name in _READERS} | {".ndjson": "jsonl", ".pq": "parquet"}
 """Formats by the ending of a file's name."""

@@ -25,13 +25,15 @@ from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
 from captious.io.formats import FORMATS as TABLES
 from captious.io.formats import GZIP, LINES, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
+from captious.io.harnesses import HARNESSES
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.tars import KEY, tar_rows
 from captious.options import Reading
 
-FORMATS = {ending: name for ending, name in TABLES.items() if name != LINES} | {".tar": "tar", ".tgz": "tar"}
+FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES, "xlsx")}
+FORMATS |= {".tar": "tar", ".tgz": "tar"}
 """Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
@@ -93,6 +95,8 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
     format
         The format of files whose names do not say it.
     """
+    if format in HARNESSES:
+        raise InputError(f"format={format!r} is for one file, expected a single file in place of shards")
     sources = list(source) if isinstance(source, (list, tuple)) else [source]
     files: dict[str, int] = {}
     same: dict[str, str] = {}

@@ -18,7 +18,8 @@ from captious.metrics.rows import TypeSets as TypeSets
 from captious.metrics.rows import candidate_means as candidate_means
 from captious.metrics.rows import item_means as item_means
 from captious.metrics.style.explain import explain
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.text.states import State as State
 
 explain_style = explain

@@ -61,7 +61,7 @@ class HasTables(Protocol):
 
 
 @runtime_checkable
-class OfAnotherProgram(Protocol):
+class ForeignMetric(Protocol):
     """A metric whose values another program computed, so that a report compares them with those of captious."""
 
     def compares_with(self, other: Metric) -> bool:

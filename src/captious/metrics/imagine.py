@@ -153,7 +153,7 @@ class Imagine(MeanMetric):
             "precision": encoder.precision,
         }
 
-    def _warnings(self, captions: CaptionSet, painter: Painter, result: Likeness) -> list[str]:
+    def _warnings(self, captions: CaptionSet, painter: Painter, result: PictureSimilarity) -> list[str]:
         """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
@@ -183,7 +183,7 @@ def sources(captions: CaptionSet) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Side:
+class PairSide:
     """Texts of one side of all pairs: their vectors and those of their pictures."""
 
     texts: EncodedRows
@@ -203,7 +203,7 @@ def rescaled(cosines: Floats, kind: str, clip: bool = False) -> Floats:
     return values.clip(0.0, 1.0) if clip else values
 
 
-def pair_cosines(kind: str, one: Side, two: Side, left: Ints, right: Ints) -> Floats:
+def pair_cosines(kind: str, one: PairSide, two: PairSide, left: Ints, right: Ints) -> Floats:
     """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
     pictures_left, pictures_right = one.pictures.index[left], two.pictures.index[right]
     if kind == "image":
@@ -232,7 +232,7 @@ Seeds = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Likeness:
+class PictureSimilarity:
     """The candidates of a set compared with other texts through their pictures."""
 
     values: Floats
@@ -254,7 +254,7 @@ def likeness(
     seeds: Seeds,
     several: str = "max",
     clip: bool = False,
-) -> Likeness:
+) -> PictureSimilarity:
     """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
     candidates = captions.candidates
     paired = np.bincount(others.owners[~others.blank], minlength=len(captions)) > 0
@@ -263,11 +263,11 @@ def likeness(
     right = np.flatnonzero(~others.blank & written[others.owners])
     values = np.full((len(candidates.values), len(seeds[0])), np.nan)
     if not len(left):
-        return Likeness(values, {}, [], 0)
+        return PictureSimilarity(values, {}, [], 0)
     texts = [candidates.values[index] for index in left.tolist()]
     against = [others.values[index] for index in right.tolist()]
-    one = Side(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
-    two = Side(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
+    one = PairSide(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
+    two = PairSide(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
     first, second, starts = pairs_of_items(candidates.owners[left], others.owners[right])
     cosines = rescaled(pair_cosines(kind, one, two, first, second), kind, clip)
     values[left] = _joined(cosines, starts[:-1], several)
@@ -280,7 +280,7 @@ def likeness(
         *others.owners[right[_truncated(two, against, painter, encoder, kind)]].tolist(),
     ]
     unpainted = int((one.pictures.codes > 0).sum() + (two.pictures.codes > 0).sum())
-    return Likeness(values, faults, truncated, unpainted)
+    return PictureSimilarity(values, faults, truncated, unpainted)
 
 
 def _joined(values: Floats, starts: Ints, several: str) -> Floats:
@@ -299,7 +299,7 @@ def _joined(values: Floats, starts: Ints, several: str) -> Floats:
     return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
 
 
-def _truncated(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
+def _truncated(side: PairSide, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
     """Texts truncated by the painter, or by the encoder where it reads texts at all."""
     beyond: Bools = side.texts.lengths > encoder.limit
     return painter.exceeds_limit(texts) | beyond if kind != "image" else painter.exceeds_limit(texts)

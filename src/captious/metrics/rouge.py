@@ -71,7 +71,7 @@ class Rouge(CandidateMetric, MeanMetric):
         parts, texts, formulas = list[Contribution](), list[MarkedText](), list[str]()
         for rank, candidate in enumerate(table.candidates.tolist()):
             words = table.words(candidate) or [EMPTY]
-            pairs = [Common(words, other, common_subsequence(words, other)) for other in references]
+            pairs = [CommonSubsequence(words, other, common_subsequence(words, other)) for other in references]
             by_precision = max(pairs, key=lambda pair: pair.precision)
             by_recall = max(pairs, key=lambda pair: pair.recall)
             if self.best == "f":
@@ -94,7 +94,7 @@ class Rouge(CandidateMetric, MeanMetric):
         return {**super().settings(state), "beta": str(BETA)}
 
 
-class Common(NamedTuple):
+class CommonSubsequence(NamedTuple):
     """A candidate and a reference with a longest common subsequence."""
 
     words: list[str]
@@ -118,7 +118,9 @@ class Common(NamedTuple):
         return float(f_score(np.array([self.precision]), np.array([self.recall]), BETA)[0])
 
 
-def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: int) -> Iterator[Contribution]:
+def _word_parts(
+    by_precision: CommonSubsequence, by_recall: CommonSubsequence, rank: int, candidates: int
+) -> Iterator[Contribution]:
     """What each word of a candidate adds through precision and through recall, which may come from two references."""
     p, r = by_precision.precision, by_recall.recall
     if not (p and r):
@@ -136,7 +138,7 @@ def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: 
         yield Contribution(by_precision.words[index], sum(details.values()), rank, details)
 
 
-def _marked(label: str, by_precision: Common, by_recall: Common) -> list[MarkedText]:
+def _marked(label: str, by_precision: CommonSubsequence, by_recall: CommonSubsequence) -> list[MarkedText]:
     """The candidate and the reference or references that count, with their common subsequences."""
     names = ["reference"] if by_precision == by_recall else ["precision from", "recall from"]
     ours = _runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])

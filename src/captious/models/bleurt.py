@@ -26,7 +26,7 @@ from captious.models.features import distinct_values, gather
 from captious.models.folders import read_json, read_state, refuse_different
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.models.pipeline import Fetch, OomBackoff
-from captious.models.segments import Space, as_keys, text_key
+from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
 from captious.models.tokenizers import read_wordpiece
 from captious.options import Runtime, current
@@ -119,7 +119,7 @@ def pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[F
 def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
     different, distinct = distinct_values(pairs)
     contents = [text_key(f"{len(reference)} {reference}{candidate}") for reference, candidate in different]
-    store = open_store(Space(model.name, model.fingerprint, "pairs", (1,)))
+    store = open_store(FeatureSpace(model.name, model.fingerprint, "pairs", (1,)))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:

@@ -110,7 +110,7 @@ BLOCK = {
     "mlp.c_proj.{}": ("mlp.fc2.{}",),
 }
 TRANSPOSED = ("visual.proj", "text_projection")
-"""Stored as input × output."""
+"""Weights that are stored as input × output."""
 
 
 def blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:

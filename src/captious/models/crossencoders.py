@@ -27,7 +27,7 @@ from captious.models.encoder import Encoder, Tokens
 from captious.models.features import distinct_values
 from captious.models.folders import read_json, write_json
 from captious.models.hub import ModelRegistry, file_stats
-from captious.models.segments import Space, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, key_of
 from captious.models.store import file_index, file_state, lookup, open_store, record
 from captious.options import current
 
@@ -131,7 +131,7 @@ class Backbone(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Ids:
+class TokenIds:
     """Captions as token ids one after another."""
 
     flat: Ints
@@ -141,7 +141,7 @@ class Ids:
     device: Any
 
     @classmethod
-    def of(cls, tokens: Tokens, limit: int, device: Any) -> Ids:
+    def of(cls, tokens: Tokens, limit: int, device: Any) -> TokenIds:
         """The ids of a padded batch."""
         counts = np.minimum(tokens.lengths, limit)
         inside = np.arange(tokens.ids.shape[1]) < counts[:, None]
@@ -276,7 +276,7 @@ def judge(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]
     runtime = current()
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
-    store = open_store(Space(called(backbone.name), backbone.fingerprint, kind, (1,)))
+    store = open_store(FeatureSpace(called(backbone.name), backbone.fingerprint, kind, (1,)))
     distinct, image = distinct_values(paths)
     contents = content_keys(backbone.files(distinct))
     pairs, pair_of = distinct_values(list(zip(image.tolist(), texts, strict=True)))

@@ -375,7 +375,7 @@ def open_pipeline(name: str, options: PainterOptions) -> Painter:
     pipeline = load_diffusion(name, options)
     facts = {key: getattr(pipeline, key) for key in ("name", "fingerprint", "settings", "shape")}
     with suppress(OSError), whole_file(path) as draft:  # a full disk costs the next run a load
-        draft.write_text(json.dumps(facts), encoding="utf-8")
+        draft.write_text(json.dumps(facts), encoding="utf-8", newline="\n")
     return pipeline
 
 

@@ -127,7 +127,7 @@ class DualHeads:
 
     @property
     def text(self) -> str:
-        """Stands for the shape in fingerprints; dropout does not move a feature."""
+        """The shape as text, for fingerprints; dropout does not move a feature."""
         return json.dumps({**asdict(self), "dropout": 0}, sort_keys=True)
 
 

@@ -24,7 +24,7 @@ from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.models.pipeline import image_batches, text_batches
-from captious.models.segments import Keys, Space, as_keys, text_key, unique_keys
+from captious.models.segments import FeatureSpace, Keys, as_keys, text_key, unique_keys
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
 from captious.options import current
 
@@ -190,9 +190,9 @@ def unit_rows(features: Features) -> tuple[Features, Bools]:
     return unit, finite
 
 
-def vector_space(encoder: TextEncoder, kind: str) -> Space:
+def vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:
     """The space of an encoder's vectors: of ``images``, ``images-upright`` or ``texts``."""
-    return Space(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
+    return FeatureSpace(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
 def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, Ints32, Ints]:

@@ -25,7 +25,7 @@ def read_json(path: Path, expected: str = "a model folder in transformers' layou
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write an object as :func:`read_json` and people read it."""
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def load_pretrained(folder: Path, model: str, **options: Any) -> tuple[Any, dict[str, Any]]:

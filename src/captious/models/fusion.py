@@ -175,7 +175,7 @@ class ImageBatches:
     states: ImageStates
     device: Any
     on_device: Any = None
-    """None where the states are read from disk, batch by batch."""
+    """The states on the device; None where they are read from disk, batch by batch."""
     vectors: Any = None
 
     @classmethod

@@ -20,7 +20,7 @@ from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
-from captious.models.crossencoders import Backbone, Ids, mark
+from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
 from captious.models.folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
@@ -73,7 +73,7 @@ class PixelStore:
     prepare: Callable[[Image], Pixels]
     upright: bool = False
     pixels: list[Pixels | None] = field(default_factory=list)
-    """None for an image that cannot be used; empty where the images do not fit."""
+    """The pixels of each image, None where it cannot be used; empty where the images do not fit."""
     faults: dict[int, str] = field(default_factory=dict)
 
     @classmethod
@@ -148,9 +148,9 @@ class _Matching(Backbone):
         """Lay out images."""
         return PixelStore.of(paths, self.prepare)
 
-    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
+    def texts(self, texts: Sequence[str], keep: bool = True) -> TokenIds:
         """Lay out captions."""
-        return Ids.of(self.tokenizer(texts), self.limit, self.device)
+        return TokenIds.of(self.tokenizer(texts), self.limit, self.device)
 
     def save(self, folder: str | Path) -> None:
         """The model in the layout of ``transformers`` under ``model/``."""

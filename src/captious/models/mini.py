@@ -112,7 +112,7 @@ class WordTokenizer:
     def save(self, folder: str | Path) -> None:
         """Write ``tokenizer.json`` into a model's folder."""
         with whole_file(Path(folder) / FILE) as draft:
-            draft.write_text(self.text(), encoding="utf-8")
+            draft.write_text(self.text(), encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, folder: str | Path) -> WordTokenizer:
@@ -401,7 +401,7 @@ def _in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimens
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Looked up once, for that takes longer than a batch."""
+    """The controller of BLAS threads, made once because that takes longer than a batch."""
     return ThreadpoolController()
 
 
@@ -462,7 +462,7 @@ def halve(source: str | Path, target: str | Path) -> None:
     for name in ("config.json", "preprocessor_config.json"):
         (target / name).write_bytes((source / name).read_bytes())
     tokenizer = WordTokenizer.load(source)
-    (target / FILE).write_text(tokenizer.text(), encoding="utf-8")
+    (target / FILE).write_text(tokenizer.text(), encoding="utf-8", newline="\n")
 
 
 def _module(words: WordTokenizer, seed: int) -> Any:

@@ -19,7 +19,7 @@ from captious.models.encoder import Encoder, Features, Pixels
 from captious.models.features import distinct_values, unit_rows
 from captious.models.hub import ModelRegistry, file_stats, local
 from captious.models.pipeline import OomBackoff, image_start
-from captious.models.segments import Space, as_keys, text_key
+from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
 
@@ -217,7 +217,9 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     distinct, text_of = distinct_values(texts)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     keys = as_keys(prompt_key(prompt) for prompt in prompts)
-    store = open_store(Space(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,)))
+    store = open_store(
+        FeatureSpace(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,))
+    )
     rows, codes, cached = store.gather(keys)
     todo = np.flatnonzero(~cached).tolist()
     if todo:
@@ -239,7 +241,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
 def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
     """Pictures of distinct prompts, some at a time: from the cache where they are there, else painted and kept."""
     runtime = current()
-    store = open_store(Space(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
+    store = open_store(FeatureSpace(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
     keys = as_keys(prompt_key(prompt) for prompt in prompts)
     step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
     todo: list[int] = []

@@ -35,12 +35,12 @@ Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[Any]
 
 
-class Damaged(ValueError):
+class DamagedSegment(ValueError):
     """A segment that cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
-class Space:
+class FeatureSpace:
     """What the rows of one folder are: whose, of what, of which shape."""
 
     encoder: str
@@ -129,7 +129,7 @@ def checksums(rows: Rows) -> npt.NDArray[np.uint32]:
     return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
 
 
-def write_segment(folder: Path, space: Space, segment: Segment) -> Path:
+def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
     """Write a segment whole, under a name that sorts by the time of writing."""
     import pyarrow as pa
 
@@ -167,17 +167,17 @@ def read_header(path: Path) -> dict[str, Any]:
     return _open(path)[0]
 
 
-def read_segment(path: Path, space: Space) -> Segment:
-    """Map a segment into memory; raises ``Damaged``, or ``FileNotFoundError`` where it was removed."""
+def read_segment(path: Path, space: FeatureSpace) -> Segment:
+    """Map a segment into memory; raises ``DamagedSegment``, or ``FileNotFoundError`` where it was removed."""
     header, batch = _open(path)
     fingerprint, kind, shape, dtype = (header[name] for name in ("fingerprint", "kind", "shape", "dtype"))
     if (fingerprint, kind, tuple(shape), dtype) != (space.fingerprint, space.kind, space.shape, space.dtype):
-        raise Damaged(f"holds {kind} of {fingerprint}, {dtype} of shape {tuple(shape)}: it does not belong here")
+        raise DamagedSegment(f"holds {kind} of {fingerprint}, {dtype} of shape {tuple(shape)}: it does not belong here")
     key, length, check, row = batch.columns
     packed = np.frombuffer(key.buffers()[1], ">u8", 2 * len(batch))
     lengths, checks = length.to_numpy(), check.to_numpy()
     if digest(packed.tobytes(), lengths.tobytes(), checks.tobytes()) != header["digest"]:
-        raise Damaged("its keys are damaged (checksum differs)")
+        raise DamagedSegment("its keys are damaged (checksum differs)")
     rows = row.flatten().to_numpy(zero_copy_only=True).reshape(-1, *space.shape)
     return Segment(packed.astype(np.uint64).reshape(-1, 2), lengths, rows, checks, path)
 
@@ -191,13 +191,13 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
             stored = json.loads(reader.schema.metadata[b"captious"])
             header = {name: stored[name] for name in HEADER}
             if header["captious-features"] != FORMAT:
-                raise Damaged(f"is of format {header['captious-features']}, expected {FORMAT}")
+                raise DamagedSegment(f"is of format {header['captious-features']}, expected {FORMAT}")
             batch = reader.get_batch(0)
             batch.validate()
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise Damaged(f"is cut short or damaged ({one_line(error, 80)})") from None
+        raise DamagedSegment(f"is cut short or damaged ({one_line(error, 80)})") from None
     return {**header, "rows": len(batch)}, batch
 
 
@@ -207,7 +207,7 @@ SMALL_BYTES = 64 << 20
 LARGE_BYTES = 256 << 20
 
 
-def compact(folder: Path, space: Space) -> int:
+def compact(folder: Path, space: FeatureSpace) -> int:
     """Merge the small segments of a folder if there are many; returns how many were merged."""
     sizes = {}
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
@@ -220,7 +220,7 @@ def compact(folder: Path, space: Space) -> int:
     for path in small:
         if size + sizes[path] > LARGE_BYTES:
             merged, group, size = merged + _merge(folder, space, group), [], 0
-        with suppress(Damaged, FileNotFoundError):
+        with suppress(DamagedSegment, FileNotFoundError):
             segment = read_segment(path, space)
             if segment.intact(segment.rows, np.arange(len(segment))):
                 group.append(segment)
@@ -228,7 +228,7 @@ def compact(folder: Path, space: Space) -> int:
     return merged + _merge(folder, space, group)
 
 
-def _merge(folder: Path, space: Space, group: list[Segment]) -> int:
+def _merge(folder: Path, space: FeatureSpace, group: list[Segment]) -> int:
     if len(group) < 2:
         return 0
     keys, first, _ = unique_keys(np.concatenate([segment.keys for segment in group]))

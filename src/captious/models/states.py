@@ -36,7 +36,7 @@ from captious.models.features import (
 from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
-from captious.models.segments import Keys, Space, as_keys, text_key
+from captious.models.segments import FeatureSpace, Keys, as_keys, text_key
 from captious.models.store import Store, file_index, file_state, lookup, open_store
 from captious.options import current
 
@@ -205,7 +205,7 @@ def image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageSt
     runtime, inside = current(), HiddenStates(encoder)
     distinct, distinct_of = distinct_values(paths)
     kind = "-upright" if runtime.upright else ""
-    store = open_store(Space(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
+    store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
     vectors, files = open_store(vector_space(encoder, f"images{kind}")), file_index()
     file_states = [file_state(path) for path in distinct]
     contents = lookup(files, file_states)
@@ -291,7 +291,7 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
     missing = list(range(len(texts)))
     contents = [text_key(text) for text in texts]
     if keep:
-        store = open_store(Space(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
+        store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
         vector_store = open_store(vector_space(encoder, "texts"))
         rows, _, there = store.gather(as_keys(contents))
         missing = np.flatnonzero(~there).tolist()

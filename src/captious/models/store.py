@@ -27,11 +27,11 @@ from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.segments import (
     SUFFIX,
-    Damaged,
+    DamagedSegment,
+    FeatureSpace,
     Keys,
     Rows,
     Segment,
-    Space,
     as_keys,
     compact,
     key_of,
@@ -53,7 +53,9 @@ CHUNK_BYTES = 4 << 20
 class Store:
     """Rows of one space. ``root`` is the folder of all stores; without one, rows live as long as the process."""
 
-    def __init__(self, space: Space, root: Path | None = None, log: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self, space: FeatureSpace, root: Path | None = None, log: Callable[[str], None] = lambda line: None
+    ) -> None:
         self.space, self.root, self.log = space, root, log
         self.folder = root / space.folder if root is not None else None
         self.segments: list[Segment] = []
@@ -152,7 +154,7 @@ class Store:
             return None
         try:
             return read_segment(path, self.space)
-        except Damaged as error:
+        except DamagedSegment as error:
             self._skip(path, str(error))
             return None
 
@@ -164,7 +166,7 @@ class Store:
             if not self.root.is_dir():  # it cannot even be made
                 self._go_without(error)
             return segment  # else pruned by another process at once: the rows are still in memory
-        except (OSError, Damaged) as error:
+        except (OSError, DamagedSegment) as error:
             self._go_without(error)
             return segment
 
@@ -210,10 +212,10 @@ class Store:
 
 
 MOST_OPEN = 16
-_OPEN: OrderedDict[tuple[Path | None, Space], Store] = OrderedDict()
+_OPEN: OrderedDict[tuple[Path | None, FeatureSpace], Store] = OrderedDict()
 
 
-def open_store(space: Space, runtime: Runtime | None = None) -> Store:
+def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
     """The store of a space, up to date with what other processes wrote; in memory alone where the cache is off."""
     runtime = runtime or current()
     root = cache_root() if runtime.cache and size_limit() else None
@@ -235,7 +237,7 @@ def _memory(store: Store) -> int:
     return sum(segment.rows.nbytes for segment in store.segments if segment.path is None)
 
 
-FILES = Space("", "paths", "content", (16,), "uint8")
+FILES = FeatureSpace("", "paths", "content", (16,), "uint8")
 SETTLED_SECONDS = 2.0
 """A file that changed so recently may change again within the resolution of its times."""
 
@@ -399,12 +401,12 @@ def _info(folder: Path, check: bool) -> StoreInfo:
         try:
             header = read_header(path)
             if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
-                raise Damaged(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
+                raise DamagedSegment(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
             if check:
                 _check(path, header)
             info.rows += header["rows"]
             info.encoder = header["encoder"]
-        except Damaged as error:
+        except DamagedSegment as error:
             info.damaged[path.name] = str(error)
         except FileNotFoundError:  # merged or pruned meanwhile
             continue
@@ -415,10 +417,12 @@ def _info(folder: Path, check: bool) -> StoreInfo:
 
 
 def _check(path: Path, header: dict[str, Any]) -> None:
-    space = Space(header["encoder"], header["fingerprint"], header["kind"], tuple(header["shape"]), header["dtype"])
+    space = FeatureSpace(
+        header["encoder"], header["fingerprint"], header["kind"], tuple(header["shape"]), header["dtype"]
+    )
     segment = read_segment(path, space)
     if not segment.intact(segment.rows, np.arange(len(segment))):
-        raise Damaged("its rows are damaged (checksum differs)")
+        raise DamagedSegment("its rows are damaged (checksum differs)")
 
 
 def _stats(folder: Path, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:

@@ -92,7 +92,7 @@ class SubwordTokenizer:
 
     @cached_property
     def text(self) -> str:
-        """Stands for the tokenizer in fingerprints."""
+        """The tokenizer as text, for fingerprints."""
         frame = [self.limit, self.start, self.end, self.clean, self.full]
         return f"{digest(_canonical(self.backend))} {frame}"
 

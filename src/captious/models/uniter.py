@@ -22,7 +22,7 @@ from captious._files import read_regular
 from captious._typing import Bools, Floats32, Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
-from captious.models.crossencoders import Backbone, Ids, mark
+from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import resolve_device
 from captious.models.folders import read_json, read_state, save_state
 from captious.models.tokenizers import SubwordTokenizer, read_wordpiece
@@ -204,9 +204,9 @@ class Uniter(Backbone):
         """Lay images out."""
         return Regions.of([Path(str(path)) for path in self.files(paths)], self.module.regions)
 
-    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
+    def texts(self, texts: Sequence[str], keep: bool = True) -> TokenIds:
         """Lay captions out."""
-        return Ids.of(self.tokenizer([" ".join(text.split()) for text in texts]), self.limit, self.device)
+        return TokenIds.of(self.tokenizer([" ".join(text.split()) for text in texts]), self.limit, self.device)
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
         """The regions of an image are repeated for its captions."""

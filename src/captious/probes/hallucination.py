@@ -45,7 +45,7 @@ HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."
 )
-"""Measured by ``python -m lab.reproductions chair`` on 202,654 captions."""
+"""The sentence's numbers come from ``python -m lab.reproductions chair`` on 202,654 captions."""
 LONGER = 0.02
 """The share by which captions of one system are longer before a note says so."""
 Progress = Callable[[str], None]
@@ -62,7 +62,7 @@ class ObjectCount(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Inventions:
+class InventedObjects:
     """What one system invents."""
 
     objects: Mapping[str, ObjectCount]
@@ -85,7 +85,7 @@ class Hallucination(Probe):
 
     metric: str
     reports: Mapping[str, Report]
-    systems: Mapping[str, Inventions]
+    systems: Mapping[str, InventedObjects]
     differences: Sequence[Difference] = ()
     test: str = ""
 
@@ -370,7 +370,7 @@ def probe_hallucination(
     return Hallucination(names, resampling, written, reports, inventions, differences, test)
 
 
-def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inventions:
+def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> InventedObjects:
     """What the captions of one system invent."""
     state = chair.prepare(captions)
     _, read, truths = chair.examine(captions, state)
@@ -379,7 +379,7 @@ def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inven
     quarters, sentences = _by_place(known, len(captions), resampling)
     numbers = _sentence_mentions(known)
     most = max((number for number, mentions in enumerate(numbers, 1) if mentions), default=1)
-    return Inventions(
+    return InventedObjects(
         objects=_object_counts(known),
         pairs=_pair_counts(known),
         quarters=quarters,

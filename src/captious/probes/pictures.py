@@ -105,7 +105,7 @@ class PictureGallery(Result):
             "entries": self.texts,
             "pictures": [{"text": text, "seed": seed, "picture": path} for (text, seed), path in paths.items()],
         }
-        (folder / GALLERY).write_text(dumps(facts, indent=1) + "\n", encoding="utf-8")
+        (folder / GALLERY).write_text(dumps(facts, indent=1) + "\n", encoding="utf-8", newline="\n")
 
     def _paths(self) -> dict[tuple[str, int], str]:
         numbered = enumerate(self.pictures.items())

@@ -17,16 +17,8 @@ from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.style.model import (
-    ORDERS,
-    StyleModel,
-    bare,
-    counted,
-    fingerprint_of,
-    model_of,
-    sorted_table,
-    style_heads,
-)
+from captious.metrics.style.fitting import bare, counted, fingerprint_of, model_of, sorted_table, style_heads
+from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,

@@ -90,11 +90,11 @@ class Cell:
     high: float = NAN
     sd: float = NAN
     mark: str = ""
-    """Printed after the value, such as † or *; the table's note says what it means."""
+    """A sign after the value, such as † or *; the table's note says what it means."""
     limits: tuple[float, float] | None = None
     """Ends of the bar that the page draws; without them the column's own ends."""
     note: str = ""
-    """Shown on the page when the reader points at the cell."""
+    """A text that the page shows when the reader points at the cell."""
     decimals: int | None = None
     """The decimals, in place of the column's."""
     scale: float | None = None
@@ -125,7 +125,7 @@ class Column:
     percent: int | None = None
     """Decimals where scores are shown × 100; None for a column that is none of scores."""
     unit: str = ""
-    """Printed after every number, such as ``%``."""
+    """The unit after every number, such as ``%``."""
     signed: bool = False
     """Positive numbers get a plus sign."""
     higher_is_better: bool | None = None
@@ -216,7 +216,9 @@ class Series:
     hollow: Sequence[bool] = ()
     """Points drawn as rings, such as those that are not significant."""
     labels: Sequence[str] = ()
-    """Shown when the reader points at a dot."""
+    """Texts that are shown when the reader points at a dot."""
+    names: Sequence[str] = ()
+    """Texts that are written beside the dots of a scatter chart."""
 
 
 @dataclass(frozen=True)
@@ -466,6 +468,12 @@ class Result(ABC):
 
         return latex.document(self.document())
 
+    def to_markdown(self, link: str = "") -> str:
+        """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
+        from captious.render.markdown import markdown
+
+        return markdown(self.document(), link)
+
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
         return require("pandas", "pandas").DataFrame(self._columns(table))
@@ -544,7 +552,7 @@ def _write_one(document: Document, path: Path, suffix: str) -> None:
             ".tex": latex.document,
             ".txt": lambda shown: terminal.plain_text(shown, terminal.WIDE, signatures=True) + "\n",
         }
-        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace")
+        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 
 
 def _in_percent(section: Section) -> Section:

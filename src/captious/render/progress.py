@@ -20,11 +20,11 @@ class Display(NamedTuple):
     """What to call as work goes on."""
 
     step: Callable[[str], None]
-    """Called with the name of each step as it begins."""
+    """A function that is called with the name of each step as it begins."""
     advance: Advance
-    """Called with what is counted, how much is done, and of how much."""
+    """A function that is called with what is counted, how much is done, and of how much."""
     log: Callable[[str], None]
-    """Called with a line that a person should see."""
+    """A function that is called with a line that a person should see."""
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def _harmless(cell: Any) -> Any:
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line."""
-    with path.open("w", encoding="utf-8", errors="replace") as file:
+    with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
         file.writelines(_line(row) + "\n" for row in rows)
 
 

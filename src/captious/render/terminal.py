@@ -234,7 +234,7 @@ def _marked(one: PrintedColumn, row: int) -> str | Phrase:
 
 
 def _parts(shown: Sequence[PrintedColumn], labels: int, room: int, gap: int) -> list[list[PrintedColumn]]:
-    """Printed columns in groups that fit, each led by the columns that name the row."""
+    """The printed columns in groups that fit, each led by the columns that name the row."""
     leading = list(shown[:labels])
     parts = [list(leading)]
     for _, group in groupby(shown[labels:], lambda one: one.index):

@@ -21,6 +21,7 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,7 +38,7 @@ from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import PartSummary
-from captious.runs.tables import captions_of
+from captious.runs.tables import COUNTS, captions_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +148,11 @@ class Run:
             raise InputError(f"{where}: is missing, {WROTE}")
         try:
             with self.open(name) as file:
-                yield pq.ParquetFile(file)
+                opened = pq.ParquetFile(file)
+                names = opened.schema_arrow.names
+                if twice := [column for column, number in Counter(names).items() if number > 1]:
+                    raise InputError(f"{where}: column {twice[0]!r} is there twice, {WROTE}")
+                yield opened
         except InputError:
             raise
         except (OSError, ValueError, pa.ArrowException):
@@ -176,8 +181,8 @@ class Run:
         if expected is not None and items != expected:
             where = self.storage.address_of(self.items_name(part))
             raise InputError(f"{where}: has {items} items, the marker says {expected}")
-        further = [name for name in ("references", "image", "words", "characters", "unscored") if name in schema.names]
-        for column in columns if columns is not None else ("id", "candidates", *self.metrics, *further):
+        optional = [column for column in ("references", "image", "unscored", *COUNTS) if column in schema.names]
+        for column in columns if columns is not None else ("id", "candidates", *optional, *self.metrics):
             self._refuse_column(self.items_name(part), schema, column)
         return schema
 
@@ -196,7 +201,7 @@ class Run:
         elif column in ("candidates", "references"):
             lists = (types.is_list(kind) or types.is_large_list(kind)) and not types.is_nested(kind.value_type)
             expected = "" if lists and str(kind.value_type).endswith("string") else "lists of texts"
-        elif column in ("words", "characters", *self.metrics):
+        elif column in self.metrics or column in COUNTS:
             expected = "" if types.is_floating(kind) or types.is_integer(kind) else "numbers"
         if expected:
             raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")

@@ -99,7 +99,7 @@ class Marker:
 
     @property
     def digest(self) -> str:
-        """Stands for how the captions are read and by which captious. Parts of another digest are not mixed in."""
+        """The digest of how the captions are read and by which captious. Parts of another digest are not mixed in."""
         facts = (dict(self.reading), self.version, self.format)
         return digest(json.dumps(facts, sort_keys=True).encode())
 

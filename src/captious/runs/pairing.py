@@ -72,12 +72,14 @@ def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampl
         left_out = len(ours) - len(ids)
         captions = replace(captions, skipped=report.skipped + left_out)
         references = captions.references.counts
-        facts = {
-            "items": len(ids),
-            "references": (int(references.min()), int(references.max())),
-            "fingerprint": captions.fingerprint,
-            "skipped": captions.skipped,
-        }
+        facts: dict[str, object] = {}
+        if left_out:  # otherwise the signature knows of references that the run may not hold
+            facts = {
+                "items": len(ids),
+                "references": (int(references.min()), int(references.max())),
+                "fingerprint": captions.fingerprint,
+                "skipped": captions.skipped,
+            }
         measurements = {key: _taken(one, indices, facts) for key, one in measurements.items()}
         report = replace(report, source=captions, parts=())
     intervals = resampled_intervals(measurements, resampling)

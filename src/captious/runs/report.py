@@ -22,7 +22,7 @@ from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
 from captious.filters import matching_rows
 from captious.io.join import first_few
-from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
+from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
@@ -348,7 +348,7 @@ class Report(PlainState, Result):
         for original in self:
             for ours in self:
                 other = original.metric
-                if isinstance(other, OfAnotherProgram) and other.compares_with(ours.metric):
+                if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
                     both = ~(np.isnan(original.values) | np.isnan(ours.values))
                     if both.sum() < 2:
                         continue
@@ -521,7 +521,9 @@ class Report(PlainState, Result):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with run.open(name) as file:
                 (folder / name).write_bytes(file.read())
-        (folder / MARKER).write_text(self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace")
+        (folder / MARKER).write_text(
+            self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace", newline="\n"
+        )
 
 
 def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:

@@ -145,6 +145,8 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
         statistics, where = run.rows(part, list(known)), run.storage.address_of(run.rows_name(part))
         for key in known:
             rows[key].append(rows_of(statistics, key, where))
+    if not any(part.items for part in parts):
+        raise InputError(f"{run.address}: names no part with an item, expected at least one; score the captions again")
     if len(set(ids)) != len(ids):
         raise InputError(f"{run.address}: an id occurs twice, expected one row an item")
     measurements = {}

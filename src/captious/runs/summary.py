@@ -67,7 +67,7 @@ class MetricSummary:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     corpus: str = ""
-    """Stands for the shards whose corpus statistics the values depend on; empty where they depend on none."""
+    """The fingerprint of the shards whose corpus statistics the values depend on; empty where they depend on none."""
 
     @property
     def metric(self) -> str:

@@ -33,7 +33,7 @@ TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
 """Columns of the items that are neither values nor columns of the input."""
 TAKEN = (*TEXTS, IMAGE)
 INPUT = "input."
-"""Stands before the name of an input's column that a column of ours has."""
+"""The prefix of an input's column whose name a column of ours has."""
 
 
 def items_table(

@@ -426,7 +426,7 @@ class Selector:
         columns = ['"run0".id AS id', f'parse_filename("run0"."{PART}", true) AS shard', *numbers]
         return f"SELECT {', '.join(columns)} FROM {self.source} WHERE {condition.sql}", condition.parameters
 
-    def ids_by_part(self, filter: Filter, kept: Narrowed | None) -> dict[str, frozenset[str]]:
+    def ids_by_part(self, filter: Filter, kept: NarrowedItems | None) -> dict[str, frozenset[str]]:
         """The ids that pass, by the name of the part."""
         sql, parameters = kept.selected if kept is not None else self.selected(filter)
         rows = self.connection.execute(f"SELECT shard, list(id) FROM ({sql}) GROUP BY shard", parameters).fetchall()
@@ -434,7 +434,7 @@ class Selector:
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class NarrowedItems:
     """Items that passed a filter and were narrowed down, in the table ``kept``."""
 
     selected: tuple[str, dict[str, Any]]
@@ -461,7 +461,7 @@ class Narrowing:
         words = [f"{name}={value}" for name, value in options.items() if value is not None]
         return [*words, *([f"seed={self.seed}"] if self.sample is not None else [])]
 
-    def of(self, filter: Filter, step: Callable[[str], None]) -> Narrowed:
+    def of(self, filter: Filter, step: Callable[[str], None]) -> NarrowedItems:
         """The items that pass, narrowed down."""
         selector, connection = self.selector, self.selector.connection
         condition = filter.condition(selector.thresholds)
@@ -503,7 +503,7 @@ class Narrowing:
             by_chance = "md5($seed || ':' || id), row"
             narrow(f"sample of {self.sample:,}", f"ORDER BY {by_chance} LIMIT {self.sample}", seed=str(self.seed))
         shown = [*map(quoted, written), *(f"n{index} AS {quoted(name)}" for index, name in enumerate(numbers))]
-        return Narrowed((f"SELECT {', '.join(shown)} FROM kept ORDER BY row", {}), steps)
+        return NarrowedItems((f"SELECT {', '.join(shown)} FROM kept ORDER BY row", {}), steps)
 
     def _size(self) -> int:
         return int(self.selector.connection.execute("SELECT count(*) FROM kept").fetchone()[0])

@@ -223,7 +223,7 @@ def _id(row: Row, reading: Reading) -> str | None:
 
 
 def _packed(content: bytes, shard: Shard) -> bytes:
-    """Compressed where the shard was; without a time, so that the same content gives the same bytes."""
+    """The content, compressed where the shard was, without a time: the same content gives the same bytes."""
     return gzip.compress(content, mtime=0) if shard.address.lower().endswith(".gz") else content
 
 

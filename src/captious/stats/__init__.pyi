@@ -5,10 +5,12 @@ from captious.stats.bootstrap import estimate as estimate
 from captious.stats.correlation import Moments as Moments
 from captious.stats.correlation import Spearman as Spearman
 from captious.stats.correlation import SystemMeans as SystemMeans
-from captious.stats.correlation import Within as Within
+from captious.stats.correlation import WithinImage as WithinImage
 from captious.stats.correlation import soft_pairwise_accuracy as soft_pairwise_accuracy
-from captious.stats.kendall import Halves as Halves
 from captious.stats.kendall import Kendall as Kendall
+from captious.stats.kendall import SplitKendall as SplitKendall
+from captious.stats.noninferiority import NonInferiority as NonInferiority
+from captious.stats.noninferiority import decisions as decisions
 from captious.stats.pairwise import bradley_terry as bradley_terry
 from captious.stats.pairwise import elo as elo
 from captious.stats.resampling import Statistic as Statistic

@@ -15,10 +15,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.options import LEVEL, Resampling
 from captious.stats.kendall import joined
-from captious.stats.resampling import Statistic, bootstrap_weights, interval_width, resampled
+from captious.stats.resampling import Statistic, bootstrap_weights, cluster_sums, interval_width, resampled
+from captious.stats.tests import normal_point, t_point
 
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
 FEW = 50
@@ -117,6 +118,45 @@ def estimate(statistic: WeightedStatistic, groups: int, resampling: Resampling) 
         return {name: Estimate(value) for name, value in values.items()}
     (draws,) = bootstrap_draws([statistic], groups, resampling)
     return {name: Estimate.under(value, draws[name], resampling, groups) for name, value in values.items()}
+
+
+def crossed_draws(
+    aggregate: Callable[[Floats], dict[str, Floats]], rows: Floats, ways: Sequence[Ints], resampling: Resampling
+) -> dict[str, Floats]:
+    """Draws of values of summed rows that belong to one cluster each way, such as an image and a rater.
+
+    One way: the clusters are drawn with replacement. Two ways: images are drawn with all their raters, raters with all
+    their images, and the deviations of both from the observed value are added. So the variance of a mean is the sum of
+    both clustered variances (the two-term estimator of MacKinnon, Nielsen and Webb 2021): it errs on the side of
+    caution, because what is neither the image's nor the rater's counts twice. The deviations of n clusters are widened
+    by √(n / (n − 1)), and those of both ways by Student's t over the normal, with the degrees of freedom of
+    Satterthwaite: there may be few raters.
+    """
+    observed_values = {name: float(values[0]) for name, values in aggregate(rows.sum(axis=0, keepdims=True)).items()}
+    each, sizes = [], []
+    for way, cluster in enumerate(ways):
+        sizes.append(int(cluster.max()) + 1)
+        sums = cluster_sums(rows, cluster, sizes[-1])
+        blocks = bootstrap_weights(sizes[-1], resampling.samples, resampling.seed + way)
+        each.append(joined([aggregate(block @ sums) for block in blocks]))
+    if len(ways) == 1:
+        return each[0]
+    return {
+        name: value + _widened([one[name] - value for one in each], sizes, resampling.level)
+        for name, value in observed_values.items()
+    }
+
+
+def _widened(deviations: Sequence[Floats], sizes: Sequence[int], level: float) -> Floats:
+    """The sum of the deviations of several ways, wide enough for as few clusters as they have."""
+    scaled = [one * np.sqrt(size / (size - 1)) for one, size in zip(deviations, sizes, strict=True)]
+    total: Floats = np.sum(scaled, axis=0)
+    defined = ~np.isnan(total)
+    variances = np.array([one[defined].var() for one in scaled]) if defined.any() else np.zeros(len(scaled))
+    if not variances.sum() > 0:
+        return total
+    degrees = variances.sum() ** 2 / (variances**2 / (np.array(sizes) - 1)).sum()
+    return total * (t_point(level, float(degrees)) / normal_point((1 + level) / 2))
 
 
 def in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list[dict[str, Floats]]:

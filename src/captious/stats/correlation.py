@@ -109,7 +109,7 @@ def _mid_ranks(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class SystemMeans:
-    """Between systems: the correlation of their mean metric values and mean ratings (`system_tau` is tau-b)."""
+    """The correlation of systems' mean metric values and mean ratings (`system_tau` is tau-b)."""
 
     values: Floats
     human: Floats
@@ -139,7 +139,7 @@ THRESHOLDS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Within:
+class WithinImage:
     """Statistics of pairs of captions of the same image, each caption with its mean rating.
 
     ``sample_tau``: tau-b within each image, averaged over images; images where people or the metric see no difference
@@ -148,7 +148,7 @@ class Within:
     metric is made a tie, with the ε that makes it highest (Deutsch et al. 2023). ε is sought again in every draw, among
     at most 1,024 sizes of difference.
 
-    >>> Within.of(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3, int), 1)(np.ones((1, 1)))
+    >>> WithinImage.of(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3, int), 1)(np.ones((1, 1)))
     {'sample_tau': array([0.33333333]), 'accuracy': array([0.66666667]), 'accuracy_eq': array([0.66666667])}
     """
 
@@ -159,7 +159,7 @@ class Within:
     clusters: int
 
     @classmethod
-    def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> Within:
+    def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> WithinImage:
         """The pairs of captions from one value and one mean rating per caption."""
         order = np.argsort(cluster, kind="stable")
         sizes = np.bincount(cluster, minlength=clusters)

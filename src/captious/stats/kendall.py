@@ -172,7 +172,7 @@ class Kendall:
         return order[~shared], together, np.flatnonzero(np.diff(self.x[together], prepend=-1))
 
     @cached_property
-    def bits(self) -> Sequence[Bit]:
+    def bits(self) -> Sequence[RankBit]:
         """The orders of all bits in which ratings differ."""
         x = self.x[self.item]
         top = int(self.level.max()).bit_length() if len(self.level) else 0
@@ -180,14 +180,14 @@ class Kendall:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class SplitKendall:
     """The taus under weights of 0 and 1, and those of the clusters that they leave out.
 
     C − D and the squares of tie groups are quadratic forms Q in the weights, so Q(1 − w) = Q(1) − w · ∇Q(1) + Q(w): the
     second half comes almost free.
 
     >>> tau = Kendall.of(np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0]))
-    >>> drawn, rest = Halves.of(tau)(np.array([[1.0], [1.0], [0.0], [0.0]]))
+    >>> drawn, rest = SplitKendall.of(tau)(np.array([[1.0], [1.0], [0.0], [0.0]]))
     >>> drawn["tau_b"].tolist(), rest["tau_b"].tolist()
     ([1.0], [-1.0])
     """
@@ -199,7 +199,7 @@ class Halves:
     """∇Q(1) of the squares of tie groups."""
 
     @classmethod
-    def of(cls, tau: Kendall) -> Halves:
+    def of(cls, tau: Kendall) -> SplitKendall:
         """Find both gradients."""
         shared = np.bincount(tau.x, tau.rows_per_item)[tau.x]
         clusters = int(tau.cluster.max()) + 1
@@ -233,7 +233,7 @@ def _surplus_by_row(tau: Kendall) -> Floats:
     return rows
 
 
-class Bit(NamedTuple):
+class RankBit(NamedTuple):
     """One bit of the human rank: rows without it, rows with it, and indices of the latter into the running sum."""
 
     without: Ints
@@ -249,7 +249,7 @@ class Bit(NamedTuple):
     """Where each block begins and ends in the running sum."""
 
 
-def _bit_order(x: Ints, level: Ints, bit: int) -> Bit | None:
+def _bit_order(x: Ints, level: Ints, bit: int) -> RankBit | None:
     """The rows in the order of one bit, for all draws; None where no two rows differ in it."""
     order = np.lexsort((x, level >> (bit + 1)))
     block, has = level[order] >> (bit + 1), (level[order] >> bit) & 1 == 1
@@ -262,7 +262,7 @@ def _bit_order(x: Ints, level: Ints, bit: int) -> Bit | None:
         return None
     starts = np.flatnonzero(np.diff(mine, prepend=-1))
     here = np.flatnonzero(has)[starts]
-    return Bit(
+    return RankBit(
         order[~has],
         order[has],
         indices[group_first[has]],

@@ -1,16 +1,20 @@
-"""Strengths of systems from comparisons of two at a time: the Bradley–Terry model, and its Elo scale."""
+"""Comparisons of two systems at a time: win rates, the Bradley–Terry model, and its Elo scale."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
-from captious._typing import Bools, Floats
+from captious._typing import Bools, Floats, Ints
 
 ELO_CENTER = 1000.0
 ELO_SCALE = 400 / math.log(10)
 """Elo points of one unit of log strength: a lead of 400 points is odds of 10 to 1."""
+PRIOR = 0.5
+"""Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength."""
 STEPS, LARGEST_STEP, PRECISE = 100, 2.0, 1e-10
 
 
@@ -55,6 +59,49 @@ def elo(strengths: Floats) -> Floats:
     """
     points: Floats = ELO_CENTER + ELO_SCALE * strengths
     return points
+
+
+def rate_of(*systems: str) -> str:
+    """The name of the win rate of a system, or of one against another, among `pairwise_values`."""
+    return " ".join(("win rate", *map(repr, systems)))
+
+
+def elo_of(system: str) -> str:
+    """The name of the Elo points of a system among `pairwise_values`."""
+    return f"elo {system!r}"
+
+
+def win_rows(first: Ints, second: Ints, score: Floats, group: Ints, groups: int, systems: int) -> Floats:
+    """A row per group, such as an image: how often each system won against each other, as systems² numbers.
+
+    ``score`` is that of the first system of each comparison: 1 where it won, 0 where it lost, ½ for a tie.
+
+    >>> win_rows(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), np.array([0, 0]), 1, 2).tolist()
+    [[0.0, 1.5, 0.5, 0.0]]
+    """
+    rows = np.zeros((groups, systems**2))
+    np.add.at(rows, (group, first * systems + second), score)
+    np.add.at(rows, (group, second * systems + first), 1 - score)
+    return rows
+
+
+def pairwise_values(sums: Floats, systems: Sequence[str]) -> dict[str, Floats]:
+    """Win rates and Elo points of the systems, and the win rate of each against each later one, by their names.
+
+    ``sums`` has a row per draw, each a sum of `win_rows`. NaN where two systems never met.
+    """
+    number = len(systems)
+    wins = sums.reshape(-1, number, number)
+    games = wins + np.swapaxes(wins, 1, 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates, pairs = wins.sum(axis=2) / games.sum(axis=2), wins / games
+    points = elo(bradley_terry(wins, PRIOR))
+    values = {rate_of(name): rates[:, index] for index, name in enumerate(systems)}
+    values |= {elo_of(name): points[:, index] for index, name in enumerate(systems)}
+    return values | {
+        rate_of(one, other): pairs[:, first, second]
+        for (first, one), (second, other) in combinations(enumerate(systems), 2)
+    }
 
 
 def _strongly_connected(beats: Bools) -> Bools:

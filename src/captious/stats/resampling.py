@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.options import LEVEL, SAMPLES, SEED, Interval
 
 BLOCK = 1 << 22
@@ -69,6 +69,17 @@ def id_order(ids: Sequence[str]) -> list[int]:
     return order
 
 
+def cluster_sums(rows: Floats, cluster: Ints, clusters: int) -> Floats:
+    """The sums of the rows of each cluster, such as an image, which are drawn together.
+
+    >>> cluster_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 0, 1]), 2).ravel().tolist()
+    [3.0, 4.0]
+    """
+    if not len(rows):
+        return np.zeros((clusters, rows.shape[1]))
+    return np.stack([np.bincount(cluster, weights=column, minlength=clusters) for column in rows.T], axis=1)
+
+
 def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:
     """The value of each statistic under each row of weights, one matrix product per block.
 
@@ -82,6 +93,16 @@ def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> lis
         for index, statistic in enumerate(statistics):
             blocks[index].append(statistic.aggregate(sums[:, edges[index] : edges[index + 1]]))
     return [np.concatenate(parts) for parts in blocks]
+
+
+def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights: Iterator[Floats]) -> list[Floats]:
+    """System minus baseline in each resample, for each (baseline, system) pair; all pairs share the resamples.
+
+    A resample that holds no item with a value is left out.
+    """
+    draws = resampled([statistic for pair in pairs for statistic in pair], weights)
+    gaps = [system - baseline for baseline, system in zip(draws[::2], draws[1::2], strict=True)]
+    return [gap[~np.isnan(gap)] for gap in gaps]
 
 
 def interval_width(deviation: float, units: int, level: float) -> float:
@@ -104,11 +125,9 @@ def paired_bootstrap(
     ``sacrebleu`` counts |d| − mean |d| > |D| instead, as the Moses script it follows: for a clear difference that is
     one side only, so at p < 0.05 it errs about one time in ten.
     """
-    draws = resampled([statistic for pair in pairs for statistic in pair], weights)
     results = []
-    for (baseline, system), base, other in zip(pairs, draws[::2], draws[1::2], strict=True):
-        observed, differences = abs(system.value - baseline.value), other - base
-        differences = differences[~np.isnan(differences)]  # a resample may hold no item with a value
+    for (baseline, system), differences in zip(pairs, resampled_differences(pairs, weights), strict=True):
+        observed = abs(system.value - baseline.value)
         if np.isnan(observed) or not len(differences):
             results.append((float("nan"),) * 3)
             continue

@@ -10,7 +10,7 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate
-from captious.stats.resampling import bootstrap_weights
+from captious.stats.resampling import bootstrap_weights, cluster_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ def shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) 
     0.666667
     """
     clusters = int(cluster.max()) + 1 if len(cluster) else 0
-    top, bottom = _summed(hits, cluster, clusters), _summed(trials, cluster, clusters)
+    top, bottom = cluster_sums(hits, cluster, clusters), cluster_sums(trials, cluster, clusters)
     draws = [np.zeros((0, hits.shape[1]))]
     if clusters:
         weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
@@ -62,12 +62,6 @@ def clusters_of(names: Sequence[str]) -> Ints:
     """
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.fromiter((numbers[name] for name in names), dtype=np.int64, count=len(names))
-
-
-def _summed(rows: Floats, cluster: Ints, clusters: int) -> Floats:
-    if not len(rows):
-        return np.zeros((clusters, rows.shape[1]))
-    return np.stack([np.bincount(cluster, weights=column, minlength=clusters) for column in rows.T], axis=1)
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:

@@ -52,6 +52,25 @@ def normal_point(p: float) -> float:
     return float(ndtri(p))
 
 
+def power_of(difference: float, error: float, level: float) -> float:
+    """The chance that a two-sided normal test at one minus ``level`` finds a difference with this standard error.
+
+    >>> round(power_of(0.28, 0.1, 0.95), 3), round(power_of(0.0, 0.1, 0.95), 3)
+    (0.8, 0.05)
+    """
+    point, ratio = normal_point((1 + level) / 2), abs(difference) / error
+    return normal_tail(point - ratio) + normal_tail(point + ratio)
+
+
+def detectable(error: float, level: float, power: float = 0.8) -> float:
+    """The difference that such a test finds with this probability.
+
+    >>> round(detectable(0.1, 0.95), 4)  # (1.95996 + 0.84162) · 0.1
+    0.2802
+    """
+    return (normal_point((1 + level) / 2) + normal_point(power)) * error
+
+
 class Test(NamedTuple):
     """A test statistic, its degrees of freedom where it has any, and its p-values."""
 

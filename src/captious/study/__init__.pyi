@@ -1,4 +1,5 @@
 from captious.study._correlate import correlate as correlate
+from captious.study._systems import systems as systems
 from captious.study.agreement import Agreement as Agreement
 from captious.study.agreement import rater_agreement as rater_agreement
 from captious.study.combine import Combination as Combination
@@ -11,6 +12,7 @@ from captious.study.options import StudyInput as StudyInput
 from captious.study.pairs import PairsAgreement as PairsAgreement
 from captious.study.power import Power as Power
 from captious.study.power import simulate_power as simulate_power
+from captious.study.ranking import SystemRanking as SystemRanking
 from captious.study.ratings import Preferences as Preferences
 from captious.study.ratings import Ratings as Ratings
 from captious.study.ratings import open_ratings as open_ratings

@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.errors import InputError
 from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
-from captious.stats.kendall import Halves, Kendall
+from captious.stats.kendall import Kendall, SplitKendall
 from captious.stats.resampling import swap_masks
 from captious.stats.tests import Test, williams
 from captious.study.design import Design, RatingRows
@@ -37,7 +37,7 @@ class MetricContest:
     p: float
     """The two-sided p-value of the study's test."""
     p_holm: float = NAN
-    """Adjusted over all pairs of metrics in the study."""
+    """The p-value, adjusted over all pairs of metrics in the study."""
 
 
 def permuted(
@@ -77,7 +77,7 @@ def standardized(values: Floats) -> Floats:
 def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
     """The statistic of what is drawn less that of what is not."""
     if isinstance(statistic, Kendall):
-        halves = Halves.of(statistic)
+        halves = SplitKendall.of(statistic)
 
         def taus(weights: Floats) -> dict[str, Floats]:
             drawn, rest = halves(weights)

@@ -16,7 +16,7 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError, nearest
 from captious.stats.bootstrap import WeightedStatistic
-from captious.stats.correlation import Moments, Spearman, SystemMeans, Within
+from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinImage
 from captious.stats.kendall import Kendall
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
@@ -64,7 +64,7 @@ class RatingRows:
         if name == "moments":
             return Moments.of(values[self.item], self.human, self.cluster[self.item], self.clusters, self.scale)
         if name == "within":
-            return Within.of(values, self.mean, self.cluster, self.clusters)
+            return WithinImage.of(values, self.mean, self.cluster, self.clusters)
         assert self.system is not None
         return SystemMeans(values, self.mean, self.cluster, self.clusters, self.system)
 

@@ -39,7 +39,7 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """Such as 8–11."""
+        """The range of words, such as 8–11."""
         return f"{self.low}–{self.high - 1}" if self.high - 1 > self.low else str(self.low)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from captious.study.records import locate
 from captious.study.scores import MetricScores, measure, read_scores, reports_of, run_scores
 
 
-def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
-    """The ratings, and the protocol that they follow."""
+def load_ratings(
+    study_input: StudyInput, reading: Reading, aspects: Sequence[str] = ()
+) -> tuple[Ratings | Preferences, Recipe]:
+    """The ratings, and the protocol that they follow; ``aspects`` are columns of further ratings in a file."""
     source, data = study_input.source, study_input.data
     recipe = recipe_named(_in_folder(source, data))
-    if recipe is not None and data is None and source.endswith(".toml"):
-        data = Path(source).parent
+    if recipe is not None and data is None and (source.endswith(".toml") or Path(source).is_dir()):
+        data = Path(source) if Path(source).is_dir() else Path(source).parent
     columns = {
         "id": reading.id_column,
         "rating": study_input.rating or None,
@@ -37,13 +39,13 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, **columns)  # type: ignore[arg-type]
+        layout = Layout(source, aspects=tuple(aspects), **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         return judgments, recipe
-    columns["references"] = reading.references
+    columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if named := [name for name, value in columns.items() if value is not None]:
         option = {"id": "id_column", "image": "group", "caption": "candidate_column"}.get(named[0], named[0])
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")

@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
-from captious.stats.tests import normal_point, normal_tail
+from captious.stats.tests import detectable, normal_point, power_of
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
     "items": (10, 100_000), "raters": (1, 1000), "levels": (2, 1000), "alike": (0, 1), "noise": (0, 1000),
@@ -119,17 +119,15 @@ def simulate_power(
     _check_bounds({"items": items, "raters": raters, "levels": levels, "alike": alike, "noise": noise})
     world = _World(raters, levels, noise, alike)
     error = _standard_error(world, items, (tau, tau + difference), resampling)
-    point, ready = normal_point((1 + resampling.level) / 2), normal_point(0.8)
-    ratio = abs(difference) / error
-    chance = normal_tail(point - ratio) + normal_tail(point + ratio)
+    chance = power_of(difference, error, resampling.level)
 
     def needed(wanted: float) -> int:
-        return math.ceil(items * ((point + normal_point(wanted)) * error / abs(difference)) ** 2)
+        return math.ceil(items * (detectable(error, resampling.level, wanted) / abs(difference)) ** 2)
 
     assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
     assumed += f"seed {resampling.seed}"
-    detectable = (point + ready) * error
-    return Power(items, raters, difference, error, chance, detectable, needed(0.8), needed(0.9), assumed)
+    found = detectable(error, resampling.level)
+    return Power(items, raters, difference, error, chance, found, needed(0.8), needed(0.9), assumed)
 
 
 def _check_numbers(arguments: Mapping[str, Any], kind: type) -> None:

@@ -45,6 +45,10 @@ class Ratings:
     """The row of the file that each item came from, for messages."""
     warnings: tuple[str, ...] = ()
     """What was read and cannot be used."""
+    question: str = "rating"
+    """What the ratings are called."""
+    aspects: Mapping[str, Floats] = field(default_factory=dict)
+    """Further ratings of the same items by the same raters, by aspect."""
 
     def __repr__(self) -> str:
         return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
@@ -108,6 +112,7 @@ class Ratings:
             groups=tuple(self.groups[index] for index in indices),
             systems=None if self.systems is None else tuple(self.systems[index] for index in indices),
             origins=tuple(self.origins[index] for index in indices) if self.origins else (),
+            aspects={name: values[indices] for name, values in self.aspects.items()},
         )
 
     @cached_property
@@ -135,6 +140,8 @@ class Preferences:
     dropped: Mapping[str, int] = field(default_factory=dict)
     answers: Ratings | None = None
     """Every rater's answer for each two captions of an image, whichever side they stood on: 0, 1, or ½ for a tie."""
+    systems: tuple[tuple[str, str], ...] | None = None
+    """Who wrote the two captions of each of ``answers``; None where the rows do not say it."""
 
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
@@ -170,7 +177,7 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
     read = records(layout, folder / layout.ratings, references, recipe.kind)
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
-    return gather(recipe.of_layout(layout), read, recipe.name, images)
+    return gather(recipe.of_layout(layout), read, recipe.name, images, layout.question)
 
 
 def open_ratings(
@@ -200,7 +207,8 @@ def open_judgments(
     name = name_of(source, "ratings")
     layout = columns or Layout(name)
     kind: Literal["pairs"] | None = "pairs" if recipe is not None and recipe.kind == "pairs" else None
-    return gather(recipe or Recipe(name, (layout,)), records(layout, source, references, kind), name, images)
+    read = records(layout, source, references, kind)
+    return gather(recipe or Recipe(name, (layout,)), read, name, images, layout.question)
 
 
 def as_ratings(
@@ -221,8 +229,10 @@ def as_ratings(
     )
 
 
-def gather(recipe: Recipe, records: Sequence[Record], name: str, images: Any = None) -> Ratings | Preferences:
-    """Ratings or preferences from records."""
+def gather(
+    recipe: Recipe, records: Sequence[Record], name: str, images: Any = None, question: str = "rating"
+) -> Ratings | Preferences:
+    """Ratings or preferences from records; ``question`` is what the ratings are called."""
     if not records:
         raise InputError(f"{name}: holds no ratings")
     dropped: Counter[str] = Counter()
@@ -259,6 +269,11 @@ def gather(recipe: Recipe, records: Sequence[Record], name: str, images: Any = N
         dict(dropped),
         tuple(record.where for record in rated),
         _without_system(rated),
+        question,
+        {
+            aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
+            for aspect in rated[0].aspects
+        },
     )
 
 
@@ -293,22 +308,27 @@ def _without_system(records: Sequence[Record]) -> tuple[str, ...]:
 
 def _merged(records: Sequence[Record]) -> list[Record]:
     """Single ratings of one caption, row by row, become one record; a list of ratings is one already."""
-    merged: dict[tuple[str | None, str, str | None, tuple[str, ...]], dict[str, float | None]] = {}
+    merged: dict[tuple[Any, ...], dict[str, float | None]] = {}
+    aspects: dict[tuple[Any, ...], dict[str, dict[str, float | None]]] = {}
     result: list[Record] = []
     for record in records:
-        key = (record.id, record.image, record.system, record.captions)
+        key = (record.id, record.image, record.system, record.systems, record.captions)
         before = merged.get(key)
         if before is None or len(record.ratings) != 1:
             merged[key] = dict(record.ratings)
-            result.append(replace(record, ratings=merged[key]))
+            aspects[key] = {name: dict(ratings) for name, ratings in record.aspects.items()}
+            result.append(replace(record, ratings=merged[key], aspects=aspects[key]))
             continue
         ((rater, value),) = record.ratings.items()
+        own = {name: next(iter(ratings.values())) for name, ratings in record.aspects.items()}
         if rater == UNNAMED:
             rater = f"rating {len(before) + 1}"
         if rater in before:
             judged = "judges the same pair" if len(record.captions) == 2 else "rates the same caption"
             raise InputError(f"{record.where}: rater {rater!r} {judged} a second time")
         before[rater] = value
+        for name, rating in own.items():
+            aspects[key][name][rater] = rating
     return result
 
 
@@ -348,31 +368,35 @@ def _preferences(records: list[Record], name: str, dropped: Counter[str], images
         captions,
         name,
         {reason: number for reason, number in dropped.items() if number},
-        _answers(records, name),
+        *_answers(records, name),
     )
 
 
-def _answers(records: Sequence[Record], name: str) -> Ratings:
+def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple[str, str], ...] | None]:
     """Answers for the same two captions of an image as one item; where their sides are swapped, so is the answer."""
     judged: list[Record] = []
     sides: set[tuple[str, tuple[str, ...]]] = set()
     for record in records:
         answer = 0.5 if record.preferred is None else record.preferred
-        captions = tuple(map(clean, record.captions))
+        captions, systems = tuple(map(clean, record.captions)), record.systems
         if (record.image, captions) not in sides and (record.image, captions[::-1]) in sides:
             answer, captions = 1 - answer, captions[::-1]
+            systems = systems and (systems[1], systems[0])
         sides.add((record.image, captions))
         rater = UNNAMED if record.rater is None else record.rater
-        judged.append(Record(record.where, record.image, captions, {rater: answer}, system=record.category))
+        one = Record(record.where, record.image, captions, {rater: answer}, system=record.category, systems=systems)
+        judged.append(one)
     merged = _merged(judged)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
-    return Ratings(
+    answers = Ratings(
         tuple(_ids(merged)),
         matrix([[record.ratings.get(rater) for rater in raters] for record in merged]),
         tuple(record.image for record in merged),
         name=name,
         raters=tuple(rater or "rating 1" for rater in raters),
     )
+    both = [record.systems for record in merged if record.systems is not None]
+    return answers, tuple(both) if len(both) == len(merged) else None
 
 
 def clean(text: str) -> str:

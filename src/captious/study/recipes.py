@@ -37,7 +37,10 @@ class Layout:
     caption: str | None = None
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
+    aspects: tuple[str, ...] = field(default=(), metadata=rule("a list of columns"))
+    """Columns of further ratings of the same caption, one for each aspect that raters judged."""
     system: str | None = None
+    """Column of the system; of pairs, the column of both systems."""
     category: str | None = None
     rater: str | None = None
     preferred: str | None = None
@@ -48,6 +51,11 @@ class Layout:
     def rating_columns(self) -> tuple[str, ...]:
         """The columns of ratings that are named."""
         return (self.rating,) if isinstance(self.rating, str) else self.rating or ()
+
+    @property
+    def question(self) -> str:
+        """What the ratings are called: their column where one is named."""
+        return self.rating_columns[0] if len(self.rating_columns) == 1 else "rating"
 
 
 @dataclass(frozen=True)
@@ -125,14 +133,35 @@ def from_toml(path: str | Path) -> Recipe:
 
 
 def recipe_named(name: str) -> Recipe | None:
-    """A built-in recipe, one from a TOML file, or None where the name is that of a file."""
+    """A built-in recipe, one from a TOML file or from a folder that holds one, or None where the name is of a file."""
     if name.endswith(".toml"):
         return from_toml(name)
+    if beside := recipe_in(Path(name)):
+        return from_toml(beside)
     if name in RECIPES:
         return RECIPES[name]
     if not Path(name).exists() and "." not in name:
         raise InputError(f"{name}: no such file or recipe, recipes: {', '.join(RECIPES)}{nearest(name, RECIPES)}")
     return None
+
+
+def recipe_in(folder: Path) -> Path | None:
+    """The one recipe in a folder, such as ``captious studio export`` writes beside the answers; None without one."""
+    if not folder.is_dir():
+        return None
+    recipes = [path for path in sorted(folder.glob("*.toml")) if "[[layouts]]" in read_text(path, "recipe")]
+    if len(recipes) > 1:
+        raise InputError(f"{folder}: holds the recipes {', '.join(path.name for path in recipes)}; name one of them")
+    return recipes[0] if recipes else None
+
+
+def recipe_beside(source: str) -> str:
+    """The recipe that lies beside a file of ratings under the same name; the file itself where there is none."""
+    path = Path(source)
+    recipe = path.with_suffix(".toml")
+    if path == recipe or not path.is_file() or not recipe.is_file() or "[[layouts]]" not in read_text(recipe, "recipe"):
+        return source
+    return str(recipe) if any(layout.ratings == path.name for layout in from_toml(recipe).layouts) else source
 
 
 def as_recipe(recipe: Any) -> Recipe:

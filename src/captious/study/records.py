@@ -15,6 +15,7 @@ from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
     ITEM_COLUMNS,
+    PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
     RATING_COLUMNS,
     REFERENCE_COLUMNS,
@@ -48,6 +49,10 @@ class Record:
     """The preferred caption of a pair: 0 or 1, None for a tie."""
     rater: str | None = None
     """Who judged a pair."""
+    systems: tuple[str, str] | None = None
+    """Who wrote the two captions of a pair."""
+    aspects: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """Further ratings by aspect and rater."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -98,7 +103,7 @@ def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     named = (layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
-    for name in (*id_columns(layout.id, columns), *named, *layout.rating_columns):
+    for name in (*id_columns(layout.id, columns), *named, *layout.rating_columns, *layout.aspects):
         if name is not None and rows and name not in columns:
             raise InputError(
                 f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
@@ -132,7 +137,7 @@ def _record(
         captions,
         references=tuple(references_of(references, image, key)) if references else _texts(where, own and row[own]),
         id=key,
-        system=_name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
+        system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
@@ -140,13 +145,29 @@ def _record(
         chosen = row.get(_preferred(layout))
         if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
             raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
-        return replace(common, preferred=None if chosen in (None, "") else float(chosen), rater=rater)
+        preferred = None if chosen in (None, "") else float(chosen)
+        return replace(common, preferred=preferred, rater=rater, systems=_pair_systems(where, row, layout.system))
+    aspects = {name: _ratings(row.get(name), rater, where, name) for name in layout.aspects}
+    common = replace(common, aspects=aspects)
     wanted = layout.rating_columns
     if len(wanted) > 1:
         columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
         return replace(common, ratings={name: number(row[name], where, name) for name in columns})
     column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
     return replace(common, ratings=_ratings(row[column], rater, where, column))
+
+
+def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
+    """Who wrote the two captions of a pair; None where the row does not say it."""
+    column = _column(row, wanted, PAIR_SYSTEM_COLUMNS)
+    names = None if column is None else row[column]
+    named = isinstance(names, list) and len(names) == 2 and all(one not in (None, "") for one in names)
+    if not named and wanted is None:
+        return None
+    if not named:
+        raise InputError(f"{where}: {column or wanted} is {_shown(names)}, expected the names of two systems")
+    first, second = (str(name_in(one, where, str(column))) for one in names or ())
+    return first, second
 
 
 def _captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -34,7 +35,10 @@ from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
+from captious.study._systems import systems
 from captious.study.design import Pairs, RatingRows
+from captious.study.ranking import SystemRanking
+from captious.study.ratings import Ratings
 from captious.study.scores import notes_of
 
 DOTS = 3000
@@ -51,6 +55,16 @@ class Study(Analysis, Result):
 
     def __repr__(self) -> str:
         return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
+
+    @cached_property
+    def people(self) -> SystemRanking | None:
+        """Which system people prefer, as ``captious.study.systems`` says it; None where systems are not known."""
+        ratings = self.ratings
+        if isinstance(ratings, Ratings):
+            known = ratings.systems is not None and len({*ratings.systems}) > 1
+        else:  # the answers of pairs are not filtered
+            known = ratings.systems is not None and not self.where
+        return systems(ratings, resampling=self.resampling) if known else None
 
     def document(self) -> Document:
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
@@ -69,6 +83,8 @@ class Study(Analysis, Result):
         sections.append(self._forest())
         if self.contests:
             sections.append(self._contests_table())
+        if self.people is not None:
+            sections += self.people.sections()
         sections += [*self._scatters(), *self._galleries(), self._full_table()]
         return Document(
             title,
@@ -79,6 +95,7 @@ class Study(Analysis, Result):
             (
                 self.signature,
                 *((self.machines.signature,) if self.machines is not None else ()),
+                *((self.people.signature,) if self.people is not None else ()),
                 *join_signatures(score.signature for score in self.scores if score.signature),
             ),
             self._data(),
@@ -344,6 +361,7 @@ class Study(Analysis, Result):
             "metrics": [self._metric_data(key) for key in self.order],
             "contests": self.contests,
             "clusters": self.clusters,
+            **({"people": self.people.data()} if self.people is not None else {}),
             **({"machines": self.machines._data()} if self.machines is not None else {}),
         }
 

@@ -253,7 +253,7 @@ class TokenLists:
 
 
 @dataclass(frozen=True)
-class Frame:
+class TokenFrame:
     """What surrounds a text: start (−1 for none) and end token, the limit, and what fills rows."""
 
     start: int
@@ -262,7 +262,7 @@ class Frame:
     limit: int
 
     @classmethod
-    def of(cls, encoder: Any) -> Frame:
+    def of(cls, encoder: Any) -> TokenFrame:
         """The frame of an encoder."""
         return cls(encoder.start, encoder.end, encoder.pad, encoder.limit)
 
@@ -274,7 +274,7 @@ class Frame:
     def around(self, *parts: Ints32) -> Ints:
         """The parts as one text, cut at the limit with the end kept.
 
-        >>> Frame(8, 9, 0, 5).around(np.array([1, 2]), np.array([3, 4])).tolist()
+        >>> TokenFrame(8, 9, 0, 5).around(np.array([1, 2]), np.array([3, 4])).tolist()
         [8, 1, 2, 3, 9]
         """
         body = (np.concatenate(parts) if len(parts) > 1 else parts[0])[: self.limit - self.size]

@@ -50,7 +50,7 @@ class TrainingLog:
         if writes:
             before = [row for row in read(folder) if row["step"] <= step] if step else []
             with whole_file(self.path) as draft:
-                draft.write_text("".join(_line(row) for row in before), encoding="utf-8")
+                draft.write_text("".join(_line(row) for row in before), encoding="utf-8", newline="\n")
 
     def step(self, record: dict[str, Any], parts: dict[str, Any], samples: int) -> None:
         """Note a step; the parts may still be on the device."""
@@ -89,7 +89,7 @@ class TrainingLog:
 
     def _append(self, rows: list[dict[str, Any]]) -> None:
         if self._writes:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(_line(row) for row in rows)
 
 
@@ -238,14 +238,14 @@ def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> N
 
 
 @dataclass
-class Stop:
-    """Set by Ctrl-C, SIGTERM or a test; the training ends after the step at work."""
+class StopSignal:
+    """A signal that Ctrl-C, SIGTERM or a test sets; the training ends after the step at work."""
 
     asked: bool = False
 
 
 @contextmanager
-def signals(stop: Stop) -> Iterator[None]:
+def signals(stop: StopSignal) -> Iterator[None]:
     """Ctrl-C and SIGTERM ask to stop; a second one ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -296,11 +296,11 @@ class Trainer:
     runtime: Runtime = field(default_factory=Runtime)
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
-    """Called after a validation that is the best so far."""
+    """A function that is called after a validation that is the best so far."""
     patience: Patience = field(default_factory=Patience)
     identity: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint must agree on to be resumed."""
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
 
     def __post_init__(self) -> None:
         self.model = self.objective.model
@@ -461,7 +461,7 @@ class Trainer:
             with whole_folder(target, overwrite=True, marker=STATE) as folder:
                 for path in draft.iterdir():
                     path.replace(folder / path.name)
-                (folder / STATE).write_text(json.dumps(state), encoding="utf-8")
+                (folder / STATE).write_text(json.dumps(state), encoding="utf-8", newline="\n")
             draft.rmdir()
         wait()
 

@@ -58,7 +58,7 @@ def negative_records(negatives: Negatives) -> Iterator[dict[str, Any]]:
 
 def write_negatives(negatives: Negatives, path: str | Path) -> int:
     """Write all records as JSON Lines, whole or not at all, and return their number."""
-    with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+    with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in negative_records(negatives))
     return int((negatives.actual >= 0).sum())
 

@@ -17,7 +17,7 @@ from captious.render import Column, Document, Result, Table, Text
 from captious.train import loop, processes
 from captious.train.contrast import ClipMethod, LongClipMethod
 from captious.train.data import Example
-from captious.train.loop import MARKER, Stop
+from captious.train.loop import MARKER, StopSignal
 from captious.train.objective import Job, Method
 from captious.train.options import (
     FREE,
@@ -98,7 +98,7 @@ def train(
     options: ObjectiveOptions | None = None,
     settings: Settings | None = None,
     runtime: Runtime | None = None,
-    stop: Stop | None = None,
+    stop: StopSignal | None = None,
 ) -> Trained:
     """Train a model and write its folder. Processes that ``torchrun`` started train one model together.
 
@@ -127,10 +127,10 @@ def train(
             runtime = replace(runtime, progress=Runtime().progress, log=Runtime().log)  # silent
         job = Job(training, options, options.settled(settings), runtime)
         with using(replace(runtime, precision="auto")):
-            return _train(job, accelerator, stop or loop.Stop())
+            return _train(job, accelerator, stop or loop.StopSignal())
 
 
-def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
+def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
     training, out = job.training, Path(job.training.out)
     if training.resume:  # before anything is loaded
         loop.compare(out, _settings(job))
@@ -236,7 +236,7 @@ def _mark(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bo
         "finished": finished,
     }
     with whole_file(Path(job.training.out) / MARKER) as draft:
-        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def _record(out: Path) -> dict[str, Any]:

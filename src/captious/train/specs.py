@@ -21,7 +21,7 @@ from captious._typing import Bools, Ints
 from captious.errors import InputError, require
 from captious.train import processes
 from captious.train.contrast import ContrastiveObjective, EncoderMethod, contrast
-from captious.train.data import Example, Frame, TokenLists, numbered_images, tokenized
+from captious.train.data import Example, TokenFrame, TokenLists, numbered_images, tokenized
 from captious.train.objective import Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, towers_of
@@ -66,7 +66,7 @@ class Chains:
     usable: Ints
     """The number of k for which both texts fit, by example."""
     negatives: NegativeUnits
-    frame: Frame
+    frame: TokenFrame
     encoder: Any
     additive: bool
     """Tokens of joined units are the joined tokens, so texts need not be tokenized again."""
@@ -164,7 +164,7 @@ def _chains(
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if negatives.source != "given" and len(np.unique(images)) < 2:
         raise InputError("all rows have one image: negative units come from other images")
-    tokens, frame = tokenized(encoder, texts), Frame.of(encoder)
+    tokens, frame = tokenized(encoder, texts), TokenFrame.of(encoder)
     result = Chains(
         texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
         additive=_additive(texts, tokens, first, encoder),
@@ -225,7 +225,7 @@ def _additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: An
     """Whether the tokens of whole captions are those of their units one after the other."""
     rows = range(min(CHECKED, len(first) - 1))
     whole = tokenized(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
-    room = encoder.limit - Frame.of(encoder).size
+    room = encoder.limit - TokenFrame.of(encoder).size
     return all(np.array_equal(whole[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
 
 

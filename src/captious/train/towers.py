@@ -12,7 +12,7 @@ from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.train.data import (
     Example,
-    Frame,
+    TokenFrame,
     TrainingImages,
     apply_views,
     draw_views,
@@ -59,7 +59,7 @@ class Towers:
         seed: int = 0,
     ) -> None:
         self.encoder, self.image_set, self.augment, self.seed = encoder, image_set, augment, seed
-        self.locked, self.frame = frozenset(map(side_of, locked)), Frame.of(encoder)
+        self.locked, self.frame = frozenset(map(side_of, locked)), TokenFrame.of(encoder)
         self._room = 0
         clip = getattr(encoder.module.config, "model_type", "") == "clip"
         if clip and encoder.causal and "text" not in self.locked:

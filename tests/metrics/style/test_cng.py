@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.metrics.style.model import StyleModel, count, fit
+from captious.metrics.style.fitting import count, fit
+from captious.metrics.style.model import StyleModel
 
 captions = st.lists(
     st.tuples(st.sampled_from("pqrs"), st.lists(st.sampled_from("abcdef"), max_size=7).map(" ".join)),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from captious.errors import InputError
 from captious.metrics.style.explain import StyleTable, StyleWords, explain, top_words
-from captious.metrics.style.model import StyleModel, fit
+from captious.metrics.style.fitting import fit
+from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import OnlyReading
 from captious.render import html
 

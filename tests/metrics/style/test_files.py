@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from captious.errors import InputError
-from captious.metrics.style.model import StyleModel, load, opened
+from captious.metrics.style.files import load, opened
+from captious.metrics.style.model import StyleModel
 
 
 def test_round_trip(model: StyleModel, model_file: str) -> None:

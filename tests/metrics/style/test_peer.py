@@ -9,7 +9,8 @@ import pytest
 from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.captions import CaptionSet
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.metrics.style.onlystyle import ModelNgrams, all_scores
 from captious.metrics.style.stylecider import StyleCider
 from captious.probes.style import StyledCaptions, StyledCorpus

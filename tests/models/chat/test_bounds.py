@@ -18,7 +18,7 @@ from tests.models.chat.stub import response
 
 from captious.errors import InputError
 from captious.models.chat import asking, endpoint
-from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, shown_address, without_secret
+from captious.models.chat.endpoint import Endpoint, EndpointUnavailable, Unanswered, shown_address, without_secret
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyRecord, ReplyStore
@@ -121,7 +121,7 @@ def test_a_call_has_one_time_for_all_of_it_and_is_tried_once_more(raw, answer):
         calls.append(1)
         answer(socket)
 
-    with pytest.raises(Stopped, match=r"no whole reply within 0 s, 2 times; what was answered is stored"):
+    with pytest.raises(EndpointUnavailable, match=r"no whole reply within 0 s, 2 times; what was answered is stored"):
         complete(raw(counted), timeout=0.4)
     assert len(calls) == 2
 

@@ -23,12 +23,27 @@ UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """A folder in memory, where there is one: these tests write thousands of transactions."""
 RATERS = ["r1", "r2", "r3", "r4"]
-ACTIONS = ("open", "answer", "answer", "answer", "leave", "change", "skip", "return", "exclude", "reinstate", "release")
+ACTIONS = (
+    "open",
+    "answer",
+    "answer",
+    "answer",
+    "leave",
+    "change",
+    "skip",
+    "return",
+    "exclude",
+    "reinstate",
+    "release",
+    "tell",
+)
 STEP = st.tuples(st.sampled_from(ACTIONS), st.sampled_from(RATERS), st.integers(-600, 900))
 PLAN = st.fixed_dictionaries(
     {
         "tasks": st.integers(1, 5),
         "gold": st.integers(0, 2),
+        "practice": st.integers(0, 2),
+        "stratum": st.sampled_from(["", "scene"]),
         "overlap": st.integers(1, 3),
         "per_rater": st.integers(1, 5),
         "checks": st.builds(Checks, every=st.integers(1, 3), repeat=st.integers(0, 2)),
@@ -39,11 +54,11 @@ PLAN = st.fixed_dictionaries(
 class Play:
     """Raters who act one after the other, each through one of two servers of the same database."""
 
-    def __init__(self, address, folder, tasks, gold, **options):
+    def __init__(self, address, folder, tasks, gold, practice=0, **options):
         plan = make_plan(folder, **options)
         self.logs = [StudyLog.open(address), StudyLog.open(address)]
         for log in self.logs:
-            log.begin(plan, make_tasks(tasks, gold))
+            log.begin(plan, make_tasks(tasks, gold, practice))
         self.logs[0].add_raters(RATERS)
         self.now = START
         self.pages = {}
@@ -72,6 +87,9 @@ class Play:
         elif action in ("skip", "return") and page is not None:
             kind = {"skip": "skipped", "return": "returned"}[action]
             log.record(rater, kind, f"{action}{self.answers}/{rater}", page.task.id, now=self.now)
+        elif action == "tell":  # who is screened out has ended, whatever was open
+            body = {"when": "before", "answers": {}, "screened": ["age"] if seconds > 600 else []}
+            log.record(rater, "surveyed", f"{rater}.surveyed", body=body, now=self.now)
         elif action in ("exclude", "reinstate", "release"):
             try:
                 getattr(log, action)(rater, "a reason", self.now)
@@ -82,6 +100,7 @@ class Play:
         before = set(log.history(rater))
         page = log.next_page(rater, self.now)
         if page is not None:
+            assert not any(one.id == rater and one.screened for one in log.raters()), "screened out, and given a page"
             key = (page.task.id, page.purpose)
             assert key not in before or log.page_of(rater, *key).answer is None, "a page was given twice"
             self.pages[rater] = page

@@ -242,6 +242,15 @@ def test_ratings_within_the_expected_range_pass(folder):
         assert kind.passes(plan, task, {"ratings": rated}) is passes
 
 
+@pytest.mark.parametrize("expected", [[[1, 2]], [1, 2], {"overall": [1, 2]}])
+def test_gold_of_one_caption_is_a_list_of_one_or_the_range_itself(folder, expected):
+    row = {"id": "g1", "captions": ["qqq"], "expected": expected}
+    plan, (task,) = gold_of(folder, f'kind = "ratings"\n{ASPECT}', row)
+    for rating, passes in ((1, True), (2, True), (3, False)):
+        answer = {"ratings": {task.choices[0].id: {"overall": rating}}}
+        assert KINDS["ratings"].passes(plan, task, answer) is passes
+
+
 def test_only_the_page_that_a_gold_row_speaks_of_is_gold(folder):
     _, tasks = gold_of(folder, f'kind = "ratings"\n{ASPECT}', {"id": "im3", "expected": {"sat": 4}})
     assert [[choice.system for choice in task.choices] for task in tasks] == [["sat"]]

@@ -311,7 +311,7 @@ def test_consent_comes_first_and_is_kept(tmp_path):
     assert client.post("/consent", data={"agree": "yes"}).status_code == 403
     no = client.post("/consent", data={"agree": "no", "csrf": token})
     assert "You did not agree" in no.text
-    assert [event.kind for event in study.log.events()] == ["joined"]
+    assert [event.kind for event in study.log.events()] == ["joined", "declined"]
     for _ in range(2):
         assert client.post("/consent", data={"agree": "yes", "csrf": token}).url.path == "/task"
     assert len(study.events("consented")) == 1

@@ -7,11 +7,12 @@ import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from tests.studio.collect.test_around import Around
 from tests.studio.hostile import HOSTILE, ran
 from tests.studio.studies import KINDS, Study
 
 from captious.studio.access import Limit
-from captious.studio.collect.plan import Source
+from captious.studio.collect.plan import Source, SurveyQuestion
 
 expect = sync_api.expect
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -239,6 +240,9 @@ def test_a_double_click_a_reload_and_the_way_back(chromium, study):
         with tab.expect_navigation():
             tab.keyboard.press("u")
         assert tab.locator("input:checked").count() == 4
+        chosen = tab.locator("[data-field]").first.locator("input:checked")
+        expect(chosen).to_be_focused()
+        assert chosen.get_attribute("value") != "1"  # so that it is not just the first of the scale
         tab.keyboard.press("1")
         save(tab)
         assert "Task 2 of 3" in tab.locator(".progress").inner_text()
@@ -250,6 +254,19 @@ def test_a_double_click_a_reload_and_the_way_back(chromium, study):
         save(tab)
         assert len(made.log.answers()) == 2
     assert made.log.answers()[0].answer["ratings"][made.log.answers()[0].order[0]]["correctness"] == 1
+
+
+def test_saved_is_said_on_the_page_that_follows(chromium, study):
+    made = study(number=1)
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        assert tab.locator("#status").inner_text() == ""
+        fill_in(tab, "ratings")
+        save(tab)
+        expect(tab.locator("#status")).to_have_text("Saved")
+        assert tab.url.endswith("/done") and len(made.events()) == 1
+        tab.reload()
+        expect(tab.locator("#status")).to_have_text("")  # it is said once
 
 
 def test_two_tabs(chromium, study):
@@ -543,3 +560,64 @@ def test_the_arrows_of_a_pair_point_to_the_sides_also_from_right_to_left(chromiu
             assert tab.locator("input:checked").get_attribute("value") == str(place)
         boxes = [tab.locator(".side").nth(side).bounding_box()["x"] for side in (0, 1)]
         assert boxes[0] > boxes[1]
+
+
+def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, serve):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    questions = (
+        SurveyQuestion("age", "How old are you?", "number", low=1, high=120, screen_out=("below 18",)),
+        SurveyQuestion("eyes", "Do you see well?", options=("yes", "no")),
+        SurveyQuestion("remarks", "Anything else?", "text", "after", optional=True),
+    )
+    made = Around(tmp_path, "ratings", 1, 1, questions=questions, limit=10.0, source=Source(done="C1ABC"))
+    made.link, made.address, findings = lambda: Study.link(made), serve(made.app), []
+
+    def examine(tab):
+        assert tab.evaluate("document.documentElement.scrollWidth") == tab.viewport_size["width"]
+        for finding in axe.Axe().run(tab).response["violations"]:
+            if finding["impact"] in ("serious", "critical"):
+                findings.append((tab.url, finding["id"], finding["nodes"][0]["html"][:120]))
+
+    def press(tab, *keys):
+        for key in keys:
+            tab.keyboard.press(key)
+
+    for options in ({}, PHONE):
+        with visitor(chromium, **options) as tab:
+            tab.clock.install()
+            enter(tab, made)
+            examine(tab)
+            press(tab, "Tab", "3", "Enter")  # the number alone: the choice is missing
+            tab.wait_for_selector(".gaps")
+            examine(tab)
+            assert tab.locator("input:focus").get_attribute("value") == "yes"
+            tab.locator("input[type=number]").fill("30")
+            press(tab, "Tab", "Space")
+            with tab.expect_navigation():
+                press(tab, "Enter")
+            assert "Practice 1 of 1" in tab.locator(".progress").inner_text()
+            examine(tab)
+            for key in "1111":
+                tab.locator("[data-field]").nth(0).evaluate("() => 0")
+                press(tab, key)
+            with tab.expect_navigation():
+                press(tab, "Enter")
+            assert tab.locator("h1").inner_text() == "That is not what was expected"
+            assert "Because 1." in tab.locator("main").inner_text()
+            examine(tab)
+            with tab.expect_navigation():
+                press(tab, "Enter")  # the focus is on the way on
+            assert "time" not in tab.locator("#status").inner_text()
+            tab.clock.fast_forward(11_000)
+            expect(tab.locator("#status")).to_have_text("The time is over. Your answer still counts.")
+            for key in "4444":
+                press(tab, key)
+            with tab.expect_navigation():
+                press(tab, "Enter")
+            assert tab.locator("h1").inner_text() == "A few last questions"
+            press(tab, "Tab", "Tab")
+            with tab.expect_navigation():
+                press(tab, "Enter")
+            assert tab.locator(".completion").inner_text() == "C1ABC"
+    assert findings == []
+    assert [one.purpose for one in made.log.answers()] == ["practice", "work"] * 2

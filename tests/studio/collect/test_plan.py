@@ -121,7 +121,7 @@ def test_the_digest_is_that_of_the_text():
         (TOP + "ties = true\n" + ASPECT, "ties is for kind ranking or pairs, and kind is ratings"),
         (
             TOP + ASPECT + "[checks]\nevry = 3\n",
-            "[checks]: unknown key evry, known: gold, every, repeat, flag; did you mean 'every'?",
+            "[checks]: unknown key evry, known: gold, every, repeat, flag, at; did you mean 'every'?",
         ),
         (TOP + "checks = 3\n" + ASPECT, "checks = 3, expected a table"),
         (

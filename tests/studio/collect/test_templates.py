@@ -27,7 +27,7 @@ def place(tmp_path, monkeypatch):
     ids = [f"im{number}" for number in range(6)]
     for system in SYSTEMS:
         lines("preds", f"{system}.jsonl", [{"id": key, "caption": f"{system[0]} dog {key}"} for key in ids])
-    Path("refs.json").write_text(json.dumps({key: ["a dog", "the dog"] for key in ids}))
+    Path("refs.json").write_text(json.dumps({key: ["a dog", "the dog"] for key in ids}), encoding="utf-8")
     for key in ids:
         Image.new("RGB", (8, 6)).save(f"photos/{key}.jpg")
     sets = [{"style": style, "set": f"{style}-1", "captions": ["a", "b", "c"]} for style in ("happy", "calm")]
@@ -61,10 +61,10 @@ def test_the_line_works_as_a_shell_expands_it(place):
 
 
 def test_a_study_is_not_overwritten(place):
-    Path("study.toml").write_text("mine")
+    Path("study.toml").write_text("mine", encoding="utf-8")
     done = new("study.toml", "--kind", "ratings", *CAPTIONED)
     assert isinstance(done.exception, InputError) and "is there already" in str(done.exception)
-    assert Path("study.toml").read_text() == "mine"
+    assert Path("study.toml").read_text(encoding="utf-8") == "mine"
     assert new("study.toml", "--kind", "ratings", *CAPTIONED, "--overwrite").exit_code == 0
 
 
@@ -86,7 +86,7 @@ def test_names_are_relative_to_the_study(place):
 
 
 def test_only_some_ids(place):
-    Path("ids.txt").write_text("im3\n\nim5\n")
+    Path("ids.txt").write_text("im3\n\nim5\n", encoding="utf-8")
     assert new("one.toml", "--kind", "ranking", *CAPTIONED, "--ids", "ids.txt").exit_code == 0
     assert [task.item for task in build_tasks(read_plan("one.toml"))] == ["im3", "im5"]
     text = new_plan("two.toml", "ranking", captions=PREDS, ids=["im4"])
@@ -113,7 +113,7 @@ def test_a_long_list_is_written_one_a_line(place):
         ({"template": "ratings"}, "template='ratings', expected one of capeval1k"),
         ({"kind": "pairs", "template": "thumb"}, "template='thumb', which is of kind ratings"),
         ({"kind": "ratings"}, "nothing to ask about, expected captions or tasks"),
-        ({"kind": "yesno", "captions": ["a.jsonl"]}, "captions is for kind ratings or ranking or pairs or labels"),
+        ({"kind": "yesno", "captions": ["a.jsonl"]}, "asks about the things of ready tasks, not about captions"),
         ({"kind": "pairs", "captions": ["\udcff.jsonl"]}, "holds half a character"),
         ({"kind": "pairs", "captions": ["a.jsonl"], "tasks": "b.jsonl"}, "both captions and tasks"),
     ],
@@ -148,7 +148,7 @@ def test_capeval1k(place):
 def test_capeval1k_asks_only_about_images_whose_captions_differ(place):
     lines("preds", "sat.jsonl", [{"id": f"im{number}", "caption": f"O dog IM{number}."} for number in range(2)])
     rest = [{"id": f"im{number}", "caption": f"s dog {number}"} for number in range(2, 6)]
-    with Path("preds/sat.jsonl").open("a") as file:
+    with Path("preds/sat.jsonl").open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rest)
     _, tasks = filled("capeval1k", *CAPTIONED)
     assert [task.item for task in tasks] == ["im2", "im3", "im4", "im5"]

@@ -91,7 +91,7 @@ def test_a_rule_that_is_left_to_the_owner_must_be_written(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     Path("photos").mkdir()
     Image.new("RGB", (8, 6)).save("photos/im1.jpg")
-    Path("study.toml").write_text(new_plan("study.toml", template="relic-age", images="photos"))
+    Path("study.toml").write_text(new_plan("study.toml", template="relic-age", images="photos"), encoding="utf-8")
     run = CliRunner().invoke(build(["studio"]), ["studio", "check", "study.toml"])
     assert run.exit_code == 2 and run.output.count("is left for you to write") == 2
     with pytest.raises(
@@ -99,10 +99,10 @@ def test_a_rule_that_is_left_to_the_owner_must_be_written(tmp_path, monkeypatch)
     ):
         open_study(Path("study.toml"))
     assert not Path("study.db").exists()
-    text = Path("study.toml").read_text()
+    text = Path("study.toml").read_text(encoding="utf-8")
     while "<<" in text:
         text = text[: text.index("<<")] + "under 30" + text[text.index(">>") + 2 :]
-    Path("study.toml").write_text(text)
+    Path("study.toml").write_text(text, encoding="utf-8")
     run = CliRunner().invoke(build(["studio"]), ["studio", "check", "study.toml"])
     assert run.exit_code == 0 and "- Young: under 30" in run.output
 
@@ -145,6 +145,7 @@ def findings(text, kind="ratings", captions=3, image="im.jpg", references=("a do
          ["instructions: 'keys a and b', and the keys of the labels are a, c"]),
         ("Ordnen Sie die vier Bildunterschriften.", {"language": "de"},
          ["instructions: 'vier Bildunterschriften', and a page has 3"]),
+        ("Rate the four captions.", {"language": "de"}, ["instructions: 'four captions', and a page has 3"]),
         ("Bewerten Sie von 1 bis 7.", {"language": "de"}, ["instructions: '1 bis 7', and a scale goes from 1 to 5"]),
         ("请给四个描述打分。", {"language": "zh"}, ["instructions: '四个描述', and a page has 3"]),
         ("请看图片。", {"language": "zh", "image": None}, ["instructions: '图片', and no task has an image (images)"]),

@@ -186,7 +186,8 @@ def test_bars_are_as_long_as_what_parts_add(client):
 
 
 def test_why_knows_every_column_of_the_run_and_what_has_changed_since(tmp_path):
-    from captious.metrics.style.model import fit, save
+    from captious.metrics.style.files import save
+    from captious.metrics.style.fitting import fit
 
     model = tmp_path / "two.style"
     save(fit([("happy", "a brown dog"), ("sad", "a bus")]), model)

@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
 
+from captious.errors import InputError
 from captious.options import Reading, Resampling
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, Plan
@@ -95,3 +96,8 @@ def test_the_owner_reads_what_a_study_of_the_export_prints(study, tmp_path):
     (question,) = progress.questions
     agreement = rater_agreement(ratings, question.measurement, SAMPLES)
     assert question.alpha.estimate == agreement.alpha.estimate
+
+
+def test_a_metric_that_nobody_knows_is_refused_before_anyone_answers(study):
+    with pytest.raises(InputError, match="cannot read the metric 'bleu;rouge'"):
+        study_progress(study, ["bleu;rouge"], SAMPLES)

@@ -16,7 +16,8 @@ pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip insta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.studio.collect.events import Answered
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.new import new_plan

@@ -12,7 +12,8 @@ from PIL import Image
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'captious[studio]'")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from captious.metrics.style.model import fit, save
+from captious.metrics.style.files import save
+from captious.metrics.style.fitting import fit
 from captious.studio.collect.log import open_study
 from captious.studio.collect.sessions import invite
 from captious.studio.server import StudyServer

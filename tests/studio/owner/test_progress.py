@@ -159,7 +159,7 @@ def test_raters_who_have_not_come_are_listed():
     story = rated([[1, 2], [2, 2]])
     story.add("r1", "finished")
     states = {rater.id: rater.state for rater in story.progress(["r1", "r2", "r3"]).raters}
-    assert states == {"r1": "finished", "r2": "working", "r3": "invited"}
+    assert states == {"r1": "done", "r2": "working", "r3": "invited"}
 
 
 def test_late_answers_and_comments_are_counted_beside_the_target():

@@ -28,7 +28,7 @@ def test_bots_of_every_kind_fill_in_tasks_of_every_kind(kind, tmp_path):
     simulation = simulate_raters(study.plan, study.log, raters=5, share=BOTS)
     bots = {rater.id: rater for rater in simulation.progress.raters}
     assert {bot: bots[rater].state for rater, bot in simulation.bots.items()} == {
-        **dict.fromkeys(BOTS, "finished"),
+        **dict.fromkeys(BOTS, "done"),
         "leaving": "working",
     }
     assert all(bots[rater].tasks == 4 for rater, bot in simulation.bots.items() if bot != "leaving")

@@ -31,8 +31,9 @@ TESTED_AT_ONCE = 128
 FIRST_STEP = 1000
 """Streams of random numbers below this are of initial weights, the others of dropout."""
 CLOSED = -1e4
-"""Added to the input gate of an absent word. Read backwards, absent words come first: the state stays 0 up to the first
-word. Read forwards they come last, and nothing reads them."""
+"""The number added to the input gate of an absent word. Read backwards, absent words come first: the state stays 0 up
+to the first word. Read forwards they come last, and nothing reads them.
+"""
 _ROW = 1 << 20
 """Longer than any caption: positions do not depend on how far a batch is padded."""
 

@@ -101,7 +101,7 @@ class Pairing:
 
     @classmethod
     def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:
-        """Equal elements are paired first, then synonyms; of several the first in alphabetical order."""
+        """Pair equal elements first, then synonyms; of several the first in alphabetical order."""
 
         def synonyms(one: Fact, other: Fact) -> bool:
             return synonymous is not None and all(map(synonymous, one, other))

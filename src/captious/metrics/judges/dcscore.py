@@ -34,7 +34,7 @@ from captious.render import Column
 EPSILON = 1e-8
 """A small number added to the denominator of F1, as in the original."""
 BLANK = " " * 40
-"""Stands for a fact in the estimate before a run."""
+"""A text in place of a fact, for the estimate before a run."""
 ORACLE_LISTS = "oracle_lists"
 """The name under which the signature counts captions whose oracle facts came with them."""
 OWN_FACTS = "facts"

@@ -60,7 +60,7 @@ class JudgeSetup:
 
     @property
     def prompt_digest(self) -> str:
-        """Stands for the prompts in a signature."""
+        """The digest of the prompts, for signatures."""
         return digest(*(text.encode() for text in self.prompts.values()))
 
 

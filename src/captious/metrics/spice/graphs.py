@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Floats
-from captious.models.segments import Space, as_keys, text_key
+from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
 from captious.render import Graph, Statement
@@ -66,7 +66,7 @@ def stored_facts(
 ) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache of the parser with this mark; ``read`` gives missing ones."""
     distinct = list(dict.fromkeys(texts))
-    store = open_store(Space(name, mark, "graphs", (ROW_BYTES,), "uint8"))
+    store = open_store(FeatureSpace(name, mark, "graphs", (ROW_BYTES,), "uint8"))
     keys = as_keys(map(text_key, distinct))
     rows, lengths, stored = store.gather(keys)
     result = {

@@ -10,7 +10,8 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.metrics.explanation import Explanation
-from captious.metrics.style.model import ORDERS, StyleModel, bare
+from captious.metrics.style.fitting import bare
+from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
@@ -40,7 +41,7 @@ class StyleWord(NamedTuple):
 def top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list[StyleWord]:
     """The n-grams with the highest score under a style, of equal ones the more frequent first.
 
-    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.fitting import fit
     >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day"), ("happy", "fine and fine")])
     >>> [(word.ngram, round(word.score, 6), word.captions) for word in top_words(model, "happy", 1, 2)]
     [('fine', 0.5, 2), ('and', 0.375, 1)]
@@ -120,7 +121,7 @@ class StyleTable(Result):
     def of(cls, model: StyleModel, ngrams: Sequence[str], styles: Sequence[str] = ()) -> StyleTable:
         """CNG of n-grams, cut into words as the model does, under some styles or all.
 
-        >>> from captious.metrics.style.model import fit
+        >>> from captious.metrics.style.fitting import fit
         >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day")])
         >>> StyleTable.of(model, ["Fine!", "joy"], ["happy"]).scores
         {'fine': {'happy': 0.5}, 'joy': {'happy': None}}
@@ -206,7 +207,7 @@ def explain(
 
     Without a style, the one that the caption is closest to.
 
-    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.fitting import fit
     >>> closest = explain(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day")
     >>> closest.style, [(part.name, part.adds) for part in closest.why.parts]
     ('happy', [('fine day', 0.125), ('fine', 0.0625), ('day', 0.0)])

@@ -1,28 +1,40 @@
-"""The contrastive n-gram model: document frequencies of each style, and the scores that follow from them."""
+"""The contrastive n-gram model: document frequencies of each style, and the scores that follow from them.
+
+An n-gram of order n is a number, its index among the sorted n-grams of that order: the (n-1)-gram that it starts with
+(``parent``) and its last word. Each has an entry for every style that it occurs in. Of two captions, "a grey day"
+(gloomy) and "a fine day" (happy), the model holds::
+
+    vocabulary        0 a     1 day     2 fine     3 grey                     styles   0 gloomy    1 happy
+
+    order 1           0 a            1 day          2 fine     3 grey
+      last            0              1              2          3
+      starts          0              2              4          5         6
+      style           0      1       0       1      1          0              entries: the styles of each n-gram,
+      frequency       1      1       1       1      1          1              and the captions of the style with it
+
+    order 2           0 a fine       1 a grey       2 fine day   3 grey day
+      parent, last    0, 2           0, 3           2, 1         3, 1         "a fine" is the 1-gram 0, then word 2
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import islice
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from captious._files import Kind, digest
-from captious._hashing import text_hashes
+from captious._files import digest
 from captious._typing import Bools, Floats, Ints, Ints32
-from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, nearest
-from captious.text.tables import NgramTable, TextTable
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tables import TextTable
 
 ORDERS = 4
 Whole = npt.NDArray[np.integer[Any]]
+Sides = tuple[Ints, Ints]
+"""An array of each of two models that are merged."""
 
 
 class Order(NamedTuple):
@@ -68,7 +80,7 @@ class StyleModel:
     An n-gram absent from a style has ECDF 0 there, one absent from all styles has CNG 0. Only counts are kept, so two
     models merge into that of both corpora; words, styles and n-grams are sorted, so equal corpora give equal models.
 
-    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.fitting import fit
     >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day")])
     >>> round(model.score("fine", "happy"), 6), round(model.score("day", "happy"), 6)  # fine: ½ · (1 − 0) / 1
     (0.5, 0.0)
@@ -102,7 +114,7 @@ class StyleModel:
     def merge(self, other: StyleModel) -> StyleModel:
         """The model of both corpora together.
 
-        >>> from captious.metrics.style.model import count, fit
+        >>> from captious.metrics.style.fitting import count, fit
         >>> one, other = count([("a", "x y")]), count([("b", "x z"), ("b", "z")])
         >>> one.merge(other).mark == fit([("a", "x y"), ("b", "x z"), ("b", "z")]).mark
         True
@@ -112,30 +124,14 @@ class StyleModel:
         sides = (self, other)
         styles, in_styles = _united(*(side.styles for side in sides))
         vocabulary, words = _united(*(side.vocabulary for side in sides))
-        numbers = (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        # The new number of each side's n-grams of the order before; of order 0 there is the empty one alone.
+        numbers: Sides = (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
         orders = []
         for n in range(ORDERS):
-            parts = [side.orders[n] for side in sides]
-            keys = [numbers[i][part.parent] * len(vocabulary) + words[i][part.last] for i, part in enumerate(parts)]
-            distinct, numbers = _together(*keys)
-            entries = [
-                np.repeat(numbers[i], part.occurrences) * len(styles) + in_styles[i][part.style]
-                for i, part in enumerate(parts)
-            ]
-            merged, indices = _together(*entries)
-            counts = np.zeros(len(merged), dtype=np.int32)
-            for index, part in zip(indices, parts, strict=True):
-                counts[index] += part.frequency
-            gram = merged // max(len(styles), 1)
-            orders.append(
-                Order(
-                    parent=(distinct // max(len(vocabulary), 1)).astype(np.int32),
-                    last=(distinct % max(len(vocabulary), 1)).astype(np.int32),
-                    starts=np.concatenate(([0], np.cumsum(np.bincount(gram, minlength=len(distinct))))),
-                    style=(merged % max(len(styles), 1)).astype(np.int32),
-                    frequency=counts,
-                )
-            )
+            parts = (self.orders[n], other.orders[n])
+            grams, numbers = _merged_ngrams(parts, numbers, words, len(vocabulary))
+            entries, counts = _merged_entries(parts, numbers, in_styles, len(styles))
+            orders.append(_order_of(grams, entries, counts, len(vocabulary), len(styles)))
         captions = np.zeros(len(styles), dtype=np.int64)
         for i, side in enumerate(sides):
             captions[in_styles[i]] += side.captions
@@ -261,201 +257,50 @@ def _scored(order: Order, styles: int) -> StyleShares:
     return StyleShares(np.append(share, 0.0), base, gram)
 
 
-def _united(one: list[str] | tuple[str, ...], other: list[str] | tuple[str, ...]) -> tuple[list[str], list[Ints]]:
+def _united(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]:
     """Names of both, sorted, and the new index of each side's names."""
     names = sorted({*one, *other})
     index = {name: number for number, name in enumerate(names)}
-    return names, [np.array([index[name] for name in side], dtype=np.int64) for side in (one, other)]
+    first, second = (np.array([index[name] for name in side], dtype=np.int64) for side in (one, other))
+    return names, (first, second)
 
 
-def _together(one: Ints, other: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
+def _merged_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, vocabulary: int) -> tuple[Ints, Sides]:
+    """The keys of both sides' n-grams, parent and last word in one number, and the new number of each side's."""
+    one, other = (
+        parent[part.parent] * vocabulary + word[part.last]
+        for part, parent, word in zip(parts, parents, words, strict=True)
+    )
+    return _together(one, other)
+
+
+def _merged_entries(parts: tuple[Order, Order], grams: Sides, in_styles: Sides, styles: int) -> tuple[Ints, Ints32]:
+    """The keys of both sides' entries, n-gram and style in one number, and the captions of both for each."""
+    one, other = (
+        np.repeat(gram, part.occurrences) * styles + style[part.style]
+        for part, gram, style in zip(parts, grams, in_styles, strict=True)
+    )
+    merged, indices = _together(one, other)
+    counts = np.zeros(len(merged), dtype=np.int32)
+    for index, part in zip(indices, parts, strict=True):
+        counts[index] += part.frequency
+    return merged, counts
+
+
+def _order_of(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, styles: int) -> Order:
+    """The order that keys of n-grams and of entries stand for."""
+    vocabulary, styles = max(vocabulary, 1), max(styles, 1)
+    return Order(
+        parent=(grams // vocabulary).astype(np.int32),
+        last=(grams % vocabulary).astype(np.int32),
+        starts=np.concatenate(([0], np.cumsum(np.bincount(entries // styles, minlength=len(grams))))),
+        style=(entries % styles).astype(np.int32),
+        frequency=counts,
+    )
+
+
+def _together(one: Ints, other: Ints) -> tuple[Ints, Sides]:
     """Distinct keys of two sorted arrays, and the new index of each side's keys."""
     # With return_index the sort is stable, which merges two sorted runs in linear time.
     distinct, _, index = np.unique(np.concatenate([one, other]), return_index=True, return_inverse=True)
     return distinct, (index[: len(one)], index[len(one) :])
-
-
-BLOCK = 65_536
-"""Captions counted at once; memory beyond the model itself follows this."""
-
-
-def fit(
-    captions: Iterable[tuple[str, str]],
-    *,
-    tokenizer: str = "plain",
-    name: str = "corpus",
-    progress: Callable[[int], None] | None = None,
-) -> StyleModel:
-    """The model of a stream of (style, caption); a single style is refused.
-
-    >>> model = fit([("a", "x y"), ("b", "x z"), ("b", "z")])
-    >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].frequency.tolist()
-    (('a', 'b'), [1, 2], ['x', 'y', 'z'], [1, 1, 1, 2])
-    """
-    return count(captions, tokenizer=tokenizer, name=name, progress=progress).contrasting()
-
-
-def count(
-    captions: Iterable[tuple[str, str]],
-    *,
-    tokenizer: str = "plain",
-    name: str = "corpus",
-    block: int = BLOCK,
-    progress: Callable[[int], None] | None = None,
-) -> StyleModel:
-    """Fit a shard of a corpus as `fit` does; the shard may have one style, or none."""
-    stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
-    while block_captions := list(islice(stream, block)):
-        # Models of like size are merged, so that a model takes part in few merges however long the stream.
-        size, model = 1, counted(block_captions, tokenizer, name)
-        while parts and parts[-1][0] == size:
-            size, model = size * 2, parts.pop()[1].merge(model)
-        parts.append((size, model))
-        done += len(block_captions)
-        if progress:
-            progress(done)
-    if not parts:
-        return counted([], tokenizer, name)
-    _, whole = parts.pop()
-    while parts:
-        whole = parts.pop()[1].merge(whole)
-    return whole
-
-
-def counted(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
-    """The model of captions that are all at hand."""
-    styles = sorted({style for style, _ in captions})
-    numbers = {style: index for index, style in enumerate(styles)}
-    style = np.array([numbers[style] for style, _ in captions], dtype=np.int32)
-    # With captions in the order of styles, the rows of an n-gram come out in the order of styles as well.
-    order = np.argsort(style, kind="stable")
-    table = sorted_table([captions[index][1] for index in order.tolist()], tokenizer)
-    return model_of(table, style[order], styles, fingerprint_of(captions), name)
-
-
-def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
-    """The model of a table with a sorted vocabulary, its captions in the order of their styles."""
-    return StyleModel(
-        styles=tuple(styles),
-        captions=np.bincount(style, minlength=len(styles)).astype(np.int64),
-        tokenizer=str(table.tokenizer),
-        vocabulary=table.vocabulary,
-        orders=tuple(_order(table.ngrams(n), style[table.ngrams(n).caption]) for n in range(1, ORDERS + 1)),
-        fingerprint=fingerprint,
-        name=name,
-    )
-
-
-def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
-    """Texts as a token table whose vocabulary is sorted, which makes every n-gram table sorted by its words."""
-    offsets = np.arange(len(texts) + 1)
-    nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
-    ids = tuple(map(str, range(len(texts))))
-    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), bare(tokenizer))
-    alphabetical = sorted(range(len(table.vocabulary)), key=table.vocabulary.__getitem__)
-    rank = np.empty(len(alphabetical), dtype=np.int32)
-    rank[alphabetical] = np.arange(len(alphabetical), dtype=np.int32)
-    vocabulary = [table.vocabulary[index] for index in alphabetical]
-    return replace(table, vocabulary=vocabulary, tokens=rank[table.tokens])
-
-
-def bare(tokenizer: str) -> str:
-    """The name of a tokenizer that may carry its version, as it does in a model."""
-    name, _, version = tokenizer.partition(".")
-    return name if version and str(tokenizer_named(name)) == tokenizer else tokenizer
-
-
-def _order(grams: NgramTable, style: Whole) -> Order:
-    heads = style_heads(grams, style)
-    per_gram = np.bincount(grams.gram[heads], minlength=grams.size)
-    return Order(
-        parent=grams.parent,
-        last=grams.last,
-        starts=np.concatenate(([0], np.cumsum(per_gram))),
-        style=style[heads].astype(np.int32),
-        frequency=np.diff(heads, append=len(style)).astype(np.int32),
-    )
-
-
-def style_heads(grams: NgramTable, style: Whole) -> Ints:
-    """The first row of each n-gram in each style, from the style of each row."""
-    new = np.ones(len(style), dtype=np.bool_)
-    new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
-    return np.flatnonzero(new)
-
-
-def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
-    """The fingerprint of captions with their styles, in any order."""
-    return int(text_hashes(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))
-
-
-KIND = Kind("captious-style", 2, "style model", "captious style fit")
-CODEC = "zstd"
-
-
-def save(model: StyleModel, path: str | Path) -> None:
-    """Write a model whole: a line of JSON, then the arrays one after the other, compressed."""
-    blocks, sizes = [], []
-    texts = "\n".join(model.vocabulary).encode("utf-8", "surrogatepass")
-    arrays = [part for order in model.orders for part in _packed(order)]
-    for raw in (texts, *(array.astype("<i4").tobytes() for array in arrays)):
-        blocks.append(pa.compress(raw, codec=CODEC, asbytes=True))
-        sizes.append([len(raw), len(blocks[-1])])
-    header = {
-        "name": model.name,
-        "styles": model.styles,
-        "captions": model.captions.tolist(),
-        "tokenizer": model.tokenizer,
-        "fingerprint": model.fingerprint,
-        "sizes": sizes,
-    }
-    KIND.write(path, header, b"".join(blocks))
-
-
-def load(path: str | Path) -> StyleModel:
-    """Read a file that `save` wrote; a damaged, foreign or differently versioned one is refused."""
-    header, payload = KIND.read(path)
-    parts, position = [], 0
-    for raw, size in header["sizes"]:
-        block = payload[position : position + size]
-        parts.append(pa.decompress(block, decompressed_size=raw, codec=CODEC, asbytes=True))
-        position += size
-    words = parts[0].decode("utf-8", "surrogatepass")
-    arrays = [np.frombuffer(part, dtype="<i4").astype(np.int32) for part in parts[1:]]
-    return StyleModel(
-        styles=tuple(header["styles"]),
-        captions=np.array(header["captions"], dtype=np.int64),
-        tokenizer=header["tokenizer"],
-        vocabulary=words.split("\n") if words else [],
-        orders=tuple(_unpacked(arrays[5 * n : 5 * n + 5]) for n in range(ORDERS)),
-        fingerprint=header["fingerprint"],
-        name=header["name"],
-    )
-
-
-def opened(path: str | Path) -> StyleModel:
-    """Load a model as `load` does; a file that has not changed is read once."""
-    path = Path(path)
-    return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
-
-
-@lru_cache(maxsize=4)
-def _cached(path: Path, changed: int) -> StyleModel:
-    return load(path)
-
-
-def _packed(order: Order) -> tuple[Whole, ...]:
-    """Differences of sorted numbers compress far better than the numbers."""
-    return (
-        np.diff(order.parent, prepend=np.int32(0)),
-        order.last,
-        order.occurrences,
-        order.style,
-        order.frequency,
-    )
-
-
-def _unpacked(arrays: list[Ints32]) -> Order:
-    parent, last, occurrences, style, frequency = arrays
-    starts = np.concatenate(([0], np.cumsum(occurrences, dtype=np.int64)))
-    return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, frequency)

@@ -16,7 +16,9 @@ from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, where
-from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
+from captious.metrics.style.files import opened
+from captious.metrics.style.fitting import bare, sorted_table
+from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
 
@@ -179,7 +181,7 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
 
     What an n-gram adds is split evenly over its occurrences and its words to color the caption.
 
-    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.fitting import fit
     >>> breakdown = style_breakdown(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day", "happy")
     >>> [(part.name, part.adds) for part in breakdown.parts], breakdown.texts[0].weights
     ([('day', 0.0), ('fine', 0.0625), ('fine day', 0.125)], [0.125, 0.0625])
@@ -329,7 +331,7 @@ def own_scores(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL
 def all_scores(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
     """OnlyStyle of each caption (rows) under each style of the model (columns).
 
-    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.fitting import fit
     >>> ngrams = ModelNgrams.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
     >>> all_scores(ngrams).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
     [[-0.1875, 0.1875]]

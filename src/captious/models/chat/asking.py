@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from captious.errors import InputError
 from captious.io.images import UnreadableImage
-from captious.models.chat.endpoint import Stopped, Unanswered
+from captious.models.chat.endpoint import EndpointUnavailable, Unanswered
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.models.chat.replies import ReplyRecord
 from captious.options import current
@@ -111,7 +111,7 @@ class Asking:
                 continue
             try:
                 answer = await self._ask_one(transport, digest, request)
-            except Stopped as error:
+            except EndpointUnavailable as error:
                 self._stop.append(error)
                 return
             if isinstance(answer, Failure):
@@ -130,7 +130,7 @@ class Asking:
             body = await asyncio.to_thread(request.payload, model) if request.images else request.payload(model)
             response = await transport.complete(body)
             reply = self._counted(Reply.of(response), request)
-        except Stopped:
+        except EndpointUnavailable:
             raise
         except UnreadableImage as error:
             return Failure(f"image: {error}")

@@ -48,7 +48,7 @@ class Unanswered(Exception):
     """One request has no reply, and repeating it will not help; others may still have one."""
 
 
-class Stopped(InputError):
+class EndpointUnavailable(InputError):
     """No request can be answered: the server is away, or it refuses the key or the model."""
 
 
@@ -133,7 +133,7 @@ class Endpoint:
                         tries = TRIES_TO_CONNECT
             attempt += 1
             if wait is not None and wait > LONGEST_WAIT:
-                raise Stopped(f"{problem}; it asks to wait {_duration(wait)}: {STORED}")
+                raise EndpointUnavailable(f"{problem}; it asks to wait {_duration(wait)}: {STORED}")
             pause = wait if wait is not None else self._backoff(attempt)
             if attempt >= tries or loop.time() + pause > end:
                 break
@@ -141,7 +141,7 @@ class Endpoint:
             await asyncio.sleep(pause)
         if self._answered > answered:  # the server works: it is this request that it cannot bear
             raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.name}: "))
-        raise Stopped(f"{problem}, {attempt} times; {STORED}")
+        raise EndpointUnavailable(f"{problem}, {attempt} times; {STORED}")
 
     async def _post(self, client: Any, body: Mapping[str, Any]) -> HttpResponse:
         """Send a request, and read the answer as far as it may go."""
@@ -187,7 +187,7 @@ class Endpoint:
         problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
         if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
             hint = "; set OPENAI_API_KEY or pass key_file=..." if code == 401 else ""
-            raise Stopped(f"{problem}{hint}")
+            raise EndpointUnavailable(f"{problem}{hint}")
         blind = code == 500 and any(word in words.lower() for word in NO_IMAGES)
         if code not in AGAIN or blind:
             raise Unanswered(f"status {code}: {words}" if words else f"status {code}")

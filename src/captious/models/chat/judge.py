@@ -30,7 +30,7 @@ from captious.options import Judging, current
 T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images", "n", "seed"]
 LOCAL = "local:"
-"""Stands before a folder or hub id of a model that runs in this process."""
+"""The prefix of a folder or hub id of a model that runs in this process."""
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
 """Open stores by process and path: a connection to SQLite must not cross a fork."""
 _OPENING = threading.Lock()
@@ -42,7 +42,7 @@ class Transport(Protocol):
     """What brings a request to a model, in the JSON of the OpenAI protocol."""
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The raw response; `Unanswered` where this request has none, `Stopped` where none has."""
+        """The raw response; `Unanswered` where this request has none, `EndpointUnavailable` where none has."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Judge:
     abilities: dict[Ability, bool] = field(default_factory=dict)
     """What the server was seen to do or not, of what was asked for."""
     key: Callable[[], str] | None = field(default=None, repr=False)
-    """Stands for a model in digests where its name says too little; without it the name does."""
+    """What identifies a model in digests, where its name says too little; without it the name does."""
 
     def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
         """The different questions that have no stored reply, and how many have one. Nothing is sent."""

@@ -75,7 +75,7 @@ def load_weights(source: str) -> Weights:
 
 
 def content_key(source: str, fetch: bool) -> str:
-    """Stands for a model by the content of its files, wherever they lie.
+    """The key of a model by the content of its files, wherever they are.
 
     A model that is not on this machine is fetched first, or has its name alone where nothing may be fetched.
     """

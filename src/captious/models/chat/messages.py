@@ -123,7 +123,7 @@ def _data_url(image: ImageSource, stamp: object) -> str:
 
 
 def image_digest(image: ImageSource) -> str:
-    """Stands for the content of an image in a request's digest."""
+    """The digest of an image's content, for the digest of a request."""
     if isinstance(image, str):
         return _file_digest(image, _stamp(image))
     return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"
@@ -214,7 +214,7 @@ class Reply:
     def token_at(self, position: int) -> tuple[ReplyToken, int] | None:
         """The token that holds the character at a position of the text, and where in the token it is, in bytes.
 
-        >>> reply = Reply("a 0.8", (Token(b"a ", ()), Token(b"0.", ()), ReplyToken(b"8", ())))
+        >>> reply = Reply("a 0.8", (ReplyToken(b"a ", ()), ReplyToken(b"0.", ()), ReplyToken(b"8", ())))
         >>> reply.token_at(4)[0].text
         b'8'
         """

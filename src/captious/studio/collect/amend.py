@@ -34,6 +34,8 @@ MEANING = {
     "show_references": "raters saw other pages before",
     "source.name": "raters are known by where they came from",
     "seed": "the pages that raters saw were drawn by it",
+    "practice": "raters have practiced other tasks",
+    "questions": "raters have answered the questions as they were",
 }
 """Keys that would change what stored answers mean, with the reason."""
 GROWING = {
@@ -41,7 +43,10 @@ GROWING = {
     "lease": "open pages are kept for their raters as long as it was said; captious studio release frees them",
 }
 """Keys whose numbers may rise but not fall, with the reason."""
-FILES = ("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct", "checks.gold")
+FILES = (
+    *("captions", "references", "images", "tasks", "ids", "items", "quotas", "quotas.*", "missing", "distinct"),
+    "checks.gold",
+)
 """Keys that choose the items; what counts is which items they give now."""
 FREE = (
     *(
@@ -57,7 +62,8 @@ FREE = (
         "aspects.*.faults",
     ),
     *("options.*.text", "options.*.key", "overall", "label", "merge", "votes", "seconds", "pay", "per_rater"),
-    *("checks.every", "checks.repeat", "checks.flag.*", "source.done", "source.full", "source.excluded", "source.keys"),
+    *("checks.every", "checks.at", "checks.repeat", "checks.flag.*", "limit", "questions.*.question"),
+    *("source.done", "source.full", "source.screened", "source.excluded", "source.keys"),
 )
 """Texts, and numbers that say how the work is shared out, paid for or summed up."""
 LONGEST = 500
@@ -141,7 +147,7 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
     changed = f"{path}: {key} was {_shown(was)} and is {_shown(now)}"
     if key in GROWING and now < was:
         raise InputError(f"{changed}, expected no less: {GROWING[key]}")
-    listed = next((name for name in ("aspects", "options") if key.startswith(f"{name}.")), "")
+    listed = next((name for name in ("aspects", "options", "questions") if key.startswith(f"{name}.")), "")
     if listed and before.get(listed) != after.get(listed):
         return  # the list itself was refused already
     if key in GROWING or key in FILES or any(fnmatchcase(key, name) for name in FREE):
@@ -169,8 +175,8 @@ class ItemsDiffer(InputError):
 
 def new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
     """The tasks of the items that a study does not have yet. Those that it has must be as they were."""
-    built = _by_item(build_tasks(replace(plan, items=None)))
-    old = _by_item(stored.values())
+    built = _by_item(build_tasks(replace(plan, items=None, practice=None)))
+    old = _by_item(task for task in stored.values() if not task.is_practice)
     missing = [item for item in old if item not in built]
     if missing:
         raise ItemsDiffer(

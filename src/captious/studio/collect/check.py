@@ -18,11 +18,11 @@ from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
-from captious.studio.collect.events import total_pages, wanted
+from captious.studio.collect.events import gold_due, total_pages, wanted
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.signed import read_keys
 from captious.studio.collect.subjects import plain_words
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.tasks import Task, build_tasks, gold_number
 from captious.studio.collect.texts import page_text, text_findings
 from captious.study.power import simulate_power
 
@@ -132,7 +132,7 @@ def check_plan(plan: Plan) -> PlanCheck:
     complaints: list[str] = []
     tasks = build_tasks(plan, complaints.append)
     work = [task for task in tasks if task.gold is None]
-    effort = effort_of(plan, len(work), len(tasks) - len(work))
+    effort = effort_of(plan, len(work), gold_number(tasks), sum(task.is_practice for task in tasks))
     findings = [
         *folded(complaints),
         *_images(plan, tasks),
@@ -156,12 +156,12 @@ def check_plan(plan: Plan) -> PlanCheck:
     )
 
 
-def effort_of(plan: Plan, tasks: int, gold: int) -> Effort:
+def effort_of(plan: Plan, tasks: int, gold: int, practice: int = 0) -> Effort:
     """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
     share = wanted(plan, tasks)
     raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
     pages = total_pages(plan, tasks, gold)
-    minutes = pages * plan.seconds / 60
+    minutes = (pages + practice) * plan.seconds / 60
     hours = raters * minutes / 60
     cost = None if plan.pay is None else hours * plan.pay
     return Effort(tasks, gold, tasks * plan.overlap, raters, pages, minutes, hours, cost)
@@ -271,10 +271,16 @@ def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
 def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     """What a study with these numbers would lack."""
     work = [task for task in tasks if task.gold is None]
-    gold = len(tasks) - len(work)
+    gold = gold_number(tasks)
     if not work:
         return
     effort = effort_of(plan, len(work), gold)
+    strata = Counter(str(task.fields.get(plan.stratum)) for task in work) if plan.stratum else Counter()
+    if strata:
+        groups = ", ".join(f"{name} {number:,}" for name, number in strata.most_common(12))
+        yield Finding("note", f"tasks of every {plan.stratum}: {groups}")
+    if len(strata) > plan.per_rater:
+        yield Finding("warning", f"{len(strata)} groups by {plan.stratum}, and a rater has {plan.per_rater} tasks")
     if plan.overlap == 1:
         yield Finding("warning", "overlap = 1: how far raters agree cannot be computed")
     if plan.kind == "labels" and plan.votes > plan.overlap:
@@ -287,11 +293,22 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"the median page has {words:.0f} words, {reading}; seconds = {plan.seconds:g} is short"
         )
-    room = wanted(plan, len(work)) // plan.checks.every
+    room = gold_due(plan, wanted(plan, len(work)))
     if plan.checks.gold is not None and gold < room:
-        yield Finding(
-            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {room} a rater"
-        )
+        distance = f"at = {list(plan.checks.at)}" if plan.checks.at else f"every = {plan.checks.every}"
+        yield Finding("warning", f"{_number(gold, 'gold task')}, and {distance} has room for {room} a rater")
+    if plan.checks.at and plan.checks.gold is None:
+        yield Finding("warning", "at has distances of gold tasks, and there is no gold")
+    if plan.checks.at and plan.checks.at[-1] > wanted(plan, len(work)):
+        yield Finding("warning", f"at = {list(plan.checks.at)}, and a rater has {wanted(plan, len(work))} tasks")
+    if plan.limit is not None and plan.limit < plan.seconds:
+        yield Finding("warning", f"limit = {plan.limit:g} s is shorter than the expected seconds = {plan.seconds:g}")
+    screening = [one.name for one in plan.questions if one.screen_out]
+    if screening and plan.source.name == "prolific" and plan.source.screened is None:
+        yield Finding("warning", f"[source] has no code screened for those whom {', '.join(screening)} screens out")
+    silent = [task.item for task in tasks if task.is_practice and not task.explanation]
+    if silent:
+        yield Finding("warning", f"{counted(silent, 'practice task')} without an explanation")
     if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
             "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"

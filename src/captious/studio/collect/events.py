@@ -16,17 +16,20 @@ import numpy as np
 
 from captious._random import keys_of
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.tasks import Task, is_practice
 
 EventName = Literal[
     "joined",
     "consented",
+    "declined",
+    "full",
     "opened",
     "answered",
     "skipped",
     "commented",
     "returned",
     "finished",
+    "surveyed",
     "excluded",
     "reinstated",
     "released",
@@ -36,9 +39,10 @@ EventName = Literal[
 ]
 """The last six are the owner's: three about a rater, with a reason, and three about the study."""
 OWNER = "owner"
-"""Whose the events about the study are; in the column of raters."""
-Purpose = Literal["work", "gold", "repeat"]
-"""Why a rater sees a task: it counts toward the overlap, its answer is known, or the rater has answered it before."""
+"""The name of the owner in the column of raters, for events about the study."""
+Purpose = Literal["work", "gold", "repeat", "practice"]
+"""Why a rater sees a task: it counts toward the overlap, its answer is known, the rater has answered it before, or the
+rater learns from it what to do."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Event:
     seq: int
     """Order of arrival; clocks do not matter."""
     key: str
-    """Made with the page: a second event with the same key is not stored."""
+    """The key that was made with the page: a second event with the same key is not stored."""
     at: datetime
     """The server's time, UTC."""
     rater: str
@@ -57,9 +61,10 @@ class Event:
     kind: EventName
     task: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
-    added by the log. ``excluded``, ``reinstated``, ``released``: reason. ``amended``: why, changes, the new text
-    (toml), plan and digest, and number and digest of all tasks. ``paused``: why, message. ``resumed``: nothing."""
+    """``full``: answers of a rater who was told that nothing is left. ``opened``: purpose, order, place. ``answered``:
+    answer, order, purpose, seconds, comment; late and place are added by the log. ``surveyed``: when, answers,
+    screened. ``excluded``, ``reinstated``, ``released``: reason. ``amended``: why, changes, the new text (toml), plan
+    and digest, and number and digest of all tasks. ``paused``: why, message."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,10 @@ class Rater:
     excluded: bool = False
     consented: bool = False
     finished: bool = False
+    surveyed: frozenset[str] = frozenset()
+    """When the rater has answered the questions: before, after."""
+    screened: bool = False
+    """Whether the answers to the questions have ended the visit."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class Slot:
     """0 for the first answer of the task."""
     rater: str | None = None
     lease: datetime | None = None
-    """Until when an open page keeps it; None where it is free or done."""
+    """The time until which an open page keeps it; None where it is free or done."""
     done: bool = False
 
     def __str__(self) -> str:
@@ -227,6 +236,8 @@ class RaterHistory:
     finished_at: int = 0
     """The number of the event with which the rater finished; 0 for one who returned the work."""
     excluded: bool = False
+    surveyed: frozenset[str] = frozenset()
+    screened: bool = False
 
     def add(self, event: Event) -> None:
         """Take the next event of this rater into account."""
@@ -246,6 +257,10 @@ class RaterHistory:
             self.finished |= event.kind == "returned"
         elif event.kind in ("excluded", "reinstated"):
             self.excluded = event.kind == "excluded"
+        elif event.kind == "surveyed":
+            self.surveyed |= {event.body["when"]}
+            self.screened |= bool(event.body.get("screened"))
+            self.finished |= self.screened
         elif event.kind in ("joined", "consented", "finished"):
             setattr(self, event.kind, True)
             self.finished_at = event.seq if event.kind == "finished" else self.finished_at
@@ -269,12 +284,15 @@ class RaterHistory:
         return any((task, purpose) in self.pages for purpose in get_args(Purpose))
 
     def behind(self, page: Opened) -> list[Opened]:
-        """The pages that the rater has done of those that were opened before a page, in their order."""
+        """The pages that the rater has done of those that were opened before a page, in their order.
+
+        Pages of practice are a round of their own.
+        """
         pages: list[Opened] = []
         for key, one in self.pages.items():
             if key == (page.task, page.purpose):
                 break
-            if one.counts:
+            if one.counts and (one.purpose == "practice") == (page.purpose == "practice"):
                 pages.append(one)
         return pages
 
@@ -324,7 +342,7 @@ class StudyHistory:
     n: int = 0
     amendments: tuple[Amendment, ...] = ()
     paused: datetime | None = None
-    """Since when nobody is given a task; None while the study runs."""
+    """The time since which nobody is given a task; None while the study runs."""
     message: str = ""
     """What raters read during the pause."""
     amended: Event | None = None
@@ -371,16 +389,28 @@ def wanted(plan: Plan, tasks: int) -> int:
 def total_pages(plan: Plan, tasks: int, gold: int) -> int:
     """Pages that a rater sees in all where nothing runs out."""
     work = wanted(plan, tasks)
-    return work + min(gold, work // plan.checks.every) + min(plan.checks.repeat, work // 2)
+    return work + min(gold, gold_due(plan, work)) + min(plan.checks.repeat, work // 2)
+
+
+def gold_due(plan: Plan, work: int) -> int:
+    """Gold tasks that a rater should have seen after so many tasks of work."""
+    at = plan.checks.at
+    return sum(number <= work for number in at) if at else work // plan.checks.every
 
 
 def due(
     plan: Plan, history: RaterHistory, tasks: int, gold: Sequence[str], rater: str
 ) -> Iterator[tuple[Purpose, str]]:
-    """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty."""
+    """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty.
+
+    ``gold`` are the tasks whose answer is known, those of practice among them.
+    """
     work, asked = history.done["work"], wanted(plan, tasks)
-    unseen = [task for task in gold if (task, "gold") not in history.pages]
-    if unseen and history.done["gold"] < work // plan.checks.every:
+    unlearnt = [task for task in gold if is_practice(task) and (task, "practice") not in history.pages]
+    if unlearnt and not work:
+        yield "practice", unlearnt[0]
+    unseen = [task for task in gold if not is_practice(task) and (task, "gold") not in history.pages]
+    if unseen and history.done["gold"] < gold_due(plan, work):
         yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
     repeats = history.done["repeat"]
     early = _early(history) if repeats < plan.checks.repeat else []

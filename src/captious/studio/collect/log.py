@@ -1,6 +1,19 @@
 """The log of a study: an append-only table of events in SQLite or PostgreSQL, and the slots that follow from it.
 
-Every change is one transaction: an event is stored together with the slot that it changes, or neither is.
+Every change is one transaction: an event is stored together with the slot that it changes, or neither is. A task has a
+slot for each rating that the plan wants of it::
+
+    task t1    slot 0    r1, done                    the event "answered" of r1
+               slot 1    r2, leased until 10:40      the event "opened" of r2; free again after 10:40
+               slot 2    free
+
+A page is an opened task as its rater sees it. These methods give one::
+
+    next_page     _reload_page    the page that is open, where nothing has to be stored
+                  _take_page      in a transaction: the page that is open, if its slot is kept (`_is_kept`),
+                                  else a task that is due, in a free slot (`_open_task`)
+    page_named, page_of           a page that was opened before, by the name in its address, or by its task
+                  _show           what all of them end in: the task, the order of its captions, the answer so far
 """
 
 from __future__ import annotations
@@ -10,7 +23,9 @@ import json
 import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -63,7 +78,7 @@ from captious.studio.collect.tables import (
     utc,
     version_of,
 )
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.tasks import Task, build_tasks, is_practice
 from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
@@ -91,9 +106,10 @@ def database_of(path: Path, db: str | None = None) -> str:
 def open_log(path: Path, db: str | None = None) -> StudyLog:
     """The log of a study that has begun, from its database alone: the TOML file may have been edited, or be gone."""
     log = StudyLog.open(database_of(path, db))
-    if not log.begun:
-        read_plan(path)  # says what is wrong with the file, if that is the matter
-        raise InputError(f"{log.name}: holds no study yet; serve {path} first")
+    with log.closed_on_error():
+        if not log.begun:
+            read_plan(path)  # says what is wrong with the file, if that is the matter
+            raise InputError(f"{log.name}: holds no study yet; serve {path} first")
     log.path = path
     return log
 
@@ -102,12 +118,13 @@ def open_study(path: Path, db: str | None = None) -> tuple[Plan, StudyLog]:
     """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
     plan = read_plan(path)
     log = StudyLog.open(database_of(path, db))
-    if log.begun:
-        log.check(plan)
-    else:
-        refuse_unwritten(plan)
-        log.begin(plan, build_tasks(plan))
-    return log.plan(), log
+    with log.closed_on_error():
+        if log.begun:
+            log.check(plan)
+        else:
+            refuse_unwritten(plan)
+            log.begin(plan, build_tasks(plan))
+        return log.plan(), log
 
 
 class StudyNow:
@@ -150,6 +167,7 @@ class StudyLog:
         """The file of the study, where it is known: names of other files are relative to its folder."""
         self._now: StudyNow | None = None
         self._tasks: dict[str, Task] = {}
+        self._counted_strata: Counter[str] = Counter()
         self._holders: dict[str, int] = {}
         """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
         self._histories: dict[str, RaterHistory] = {}
@@ -161,19 +179,29 @@ class StudyLog:
     def open(cls, database: str | Path) -> StudyLog:
         """The log in a database: a path, ``sqlite:///…`` or ``postgresql://…``. Nothing is made before `begin`."""
         log = cls(Database(database))
-        version = log._version()
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
-                f"{len(MIGRATIONS)}); install a newer one"
-            )
-        if 0 < version < len(MIGRATIONS):
-            log.database.write(migrate)
+        with log.closed_on_error():
+            version = log._version()
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"{log.name}: was written by a newer captious (version {version} of its tables; this one knows "
+                    f"{len(MIGRATIONS)}); install a newer one"
+                )
+            if 0 < version < len(MIGRATIONS):
+                log.database.write(migrate)
         return log
 
     def close(self) -> None:
         """Close all connections."""
         self.database.engine.dispose()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close all connections where the block raises, so that SQLite leaves no files beside its own."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _version(self) -> int:
         if self.database.absent:
@@ -371,7 +399,8 @@ class StudyLog:
             return self._to_rater(f"r{number}", self._read_history(connection, f"r{number}"))
 
     def _to_rater(self, id: str, history: RaterHistory) -> Rater:
-        return Rater(id, history.excluded, history.consented, self.now.is_done(history))
+        done = self.now.is_done(history)
+        return Rater(id, history.excluded, history.consented, done, history.surveyed, history.screened)
 
     # Pages
 
@@ -381,11 +410,11 @@ class StudyLog:
         A new page takes a slot for the time of the lease. Slots whose lease has ended count as free.
         """
         at = utc(now)
-        return self._current_page(rater, at) or self.database.write(
-            lambda connection: self._next_page(connection, rater, at)
+        return self._reload_page(rater, at) or self.database.write(
+            lambda connection: self._take_page(connection, rater, at)
         )
 
-    def _current_page(self, rater: str, at: datetime) -> Page | None:
+    def _reload_page(self, rater: str, at: datetime) -> Page | None:
         """The page that a rater has open, where nothing has to be stored: a reload waits for nobody who writes."""
         with self._folding:
             known = self._histories.get(rater)
@@ -401,16 +430,16 @@ class StudyLog:
                 kept = to_slot(connection.execute(tables.SLOT, {"task": page.task, "place": page.place}).one())
                 if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self.now.lease):
                     return None
-            return self._page(connection, history, page)
+            return self._show(connection, history, page)
 
-    def _next_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
+    def _take_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
         history = self._lock(connection, rater)
         if self._may_not_work(history):
             return None
         page = history.current
         if page is None or not self._is_kept(connection, rater, page, at):
-            page = self._open(connection, rater, history, at)
-        return None if page is None else self._page(connection, history, page)
+            page = self._open_task(connection, rater, history, at)
+        return None if page is None else self._show(connection, history, page)
 
     def _may_not_work(self, history: RaterHistory) -> bool:
         return history.excluded or self.now.history.paused is not None or self.now.is_done(history)
@@ -426,22 +455,55 @@ class StudyLog:
             self._store_opened(connection, rater, page, at, secrets.token_hex(16))
         return True
 
-    def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
+    def _open_task(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
         for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
-            if purpose == "work":
+            if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
                 times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
-                free = connection.execute(tables.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
+                asked = {"rater": number_of(rater), **times}
+                free: Any = self._slot_of_stratum(connection, history, asked) if self.now.plan.stratum else None
+                free = free or connection.execute(tables.NEXT_SLOT, asked).first()
                 if free is None and self.now.anyone_may_enter:
                     free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
-                id, place = free
+                id, place = free if purpose == "work" else (id, None)
             order = self._order(connection, id, purpose, rater)
             page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
             self._store_opened(connection, rater, page, at, page.name)
             return page
         return None
+
+    def _slot_of_stratum(
+        self, connection: sa.Connection, history: RaterHistory, asked: Mapping[str, Any]
+    ) -> tuple[str, int] | None:
+        """A free slot of the group of items that the rater has seen least, for its size; None where others take it."""
+        slots = [(str(task), int(place)) for task, place in connection.execute(tables.NEXT_SLOTS, asked)]
+        with self._folding:
+            work = [page.task for page in history.pages.values() if page.purpose == "work"]
+        seen = Counter(self._stratum_of(connection, task) for task in work)
+        first: dict[str, tuple[str, int]] = {}
+        for task, place in slots:
+            if place == slots[0][1]:  # the fewest answers come first, as in a study without groups
+                first.setdefault(self._stratum_of(connection, task), (task, place))
+        if not first:
+            return None
+        task, place = first[min(first, key=lambda name: (seen[name] + 1) / self._strata[name])]
+        free = connection.execute(tables.THIS_SLOT, {**asked, "task": task, "place": place}).first()
+        return None if free is None else (task, place)
+
+    def _stratum_of(self, connection: sa.Connection, id: str) -> str:
+        """The group of a task's item."""
+        task = self._read_task(connection, id)
+        return "" if task is None else str(task.fields.get(self.now.plan.stratum))
+
+    @property
+    def _strata(self) -> Counter[str]:
+        """The number of tasks of every group, gold tasks aside; counted again when tasks were added."""
+        if self._counted_strata.total() != self.now.work:
+            work = [task for task in self.tasks().values() if task.gold is None]
+            self._counted_strata = Counter(str(task.fields.get(self.now.plan.stratum)) for task in work)
+        return self._counted_strata
 
     def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
         task = self._read_task(connection, id)
@@ -455,13 +517,16 @@ class StudyLog:
         body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
         self._insert(connection, rater, "opened", key, page.task, body, at)
 
-    def _page(self, connection: sa.Connection, history: RaterHistory, opened: Opened) -> Page:
+    def _show(self, connection: sa.Connection, history: RaterHistory, opened: Opened) -> Page:
         """What the rater sees of an opened task."""
         task = self._read_task(connection, opened.task)
         assert task is not None
         with self._folding:
             behind = history.behind(opened)
-        number, total = len(behind) + 1, total_pages(self.now.plan, self.now.work, len(self.now.gold))
+        practice = sum(map(is_practice, self.now.gold))
+        number = len(behind) + 1
+        total = total_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
+        total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
         previous = behind[-1].name if behind else ""
@@ -482,7 +547,7 @@ class StudyLog:
             history = self._read_history(connection, rater)
             with self._folding:
                 opened = next((page for page in history.pages.values() if page.name == name), None)
-            return None if opened is None else self._page(connection, history, opened)
+            return None if opened is None else self._show(connection, history, opened)
 
     def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not.
@@ -493,7 +558,7 @@ class StudyLog:
             history = self._read_history(connection, rater)
             pages = [history.pages.get((task, purpose)) for purpose in purposes or ("work",)]
             opened = next(filter(None, pages), None)
-            return None if opened is None else self._page(connection, history, opened)
+            return None if opened is None else self._show(connection, history, opened)
 
     def history(self, rater: str) -> list[tuple[str, Purpose]]:
         """Task and purpose of every page that the rater has answered or has open, in the order of opening."""
@@ -794,6 +859,6 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
 
 
 def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
-    """Equal for events that say the same; the seconds of a click and of its repetition may differ."""
+    """A digest that is equal for events that say the same; the seconds of a click and of its repetition may differ."""
     said = {name: value for name, value in body.items() if name not in ADDED | {"seconds"}}
     return hashlib.sha256(dump([rater, kind, task, said]).encode()).hexdigest()[:16]

@@ -29,7 +29,7 @@ from captious.studio.access import (
     same_token,
     token_hash,
 )
-from captious.studio.collect.events import Page
+from captious.studio.collect.events import Page, Purpose
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
@@ -41,6 +41,7 @@ from captious.studio.collect.sessions import (
     TooManyWrong,
     study_name,
 )
+from captious.studio.collect.survey import Moment, questions_of, read_survey
 from captious.studio.collect.tables import PERSON
 from captious.studio.collect.wording import Wording
 
@@ -89,6 +90,10 @@ class RaterPages:
             Route("/s/{study}", self._posted(self.enter), methods=["POST"]),
             Route("/consent", self.consent),
             Route("/consent", self._posted(self.decide), methods=["POST"]),
+            Route("/questions", self.questions),
+            Route("/questions", self._posted(self.tell), methods=["POST"]),
+            Route("/screened", self.screened),
+            Route("/feedback/{page}", self.feedback),
             Route("/task", self.task),
             Route("/task", self._posted(self.answer), methods=["POST"]),
             Route("/task/{page}", self.earlier),
@@ -230,6 +235,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
+        self.log.record(rater, "declined", f"{rater}.declined")
         text = self.say("declined")
         if self.plan.source.name in PERSON:
             text += " " + self.say("declined_platform")
@@ -238,6 +244,97 @@ class RaterPages:
     def _must_consent(self, session: RaterSession) -> bool:
         return bool(self.plan.consent.strip()) and not session.rater.consented
 
+    # Questions about the rater
+
+    def questions(self, request: Request) -> Response:
+        """The questions before the first task, or after the last one."""
+        session = self._session(request)
+        if self._must_consent(session):
+            return RedirectResponse(session.address("/consent"), 303)
+        when = self._asked_now(session)
+        return RedirectResponse(session.address("/task"), 303) if when is None else self._ask(session, when, {})
+
+    def _asked_now(self, session: RaterSession) -> Moment | None:
+        """When the questions are asked that the rater has to answer now; None where there are none."""
+        if self._must_answer(session, "before"):
+            return "before"
+        rater = session.rater
+        ended = not rater.finished and self._must_answer(session, "after") and self._answers(rater.id)
+        if ended and not self.log.next_page(rater.id) and self.log.why_none(rater.id) == "finished":
+            return "after"
+        return None
+
+    def _must_answer(self, session: RaterSession, when: Moment) -> bool:
+        return bool(questions_of(self.plan, when)) and when not in session.rater.surveyed
+
+    def _ask(self, session: RaterSession, when: Moment, form: Form, gaps: Sequence[Gap] = ()) -> Response:
+        text = self.renderer.render(
+            "questions.html",
+            heading=self.say(f"questions_{when}"),
+            questions=questions_of(self.plan, when),
+            form=form,
+            gaps=gaps,
+            csrf=session.csrf,
+            session=session.value * session.travels,
+            most=COMMENT,
+        )
+        return HTMLResponse(text, 422 if gaps else 200)
+
+    def tell(self, request: Request, form: Form) -> Response:
+        """Store what a rater says to the questions. They are answered once: nobody can try which answers let in."""
+        session = self._form_session(request, form)
+        when = None if self._must_consent(session) else self._asked_now(session)
+        if when is None:
+            return RedirectResponse(session.address("/task"), 303)
+        try:
+            answers, screened = read_survey(self.plan, when, form)
+        except Incomplete as error:
+            return self._ask(session, when, form, error.gaps)
+        body = {"when": when, "answers": answers, **({"screened": screened} if screened else {})}
+        self.log.record(session.rater.id, "surveyed", f"{session.rater.id}.surveyed.{when}", body=body)
+        return RedirectResponse(session.address("/task" if when == "before" else "/done"), 303)
+
+    def screened(self, request: Request) -> Response:
+        """The end for a rater whom the questions screen out, with a code of its own."""
+        session = self._session(request)
+        if not session.rater.screened:
+            return RedirectResponse(session.address("/task"), 303)
+        return self._end(session, self.say("thank_you"), self.say("screened"), self.plan.source.screened)
+
+    def _before_tasks(self, session: RaterSession) -> str:
+        """The page that a rater must see before any task; empty where there is none."""
+        if self._must_consent(session):
+            return "/consent"
+        if session.rater.screened:
+            return "/screened"
+        return "/questions" if self._must_answer(session, "before") else ""
+
+    # Practice
+
+    def feedback(self, request: Request) -> Response:
+        """What was expected of a task of practice, beside the answer, and why."""
+        session = self._session(request)
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
+        if page is None or page.purpose != "practice" or page.answer is None:
+            return RedirectResponse(session.address("/task"), 303)
+        choices = {choice.id: choice.text for choice in page.task.choices}
+        text = self.renderer.render(
+            "feedback.html",
+            heading=self.say("right" if self.kind.passes(self.plan, page.task, page.answer) else "not_expected"),
+            page=page,
+            compared=self.kind.compared(self.plan, page.task, page.order, page.answer),
+            captions=[choices[choice] for choice in page.order if choice in choices],
+            letters=self.plan.kind == "pairs",
+            image=session.address(f"/image/{page.name}/0") if page.task.image else "",
+            go_on=session.address("/task"),
+            again=session.address(f"/task/{page.name}"),
+        )
+        return HTMLResponse(text)
+
+    def _answers(self, rater: str) -> list[tuple[str, Purpose]]:
+        """Task and purpose of what a rater has answered or has open, practice aside."""
+        return [(task, purpose) for task, purpose in self.log.history(rater) if purpose != "practice"]
+
     # Tasks
 
     def task(self, request: Request) -> Response:
@@ -245,8 +342,9 @@ class RaterPages:
         session = self._session(request)
         if session.rater.excluded:
             return self._excluded()
-        if self._must_consent(session) and self.log.now.history.paused is None:
-            return RedirectResponse(session.address("/consent"), 303)
+        first, paused = self._before_tasks(session), self.log.now.history.paused is not None
+        if first == "/screened" or (first and not paused):
+            return RedirectResponse(session.address(first), 303)
         page = self.log.next_page(session.rater.id)
         if page is not None:
             return self._page(session, page)
@@ -268,8 +366,8 @@ class RaterPages:
     def answer(self, request: Request, form: Form) -> Response:
         """Store an answer. Nothing is said to be saved before it is."""
         session = self._form_session(request, form)
-        if self._must_consent(session):
-            raise HTTPException(403, self.say("agree_first"))
+        if first := self._before_tasks(session):
+            raise HTTPException(403, self.say("agree_first" if first == "/consent" else "questions_first"))
         rater = session.rater.id
         page = self.log.page_named(rater, form.get("page", ""))
         if page is None:
@@ -277,7 +375,7 @@ class RaterPages:
         if wait := self.answers.wait(rater):
             raise HTTPException(429, self.say("too_fast"), {"retry-after": str(math.ceil(wait))})
         comment = form.get("comment", "").replace("\r\n", "\n").strip()
-        too_long = self.say("comment_too_long", count=f"{len(comment):,}", most=f"{COMMENT:,}")
+        too_long = self.say("comment_too_long", count=self.say.number(len(comment)), most=self.say.number(COMMENT))
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
             if len(comment) > COMMENT:
@@ -292,9 +390,10 @@ class RaterPages:
             recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
         except InputError:
             raise HTTPException(400, self.say("form_without_key")) from None
+        after = session.address(f"/feedback/{page.name}" if page.purpose == "practice" else "/task")
         if wants_json(request):
-            return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
-        return RedirectResponse(session.address("/task"), 303)
+            return JSONResponse({"saved": True, "seq": recorded.seq, "next": after})
+        return RedirectResponse(after, 303)
 
     def _page(
         self, session: RaterSession, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
@@ -330,28 +429,14 @@ class RaterPages:
         page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
-        return self._file(page.task.image, f"task {page.task.id}")
+        return image_response(self.plan, page.task.image, f"task {page.task.id}")
 
     def example(self, request: Request) -> Response:
         """An image that a text of the study shows, by number; whoever may read the text may see it."""
         number, examples = request.path_params["number"], self.renderer.examples
         if number >= len(examples):
             raise HTTPException(404)
-        return self._file(examples[number], f"example {number}")
-
-    def _file(self, name: str, what: str) -> Response:
-        """An image of the study's folder."""
-        images = self.plan.file(self.plan.images) if self.plan.images else None
-        if images is None:
-            raise HTTPException(404)
-        try:
-            path, kind = image_file(images, name)
-            # Here, in one thread: a response that reads piece by piece changes it five times.
-            content = path.read_bytes()
-        except (InputError, OSError) as error:
-            logger.error("%s: %s", what, error)
-            raise HTTPException(404) from None
-        return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+        return image_response(self.plan, examples[number], f"example {number}")
 
     # The end
 
@@ -360,11 +445,15 @@ class RaterPages:
         session = self._session(request)
         if session.rater.excluded:
             return self._excluded()
+        if session.rater.screened:
+            return RedirectResponse(session.address("/screened"), 303)
         if not session.rater.finished:
             if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
                 return RedirectResponse(session.address("/task"), 303)
+            if self._asked_now(session) is not None:
+                return RedirectResponse(session.address("/questions"), 303)
             self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
-        history = self.log.history(session.rater.id)
+        history = self._answers(session.rater.id)
         last = self.log.page_of(session.rater.id, *history[-1]) if history else None
         back = session.address(f"/task/{last.name}") if last else ""
         return self._end(
@@ -376,7 +465,13 @@ class RaterPages:
         session = self._session(request)
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
+        self._note_full(session, 0)
         return self._end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
+
+    def _note_full(self, session: RaterSession, answers: int) -> None:
+        """Keep in the log that a rater was told that nothing is left: such a rater is not at work."""
+        rater = session.rater.id
+        self.log.record(rater, "full", f"{rater}.full.{answers}", body={"answers": answers})
 
     def _excluded(self) -> Response:
         """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
@@ -393,11 +488,12 @@ class RaterPages:
 
     def _wait(self, session: RaterSession) -> Response:
         """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""
-        answers = len(self.log.history(session.rater.id))
+        answers = len(self._answers(session.rater.id))
         code = self.plan.source.done if answers else self.plan.source.full
         words = self.say("others_working")
         if code:
             words += " " + self.say("wait_or_end")
+            self._note_full(session, answers)
         return self._end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
 
     def _end(
@@ -441,3 +537,18 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         return None
     return round(seconds, 1) if 0 <= seconds <= 86_400 else None
+
+
+def image_response(plan: Plan, name: str, what: str) -> Response:
+    """An image of the study's folder; 404 where there is none, and the log says why."""
+    images = plan.file(plan.images) if plan.images else None
+    if images is None:
+        raise HTTPException(404)
+    try:
+        path, kind = image_file(images, name)
+        # Here, in one thread: a response that reads piece by piece changes it five times.
+        content = path.read_bytes()
+    except (InputError, OSError) as error:
+        logger.error("%s: %s", what, error)
+        raise HTTPException(404) from None
+    return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from keyword import iskeyword
@@ -20,6 +20,7 @@ from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
     ITEM_COLUMNS,
+    PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
     RATING_COLUMNS,
     REFERENCE_COLUMNS,
@@ -84,6 +85,39 @@ class LabelOption:
 
 
 @dataclass(frozen=True)
+class SurveyQuestion:
+    """A question about the rater, asked once: before the first task or after the last one."""
+
+    name: str
+    """The column of the export."""
+    question: str
+    kind: Literal["choice", "number", "text"] = "choice"
+    when: Literal["before", "after"] = "before"
+    options: tuple[str, ...] = field(default=(), metadata=rule('a list of texts, such as ["yes", "no"]'))
+    """What a choice offers."""
+    low: float = 0
+    high: float = 1_000_000
+    """Least and greatest number that is accepted."""
+    optional: bool = False
+    screen_out: tuple[str, ...] = field(
+        default=(), metadata=rule('a list of options, or of numbers such as ["below 18", "above 80"]')
+    )
+    """Answers that end the visit before the first task."""
+
+    def screens_out(self, answer: str | float | None) -> bool:
+        """Whether an answer ends the visit.
+
+        >>> age = SurveyQuestion("age", "How old are you?", "number", screen_out=("below 18",))
+        >>> age.screens_out(17), age.screens_out(18), age.screens_out(None)
+        (True, False, False)
+        """
+        if isinstance(answer, (int, float)):
+            bounds = [(side, float(bound)) for side, bound in (one.split() for one in self.screen_out)]
+            return any(answer < bound if side == "below" else answer > bound for side, bound in bounds)
+        return answer in self.screen_out
+
+
+@dataclass(frozen=True)
 class Thresholds:
     """What flags a rater for the owner of the study."""
 
@@ -104,6 +138,8 @@ class Checks:
     repeat: int = field(default=0, metadata=rule(low=0, high=1000))
     """Tasks of a rater that are shown to the same rater again."""
     flag: Thresholds = field(default_factory=Thresholds, metadata=rule("a table such as { failed = 2, seconds = 3 }"))
+    at: tuple[int, ...] = field(default=(), metadata=rule("a list of rising numbers, such as [3, 10, 25]"))
+    """Instead of ``every``: a gold task after these numbers of others."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +155,8 @@ class Source:
     """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
     excluded: str = ""
     """Plain text for a rater whom the owner has excluded; polite words of the studio where it is empty."""
+    screened: str | None = None
+    """Code for those whose answers to the questions before the first task screen them out."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +182,12 @@ class Plan:
     """Items to ask about, or a file with one id a line; all of them where it is empty."""
     items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
     """So many items, drawn by the seed; all of them where it is None."""
+    stratum: str = ""
+    """The column of the files by which items are grouped; every rater's tasks are spread over the groups."""
+    quotas: Mapping[str, int] = field(
+        default_factory=dict, metadata=rule("a table of groups and numbers, such as { indoor = 100, outdoor = 50 }")
+    )
+    """So many items of each group, drawn by the seed; groups that are not named are left out."""
     missing: Literal["error", "skip"] = "error"
     """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
@@ -157,6 +201,15 @@ class Plan:
     """Tasks of one rater, gold and repeated ones not counted."""
     lease: float = 1200.0
     """Seconds that a task is kept for a rater who opened it."""
+    limit: float | None = None
+    """Seconds within which raters are asked to answer a task; a slower answer is flagged, and counts."""
+    practice: str | None = field(default=None, metadata=rule("the name of a file"))
+    """File of tasks with the expected answer and an explanation, which raters do first and which do not count."""
+    questions: tuple[SurveyQuestion, ...] = field(
+        default=(),
+        metadata=rule("a table for each one, that is a line [[questions]] before its name and question"),
+    )
+    """Questions about the rater."""
     language: str = field(default="en", metadata=rule('a tag such as "de" or "pt-BR"'))
     """The language of the pages. The texts of the study itself are the owner's."""
     words: str | Mapping[str, str] = field(
@@ -249,8 +302,9 @@ def parse_plan(text: str, path: Path) -> Plan:
     where = str(path)
     table = parse_toml(text, where, "study")
     given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
-    if "lease" in table:
-        given["lease"] = _seconds(table["lease"], where)
+    given |= {name: _seconds(name, table[name], where) for name in ("lease", "limit") if name in table}
+    if "quotas" in table:
+        given["quotas"] = _quotas(table["quotas"], where)
     if "words" in table:
         given["words"] = _words(table["words"], where)
     plan = record(Plan, table, where, **given)
@@ -283,9 +337,9 @@ KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
 """Keys that only some kinds of task have."""
 EXPORTED = frozenset(
     (
-        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
+        *("preferred", "category", "both_bad", "rank", "seconds", "over_limit", "late", "comment", MEAN),
         *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
-        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS, *PAIR_SYSTEM_COLUMNS),
     )
 )
 """Columns that have a meaning in exports, which no aspect and no label may be called."""
@@ -299,12 +353,20 @@ LEASES = (10.0, 7 * 86_400.0)
 """Shortest and longest lease, in seconds."""
 
 
-def _seconds(value: Any, where: str) -> float:
+def _seconds(name: str, value: Any, where: str) -> float:
     match = _LEASE.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2][0]] if match else math.nan
     if not LEASES[0] <= seconds <= LEASES[1]:
-        raise InputError(f'{where}: lease = {shown(value)}, expected a time from 10 s to 168 h, such as "20 min"')
+        raise InputError(f'{where}: {name} = {shown(value)}, expected a time from 10 s to 168 h, such as "20 min"')
     return seconds
+
+
+def _quotas(value: Any, where: str) -> Mapping[str, int]:
+    if not isinstance(value, dict) or not all(
+        isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in value.values()
+    ):
+        raise InputError(f"{where}: quotas = {shown(value)}, expected {expected(Plan, 'quotas')}")
+    return value
 
 
 def _words(value: Any, where: str) -> str | Mapping[str, str]:
@@ -322,6 +384,10 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
     if not plan.title.isprintable():
         raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
+    if plan.quotas and not plan.stratum:
+        raise InputError(f"{where}: quotas without stratum, expected the column that has {', '.join(plan.quotas)}")
+    if plan.quotas and plan.items is not None:
+        raise InputError(f"{where}: both quotas and items, expected one of them")
     check_language(plan.language, plan.words, where)
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
@@ -331,7 +397,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     ids = plan.ids if isinstance(plan.ids, str) else None
     files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
     others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
-    for name, file in (*files, *others):
+    for name, file in (*files, *others, ("practice", plan.practice)):
         if file is not None and (not file or "\0" in file):
             form = expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
             raise InputError(f"{where}: {name} has the file {shown(file)}, expected {form}")
@@ -339,7 +405,43 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
         _check_aspects(plan, where)
     if plan.kind == "labels":
         _check_options(plan, where)
+    _check_questions(plan.questions, where)
+    at = plan.checks.at
+    if list(at) != sorted({*at}) or any(number < 1 for number in at):
+        raise InputError(f"{where}: [checks]: at = {shown(at)}, expected {expected(Checks, 'at')}")
     _check_source(plan.source, f"{where}: [source]")
+
+
+def _check_questions(questions: Sequence[SurveyQuestion], where: str) -> None:
+    names: set[str] = set()
+    for number, one in enumerate(questions, 1):
+        place = f"{where}: [[questions]] {number}"
+        _check_name(one.name, f"{place}: name")
+        if one.name in names or one.name in ("rater", "screened"):
+            raise InputError(f"{place}: name = {one.name!r} is taken, expected another")
+        names.add(one.name)
+        if one.kind == "choice" and (len(one.options) < 2 or len({*one.options}) < len(one.options)):
+            raise InputError(f"{place}: options = {shown(one.options)}, expected at least two that differ")
+        if one.kind != "choice" and one.options:
+            raise InputError(f"{place}: options is for kind choice, and kind is {one.kind}")
+        if one.low >= one.high:
+            raise InputError(f"{place}: low = {one.low:g} and high = {one.high:g}, expected a low that is lower")
+        _check_screen_out(one, place)
+
+
+_BOUND = re.compile(r"(below|above) -?\d+(\.\d+)?")
+
+
+def _check_screen_out(one: SurveyQuestion, place: str) -> None:
+    if one.screen_out and one.when == "after":
+        raise InputError(f"{place}: screen_out of a question after the tasks, expected when = 'before'")
+    for answer in one.screen_out:
+        fine = one.kind == "choice" and answer in one.options
+        if not fine and not (one.kind == "number" and _BOUND.fullmatch(answer)):
+            form = f"options: {', '.join(one.options)}" if one.options else "such as 'below 18', of a kind number"
+            raise InputError(f"{place}: screen_out has {shown(answer)}, expected {form}")
+    if one.screen_out and {*one.screen_out} >= {*one.options} and one.options:
+        raise InputError(f"{place}: screen_out has all options, expected some that let raters in")
 
 
 def _check_aspects(plan: Plan, where: str) -> None:
@@ -406,7 +508,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _check_source(source: Source, where: str) -> None:
-    for name in ("done", "full"):
+    for name in ("done", "full", "screened"):
         code = getattr(source, name)
         if code is not None and not _CODE.fullmatch(code):
             raise InputError(f"{where}: {name} = {shown(code)}, expected a code of letters, digits, - and _")

@@ -22,7 +22,10 @@ MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf
 """Files of the folder that are sent as they are; the rest are templates."""
 COMMENT = 2000
 """Most characters of a comment."""
-SCRIPT = ("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing", "moved")
+SCRIPT = (
+    *("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing"),
+    *("moved", "time_over"),
+)
 """Texts that the script of a page says."""
 
 
@@ -112,6 +115,7 @@ class PageRenderer:
             full=plan.details,
             help=keys_of(plan),
             most=COMMENT,
+            characters=self.words.number(COMMENT),
             **values,
         )
 

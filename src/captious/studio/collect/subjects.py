@@ -103,6 +103,8 @@ def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Sub
         subjects = [subject for subject in subjects if subject.id in wanted]
     if plan.distinct:
         subjects = [subject for subject in subjects if subject.differs()]
+    if plan.stratum:
+        subjects = _of_strata(plan, subjects, complain)
     if plan.items is not None:
         if len(subjects) < plan.items:
             differing = " whose captions differ" if plan.distinct else ""
@@ -110,6 +112,23 @@ def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Sub
         drawn = np.random.default_rng(plan.seed).permutation(len(subjects))[: plan.items]
         subjects = [subjects[index] for index in sorted(drawn.tolist())]
     return subjects
+
+
+def _of_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+    """The subjects of every group, as many as its quota says, drawn by the seed."""
+    lacking = [subject.id for subject in subjects if subject.fields.get(plan.stratum) in (None, "")]
+    if lacking:
+        complain(f"{plan.path}: stratum = {plan.stratum!r}: {_some(lacking)} without a value in that column")
+    if not plan.quotas:
+        return subjects
+    drawn = np.random.default_rng(plan.seed).permutation(len(subjects)).tolist()
+    kept: set[int] = set()
+    for name, number in plan.quotas.items():
+        group = [index for index in drawn if str(subjects[index].fields.get(plan.stratum)) == name]
+        if len(group) < number:
+            complain(f"{plan.path}: quotas: {name} = {number}, expected at most the {len(group)} items there are")
+        kept |= {*group[:number]}
+    return [subjects[index] for index in sorted(kept)]
 
 
 def _ids(plan: Plan) -> tuple[str, ...]:

@@ -229,6 +229,18 @@ NEXT_SLOT = (
     .with_for_update(of=slot, skip_locked=True)
 )
 """The free slot with the fewest answers before it, of a task that the rater has never opened."""
+NEXT_SLOTS = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, _FREE, _UNSEEN)
+    .order_by(slot.c.place, slot.c.position)
+    .limit(200)
+)
+"""The slots of which `NEXT_SLOT` would take the first, not locked: for studies that spread raters over groups."""
+THIS_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.task == bind("task"), slot.c.place == bind("place"), slot.c.done == 0, _FREE, _UNSEEN)
+    .with_for_update(of=slot, skip_locked=True)
+)
 _ANSWERED = sa.exists(1).where(event.c.rater == slot.c.rater, event.c.kind == "answered")
 NEWCOMERS_SLOT = (
     sa.select(slot.c.task, slot.c.place)
@@ -296,7 +308,7 @@ def number_of(rater: str) -> int:
 
 
 def name_of(number: int) -> str:
-    """Whose an event is, by the number of a row: a rater, or the owner in row 0.
+    """The name of whoever made an event, by the number of a row: a rater, or the owner in row 0.
 
     >>> name_of(17), name_of(0)
     ('r17', 'owner')
@@ -409,9 +421,12 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 
 
 def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """What is known of raters, by pseudonym."""
+    """What is known of raters, by pseudonym: what their platform or owner said, and the platform at the last visit."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
-    return {name_of(number): json.loads(body) for number, body in rows}
+    known = {name_of(number): json.loads(body) for number, body in rows}
+    for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):
+        known[name_of(number)] = {**known.get(name_of(number), {}), **json.loads(body)}
+    return known
 
 
 def _new_rater(connection: sa.Connection, hash: str | None) -> int:

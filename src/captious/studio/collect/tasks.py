@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,13 @@ class Task:
     """The expected answer of a check, in the form that its kind writes; None for a task like any other."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Columns that go through to the export unchanged, such as painter, seed, style and set."""
+    explanation: str = ""
+    """What a rater reads after the answer to a task of practice."""
+
+    @property
+    def is_practice(self) -> bool:
+        """Whether it is shown before the first task that counts."""
+        return is_practice(self.id)
 
     def to_dict(self) -> dict[str, Any]:
         """The task as JSON keeps it.
@@ -65,7 +72,18 @@ class Task:
             "heading": self.heading,
             "gold": None if self.gold is None else dict(self.gold),
             "fields": dict(self.fields),
+            **({"explanation": self.explanation} if self.explanation else {}),
         }
+
+
+def is_practice(id: str) -> bool:
+    """Whether a task of this id is one of practice: p1, p2, …; all others are t1, t2, …"""
+    return id.startswith("p") and id[1:].isdecimal()
+
+
+def gold_number(tasks: Iterable[Task]) -> int:
+    """The number of gold tasks that are mixed into the work."""
+    return sum(task.gold is not None and not task.is_practice for task in tasks)
 
 
 def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
@@ -83,6 +101,42 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
         tasks = _with_gold(plan, kind, tasks, complain)
         if tasks and all(task.gold is not None for task in tasks):
             complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others beside them")
+    if plan.practice is not None:
+        tasks += _practice(plan, kind, {task.item for task in tasks}, complain)
+    return tasks
+
+
+def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -> list[Task]:
+    """The tasks of practice, in the order of their file: rows like those of gold tasks, with an explanation."""
+    rows: dict[str, Row] = {}
+    for row in rows_of(str(plan.file(plan.practice or ""))):
+        try:
+            item = row_id(row)
+        except InputError as error:
+            complain(str(error))
+            continue
+        if item in rows or item in items:
+            complain(
+                f"{row.where}: {item!r} is {'there already' if item in rows else 'asked about in the study'}, "
+                "expected another for practice"
+            )
+        else:
+            rows[item] = row
+    tasks: list[Task] = []
+    for task in kind.tasks(replace(plan, together=MOST_CAPTIONS), read_ready(plan, rows.values(), complain)):
+        row, id = rows[task.item], f"p{len(tasks) + 1}"
+        explanation = row.fields.get("explanation", "")
+        fields = {name: value for name, value in task.fields.items() if name != "explanation"}
+        try:
+            if not isinstance(explanation, str):
+                raise InputError(f"explanation is {str(explanation)[:40]}, expected a text")
+            (gold,) = _golds(plan, kind, [task], row.fields.get("expected"))
+        except InputError as error:
+            complain(f"{row.where}: {error}")
+            continue
+        tasks.append(replace(task, id=id, gold=gold, fields=fields, explanation=explanation))
+    if not tasks:
+        complain(f"{plan.file(plan.practice or '')}: no task to practice, expected at least one")
     return tasks
 
 

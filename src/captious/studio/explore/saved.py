@@ -58,5 +58,5 @@ class SavedViews:
             if len(views) > MOST:
                 raise InputError(f"{self.path}: has {MOST} views already; delete one first")
             with whole_file(self.path) as draft:
-                draft.write_text(json.dumps(views, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+                draft.write_text(json.dumps(views, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
         return views

@@ -1,4 +1,4 @@
-"""From looking to asking: the items of a selection as the files that a rating study begins with."""
+"""The items of a selection as the files that a rating study begins with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"
-"""In every folder of a selection: the ids, one a line."""
+"""The file of ids in every folder of a selection, one a line."""
 MOST = 100_000
 """Items of a study."""
 
@@ -38,7 +38,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     images = _image_folder(paths)
     with whole_folder(target, marker=MARKER) as folder:
         (folder / "captions").mkdir()
-        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8")
+        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for system, file in enumerate(files.values()):
             texts = [texts_of(own[system], "candidates") for own in rows]
             entries = [
@@ -50,7 +50,9 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
         references = {key: first_of(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
         if any(references.values()):
             _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
-        (folder / STUDY).write_text(_study(target, files, images, any(references.values())), encoding="utf-8")
+        (folder / STUDY).write_text(
+            _study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+        )
     study = shlex.quote(str(target / STUDY))
     return {
         "folder": str(target),
@@ -82,4 +84,4 @@ def _image(path: Path | None, folder: Path | None) -> dict[str, str]:
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8", newline="\n")

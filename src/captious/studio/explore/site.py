@@ -38,13 +38,15 @@ def export_site(
         if Path(out).resolve() in (inner, *inner.parents):
             raise InputError(f"{out}: holds the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
-        (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8")
-        (folder / "explore.css").write_text(style_of(), encoding="utf-8")
+        (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8", newline="\n")
+        (folder / "explore.css").write_text(style_of(), encoding="utf-8", newline="\n")
         thumbnails, large, pictures, unreadable = _images(table, folder, progress)
         data = {**data_of(table), "pictures": pictures, "large": large, "unreadable": unreadable}
         page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY)
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
-        (folder / MARKER).write_text(dumps({**provenance(), "title": title_of(table)}) + "\n", encoding="utf-8")
+        (folder / MARKER).write_text(
+            dumps({**provenance(), "title": title_of(table)}) + "\n", encoding="utf-8", newline="\n"
+        )
     return unreadable
 
 
@@ -108,7 +110,7 @@ def data_of(table: ItemTable) -> dict[str, Any]:
 
 
 def _reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
-    """For each score why items have no value, by id."""
+    """Why items have no value, by id, for each score."""
     reasons: list[dict[str, str]] = [{} for _ in table.scores]
     for record in records:
         for place, reason in enumerate(record["systems"][system]["reasons"]):

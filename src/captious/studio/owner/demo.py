@@ -60,7 +60,9 @@ def demo_study(folder: Path) -> tuple[Plan, StudyLog]:
         write_jsonl(folder / "gold.jsonl", _gold(ratings))
         files: dict[str, object] = {"captions": [str(DEMO / "predictions" / f"{name}.json") for name in CAPTIONERS]}
         files |= {"references": str(DEMO / "references.json"), "images": str(DEMO / "images")}
-        path.write_text(TEXT.format(**{name: json.dumps(file) for name, file in files.items()}), encoding="utf-8")
+        path.write_text(
+            TEXT.format(**{name: json.dumps(file) for name, file in files.items()}), encoding="utf-8", newline="\n"
+        )
     plan, log = open_study(path)
     if not log.raters():
         simulate_raters(plan, log, raters=RATERS, ratings=ratings)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from captious._files import MARKER, refuse_occupied, whole_folder
+from captious._files import MARKER, PRIVATE, refuse_occupied, whole_folder
 from captious._records import record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
@@ -18,8 +19,10 @@ from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
+from captious.studio.collect.survey import survey_rows
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.owner.history import StudyChange, change_row, study_changes
+from captious.studio.owner.payments import payment_files, study_payments, write_payments
 from captious.studio.owner.raters import RaterProgress, rater_progress
 from captious.study.recipes import Recipe
 
@@ -49,6 +52,7 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
     main: list[Row] = []
     repeats: list[Row] = []
     gold: list[Row] = []
+    practice: list[Row] = []
     for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
         several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
         work = [one for one in several if one.purpose == "work"]
@@ -59,7 +63,8 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
         again = [one for one in several if one.purpose == "repeat"]
         repeats += [row for one in again for row in answer_rows(plan, task, one)]
         gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
-    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
+        practice += [_gold_row(plan, task, one) for one in several if one.purpose == "practice"]
+    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold, "practice.jsonl": practice}
     return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
 
 
@@ -89,16 +94,17 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
     """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
     tasks = list(tasks)
     facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
-    layout = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
     if plan.kind == "ratings":
         facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
-        layout |= {"rating": "rating"}
+        layout |= {"rating": "rating", "aspects": [aspect.name for aspect in plan.aspects]}
     elif plan.kind == "ranking":
         facts |= {"rows": "each", "statistic": "sample_tau"}
         layout |= {"rating": "rank"}
     elif plan.kind == "pairs":
         facts |= {"kind": "pairs"}
         layout |= {"caption": "captions", "preferred": "preferred"}
+        layout |= {"system": "systems"} if all(choice.system for task in tasks for choice in task.choices) else {}
     else:
         return None
     if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
@@ -142,7 +148,7 @@ def _ratings(plan: Plan, task: Task, one: Answered) -> list[Row]:
         ratings = one.answer["ratings"].get(choice.id, {})
         aspects = {aspect.name: ratings.get(aspect.name) for aspect in plan.aspects}
         rated = {"rater": one.rater, "rating": overall_rating(plan, aspects), **aspects}
-        rows.append({**_caption(task, choice), **rated, **_facts(one)})
+        rows.append({**_caption(task, choice), **rated, **_facts(plan, one)})
     return rows
 
 
@@ -151,7 +157,7 @@ def _ranking(plan: Plan, task: Task, one: Answered) -> list[Row]:
     group = {"style": style, "set": str(task.fields.get("set") or task.item)} if style else {}
     ranks = one.answer["ranks"]
     return [
-        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(one)}
+        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(plan, one)}
         for choice in task.choices
     ]
 
@@ -166,12 +172,13 @@ def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
         "id": "/".join(filter(None, (task.item, category, one.rater))),
         **_item(task),
         "captions": [choice.text for choice in task.choices],
+        **({"systems": systems} if all(systems) else {}),
         **_references(task),
         "preferred": None if preferred is None else ids.index(preferred),
         **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
         **({"category": category} if category else {}),
     }
-    return [{**row, "rater": one.rater, **_facts(one)}]
+    return [{**row, "rater": one.rater, **_facts(plan, one)}]
 
 
 def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
@@ -180,11 +187,11 @@ def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
     if not seen:
         return []
     shown = {"task": task.item, "text": task.heading, **({"picture": task.image} if task.image else {})}
-    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(one)}]
+    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(plan, one)}]
 
 
 def _labels(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(one)}]
+    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(plan, one)}]
 
 
 _ROWS: dict[KindName, Callable[[Plan, Task, Answered], list[Row]]] = {
@@ -233,8 +240,10 @@ def _references(task: Task) -> Row:
     return {"references": list(task.references)} if task.references else {}
 
 
-def _facts(one: Answered) -> Row:
-    return {"seconds": one.seconds, "late": one.late, **({"comment": one.comment} if one.comment else {})}
+def _facts(plan: Plan, one: Answered) -> Row:
+    """Time and comment of an answer; with a time limit, whether the answer took longer."""
+    slow = {} if plan.limit is None else {"over_limit": one.seconds is not None and one.seconds > plan.limit}
+    return {"seconds": one.seconds, **slow, "late": one.late, **({"comment": one.comment} if one.comment else {})}
 
 
 # Files
@@ -285,18 +294,24 @@ class Export(Result):
         return Document(title, "", [table], warnings, notes, (), data, "export")
 
 
-def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Export:
-    """Write everything that a study knows into a folder, whole or not at all."""
+def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, payments: bool = False) -> Export:
+    """Write everything that a study knows into a folder, whole or not at all.
+
+    With ``payments`` also who is to be paid, by the ids of the platform; these are in no other file.
+    """
     refuse_occupied(Path(out), overwrite)
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     answers = answers_of(events)
     tables = answer_tables(plan, tasks, answers)
+    if plan.questions:
+        tables["questions.jsonl"] = survey_rows(plan, events)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
     changes = study_changes(events)
     if changes:
         tables["changes.jsonl"] = [change_row(change) for change in changes]
-    raters = rater_progress(plan, tasks, events, log.rater_ids())
+    now = datetime.now(timezone.utc)
+    raters = rater_progress(plan, tasks, events, log.rater_ids(), now=now)
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]
     counted = [one for one in work if not one.excluded]
@@ -312,14 +327,19 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False) -> Exp
         _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
         changes,
     )
+    paid = study_payments(plan, raters, log.identities()) if payments else []
     with whole_folder(out, overwrite) as folder:
+        if payments:
+            rows |= write_payments(plan, paid, folder)
         for name, table in tables.items():
             write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
-            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
-        (folder / "study.toml").write_text(plan.text, encoding="utf-8")
+            (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
+        (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
-        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
+        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
+    for name in payment_files(plan) if payments else ():
+        (Path(out) / name).chmod(PRIVATE)  # they name people
     return result
 
 

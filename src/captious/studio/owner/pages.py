@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
@@ -30,20 +30,27 @@ from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, same_token
-from captious.studio.collect.events import Event, answers_of
+from captious.studio.collect.events import Answered, Event, answers_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.rendering import PageRenderer, RendererInForce
 from captious.studio.collect.sessions import invite, study_name
+from captious.studio.collect.tables import PERSON
+from captious.studio.collect.tasks import Task
 from captious.studio.owner.agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
+from captious.studio.owner.answers import AnswerPages, seconds_shown
 from captious.studio.owner.export import FILES, export_study
 from captious.studio.owner.history import changes_table, is_paused
+from captious.studio.owner.payments import payment_files, payments_table, study_payments
 from captious.studio.owner.progress import StudyProgress, progress_of
+from captious.studio.owner.results import PeopleResult, people_result
 
 SAMPLES = Resampling(samples=200)
 """The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
 PAUSE, SHARE = 2.0, 10.0
 """Seconds between two computations at least, and at least so many times what the last one took."""
+AGAIN = 60.0
+"""Seconds after which raters who have left are looked for, though nothing was stored."""
 REFRESH = 4.0
 """Seconds after which the page asks for what is new."""
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
@@ -73,7 +80,8 @@ class Dashboard:
         self.running = LiveMetrics()
         self._events: list[Event] = []
         self._progress: StudyProgress | None = None
-        self._next = self._next_metrics = 0.0
+        self._people: PeopleResult | None = None
+        self._next = self._next_metrics = self._again = 0.0
         self._stale = False
         self._values = MetricValues(())
         self._lock, self._metrics_lock = threading.Lock(), threading.Lock()
@@ -94,7 +102,8 @@ class Dashboard:
     def version(self) -> str:
         """Changes whenever the page would."""
         progress = self.progress()
-        return f"{progress.seq}-{len(progress.raters)}-{self.running.version}"
+        left = sum(rater.state == "left" for rater in progress.raters)
+        return f"{progress.seq}-{len(progress.raters)}-{left}-{self.running.version}"
 
     def progress(self, fresh: bool = False) -> StudyProgress:
         """The progress as of a moment ago, or with ``fresh`` as of now."""
@@ -104,6 +113,23 @@ class Dashboard:
             assert self._progress is not None
             return self._progress
 
+    @property
+    def answers(self) -> list[Answered]:
+        """The last answer of every rater to every task, as of the last progress."""
+        with self._lock:
+            return answers_of(self._events)
+
+    @property
+    def people(self) -> PeopleResult:
+        """What raters have said so far; computed when an owner looks."""
+        self.progress()
+        with self._lock:
+            if self._people is None:
+                begin = time.monotonic()
+                self._people = people_result(self.plan, self.tasks, answers_of(self._events), SAMPLES)
+                self._next = max(self._next, time.monotonic() + SHARE * (time.monotonic() - begin))
+            return self._people
+
     def _read(self, fresh: bool) -> None:
         begin = time.monotonic()
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
@@ -112,11 +138,13 @@ class Dashboard:
             self.log.read_on()
             self.tasks = self.log.tasks()
             self._values = MetricValues(())
-        if new or fresh or self._progress is None:
-            raters = self.log.rater_ids()
+        if new or fresh or self._progress is None or begin >= self._again:
+            self._again = begin + AGAIN
+            raters, now = self.log.rater_ids(), datetime.now(timezone.utc)
             self._progress = progress_of(
-                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
+                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES, now=now
             )
+            self._people = None if new else self._people
             self._stale = self.can_measure
         if self._stale and self._wanted:
             self._compute_metrics()
@@ -180,6 +208,11 @@ class OwnerPages:
         self._dashboard: Dashboard | None = None
         self._building = threading.Lock()
         self._notice: tuple[str, bool] | None = None
+        self._opened = AnswerPages(log.plan, renderer, self._answers)
+
+    def _answers(self) -> tuple[Mapping[str, Task], list[Answered]]:
+        self.dashboard.progress()
+        return self.dashboard.tasks, self.dashboard.answers
 
     @property
     def plan(self) -> Plan:
@@ -201,13 +234,14 @@ class OwnerPages:
             Route("/owner/pause", self._posted(self.pause), methods=["POST"]),
             Route("/owner/invite", self._posted(self.invite), methods=["POST"]),
             Route("/owner/raters/{rater}", self._posted(self.act), methods=["POST"]),
+            *self._opened.routes(),
             Route("/owner/export.zip", self.archive),
             Route("/owner/export/{name}", self.export),
         ]
 
     @property
     def dashboard(self) -> Dashboard:
-        """Made when an owner first looks: it reads all tasks."""
+        """The dashboard, which is made when an owner first looks: it reads all tasks."""
         with self._building:
             if self._dashboard is None:
                 self._dashboard = Dashboard(self.log, self._metrics)
@@ -232,8 +266,8 @@ class OwnerPages:
 
     # What an owner sees
 
-    def page(self, request: Request, links: Sequence[str] = ()) -> Response:
-        """The whole page, with links that were just made."""
+    def page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
+        """The whole page, with raters and their links that were just made."""
         version = self.dashboard.version
         notice, failed = self._notice or ("", False)
         self._notice = None
@@ -246,6 +280,7 @@ class OwnerPages:
             notice=notice,
             failed=failed,
             links=links,
+            csv=quote("rater,link\r\n" + "".join(f"{rater},{link}\r\n" for rater, link in links)),
             source=plan.source.name,
             files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._changes_file()],
             release=__version__,
@@ -268,7 +303,7 @@ class OwnerPages:
 
     def _values(self, request: Request) -> dict[str, Any]:
         """What both templates show."""
-        progress, running = self.dashboard.progress(), self.dashboard.running
+        progress, running, people = self.dashboard.progress(), self.dashboard.running, self.dashboard.people
         raters = progress.raters if "all" in request.query_params else progress.raters[:RATERS]
         states = [rater.state for rater in progress.raters]
         agreement = running.agreement
@@ -277,12 +312,16 @@ class OwnerPages:
             "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
             "progress": progress,
             "cover": progress.coverage,
-            "active": states.count("working") + states.count("finished"),
-            "finished": states.count("finished"),
+            "active": sum(state in ("working", "done", "left") for state in states),
+            "at_work": states.count("working"),
+            "finished": states.count("done"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
             "charts": Markup("".join(map(draw, progress.charts()))),
             "agreement_table": Markup(draw(progress.agreement_table())) if len(progress.questions) > 1 else "",
+            "people": people,
+            "people_charts": Markup("".join(map(draw, people.charts))),
+            "people_tables": Markup("".join(map(draw, people.tables))),
             "can_measure": self.dashboard.can_measure,
             "chosen": self.dashboard.chosen,
             "running": running,
@@ -290,6 +329,8 @@ class OwnerPages:
             "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "paused": is_paused(progress.changes),
             "changes_table": Markup(draw(changes_table(progress.changes))) if progress.changes else "",
+            "payments_table": self._payments(progress),
+            "payment_files": payment_files(self.plan),
             "raters": raters,
             "has_checks": any(rater.passed + rater.failed for rater in progress.raters),
             "has_repeats": any(rater.repeats.tasks for rater in progress.raters),
@@ -298,10 +339,16 @@ class OwnerPages:
             "hidden_comments": max(0, len(progress.comments) - COMMENTS),
             "now": datetime.now(timezone.utc).strftime("%H:%M:%S"),
             "percent": _percent,
-            "seconds": _seconds,
+            "seconds": seconds_shown,
             "number": _number,
             "interval": _interval,
         }
+
+    def _payments(self, progress: StudyProgress) -> str:
+        """Who is to be paid, of a study whose raters a platform sends."""
+        if self.plan.source.name not in PERSON:
+            return ""
+        return Markup(draw(payments_table(study_payments(self.plan, progress.raters, self.log.identities()))))
 
     def style(self, request: Request) -> Response:
         """The report's style, then that of this page."""
@@ -357,7 +404,7 @@ class OwnerPages:
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
             return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)
-        links = [link for _, link in invite(self.log, int(written), self.address)]
+        links = invite(self.log, int(written), self.address)
         self.dashboard.progress(fresh=True)
         return self.page(request, links)
 
@@ -378,14 +425,15 @@ class OwnerPages:
     def export(self, request: Request) -> Response:
         """One file of the export, by its name."""
         with TemporaryDirectory() as folder:
-            paths = {path.name: path for path in self._exported(Path(folder))}
-            path = paths.get(request.path_params["name"])
+            name = request.path_params["name"]
+            paths = {path.name: path for path in self._exported(Path(folder), name in payment_files(self.plan))}
+            path = paths.get(name)
             if path is None:
                 raise HTTPException(404)
             return _download(path.read_bytes(), path.name, "application/octet-stream")
 
-    def _exported(self, folder: Path) -> list[Path]:
-        export_study(self.log, folder / "export")
+    def _exported(self, folder: Path, payments: bool = False) -> list[Path]:
+        export_study(self.log, folder / "export", payments=payments)
         return sorted((folder / "export").iterdir())
 
 
@@ -396,15 +444,6 @@ def _download(content: bytes, name: str, kind: str) -> Response:
 
 def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.0f} %"
-
-
-def _seconds(seconds: float) -> str:
-    """A time that people read at a glance.
-
-    >>> _seconds(12.34), _seconds(200)
-    ('12.3 s', '3.3 min')
-    """
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def _number(value: float) -> str:

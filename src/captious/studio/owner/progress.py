@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from captious.errors import InputError
+from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
@@ -77,6 +78,9 @@ class Comment:
     rater: str
     item: str
     text: str
+    task: str = ""
+    image: bool = False
+    """Whether the task has an image."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,6 +210,7 @@ class StudyProgress(Result):
                 labels=[
                     f"{rater.id}: {rater.time.median:.1f} s, agreement {rater.agreement.alpha:.2f}" for rater in raters
                 ],
+                names=[rater.id for rater in raters],
             )
             for name, raters in groups.items()
             if raters
@@ -288,9 +293,12 @@ class StudyProgress(Result):
 
 def study_progress(log: StudyLog, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> StudyProgress:
     """How far the study of a log is now; with the agreement of metrics where some are named."""
+    if metrics:
+        parse_all(metrics)  # a name that nobody knows is refused, not only said beside what else there is
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     raters = log.rater_ids()
-    progress = progress_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling)
+    now = datetime.now(timezone.utc)
+    progress = progress_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling, now=now)
     if not metrics:
         return progress
     agreement = metric_agreement(plan, tasks, answers_of(events), MetricValues(metrics), resampling)
@@ -305,9 +313,13 @@ def progress_of(
     *,
     open_tasks: int = 0,
     resampling: Resampling = Resampling(),
+    now: datetime | None = None,
 ) -> StudyProgress:
-    """The progress of a study from its events. ``raters`` are those with a link, whether they came or not."""
-    answers = answers_of(events)
+    """The progress of a study from its events. ``raters`` are those with a link, whether they came or not.
+
+    ``now`` tells who has left.
+    """
+    answers = [one for one in answers_of(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
     values = question_values(plan, tasks, answers)
     measurement, group = kind_of(plan).measurement, resampled_by(plan, tasks.values())
@@ -316,14 +328,18 @@ def progress_of(
     per_task = Counter(one.task for one in work if not one.late)
     number = sum(task.gold is None for task in tasks.values())
     places = tuple(sum(count > place for count in per_task.values()) for place in range(plan.overlap))
-    comments = [Comment(one.rater, tasks[one.task].item or one.task, one.comment) for one in answers if one.comment]
+    comments = [
+        Comment(one.rater, tasks[one.task].item or one.task, one.comment, one.task, tasks[one.task].image is not None)
+        for one in answers
+        if one.comment
+    ]
     return StudyProgress(
         plan.title,
         plan.kind,
         Coverage(number, plan.overlap, places, open_tasks),
         tuple(questions),
         Time.of([one.seconds for one in counted if one.seconds is not None]),
-        rater_progress(plan, tasks, events, raters, values),
+        rater_progress(plan, tasks, events, raters, values, now),
         tuple(comments),
         sum(one.late for one in answers),
         _timeline([one.at for one in work]),

@@ -23,11 +23,13 @@ from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
 
-FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement"]
+FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement", "time limit"]
 LEAST = 5
 """Pages that a rater must have answered before speed, sameness and agreement say anything."""
 SAME, COMMON = 0.95, 0.6
 """Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
+SLOW = 2
+"""Answers beyond the time limit of a task from which on a rater is flagged."""
 FAR = 0.5
 """A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
 CROWD, TOGETHER = 10, timedelta(minutes=1)
@@ -35,7 +37,8 @@ CROWD, TOGETHER = 10, timedelta(minutes=1)
 SILENT = 10
 """Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
 NAN = float("nan")
-State = Literal["invited", "working", "finished", "excluded"]
+State = Literal["invited", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
+"""Left: at work, and nothing was heard for longer than a task is kept."""
 SIMULATED = "simulated"
 """Key in the body of the first event of a bot; its value is the kind of bot."""
 
@@ -111,6 +114,8 @@ class Evidence:
     """Agreement with the rater's own first answers."""
     agreement: RaterAgreement
     """Agreement with the others."""
+    slow: int = 0
+    """Answers that took longer than the time limit of a task."""
 
 
 def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
@@ -124,6 +129,8 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
         flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
     if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
         flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
+    if rater.slow >= SLOW:
+        flags.append(Flag("time limit", f"{rater.slow} of {len(rater.seconds)} answers took longer than the limit"))
     if len(rater.patterns) >= LEAST:
         answer, number = Counter(rater.patterns).most_common(1)[0]
         usual = others[answer] / max(others.total(), 1)
@@ -264,15 +271,17 @@ def rater_progress(
     events: Sequence[Event],
     raters: Sequence[str] = (),
     values: Mapping[str, QuestionValues] | None = None,
+    now: datetime | None = None,
 ) -> tuple[RaterProgress, ...]:
     """Every rater so far, the flagged ones first. ``raters`` are those with a link, whether they came or not.
 
-    ``values`` are those of `question_values`, where they are known already.
+    ``values`` are those of `question_values`, where they are known already. ``now`` tells who has left; nobody has
+    where it is None.
     """
-    answers = answers_of(events)
+    answers = [one for one in answers_of(events) if one.purpose != "practice"]
     values = question_values(plan, tasks, answers) if values is None else values
     repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
-    blank = _states(events, raters)
+    blank = _states(plan, events, raters, now)
     agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), kind_of(plan).measurement)
     return tuple(sorted(_raters(plan, tasks, answers, blank, agreement, repeats), key=_flagged_first))
 
@@ -288,10 +297,13 @@ def _agreements(values: Iterable[QuestionValues], measurement: Measurement) -> d
     return {rater: RaterAgreement.of(np.array(several), of_tasks) for rater, (several, of_tasks) in distances.items()}
 
 
-def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterProgress]:
+def _states(
+    plan: Plan, events: Sequence[Event], raters: Sequence[str], now: datetime | None
+) -> dict[str, RaterProgress]:
     """Every rater with the state, the reason of an exclusion, and the kind of bot; without any number."""
     states: dict[str, State] = dict.fromkeys(raters, "invited")
     before: dict[str, State] = {}
+    heard: dict[str, datetime] = {}
     reasons, bots = {}, {}
     for event in events:
         rater = event.rater
@@ -303,12 +315,16 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
         elif event.kind == "reinstated":
             states[rater] = before.get(rater, "working")
             reasons.pop(rater, None)
-        elif event.kind in ("finished", "returned") and states.get(rater) != "excluded":
-            states[rater] = "finished"
-        elif states.get(rater, "invited") == "invited":
-            states[rater] = "working"
+        else:
+            of = before if states.get(rater) == "excluded" else states
+            of[rater] = _next_state(of.get(rater, "invited"), event)
+        if event.kind != "released":
+            heard[rater] = event.at
         if bot := event.body.get(SIMULATED):
             bots[rater] = str(bot)
+    for rater in [rater for rater, state in states.items() if state == "working"] if now else ():
+        if now is not None and _running(heard[rater], now, events) > timedelta(seconds=plan.lease):
+            states[rater] = "left"
     return {
         rater: RaterProgress(
             rater,
@@ -327,6 +343,31 @@ def _states(events: Sequence[Event], raters: Sequence[str]) -> dict[str, RaterPr
         )
         for rater, state in states.items()
     }
+
+
+def _next_state(state: State, event: Event) -> State:
+    """The state of a rater after an event of the rater."""
+    ends: dict[str, State] = {"finished": "done", "returned": "left", "declined": "declined"}
+    if event.kind in ends:
+        return ends[event.kind]
+    if event.body.get("screened"):
+        return "screened"
+    if event.kind == "full":
+        return "done" if event.body.get("answers") else "came when full"
+    goes_on = event.kind in ("consented", "opened") or state == "invited"
+    return "working" if goes_on and event.kind != "released" else state
+
+
+def _running(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
+    """The time from a moment until now in which the study was not paused."""
+    total, begin = now - since, None
+    for event in events:
+        if event.kind == "paused":
+            begin = max(event.at, since)
+        elif event.kind == "resumed" and begin is not None:
+            total -= max(event.at - begin, timedelta(0))
+            begin = None
+    return total if begin is None else total - max(now - begin, timedelta(0))
 
 
 def _flagged_first(rater: RaterProgress) -> tuple[bool, int, int, str]:
@@ -372,7 +413,13 @@ def _raters(
         others = everywhere - Counter(patterns[rater])
         failed = golds.count(False)
         evidence = Evidence(
-            failed, len(golds), seconds, patterns[rater], repeats.get(rater, RaterAgreement()), agreement[rater]
+            failed,
+            len(golds),
+            seconds,
+            patterns[rater],
+            repeats.get(rater, RaterAgreement()),
+            agreement[rater],
+            sum(plan.limit is not None and one > plan.limit for one in seconds),
         )
         result.append(
             replace(

@@ -26,6 +26,7 @@ from captious.studio.collect.events import Page
 from captious.studio.collect.kinds import Answer, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
+from captious.studio.collect.survey import Moment, questions_of, random_survey, read_survey
 from captious.studio.collect.tasks import Choice, Task, build_tasks
 from captious.studio.owner.progress import StudyProgress, study_progress
 from captious.studio.owner.raters import SIMULATED
@@ -255,6 +256,8 @@ class BotVisit:
         elif self._at in ("link", "consent", "wait"):
             if self._at == "consent":
                 self._record("consented")
+            if self._at != "wait":
+                self._tell("before")
             self._open_next()
         elif self._at == "end" or self._leaves_after == self.answers:
             return False
@@ -271,7 +274,15 @@ class BotVisit:
         why = self._log.why_none(self.rater)
         self._at = "wait" if why == "wait" else "end"
         if why == "finished":
+            self._tell("after")
             self._record("finished")
+
+    def _tell(self, when: Moment) -> None:
+        """Answer the questions about the rater."""
+        if questions_of(self._plan, when):
+            answers, _ = read_survey(self._plan, when, random_survey(self._plan, when, self._rng))
+            body = {"when": when, "answers": answers}
+            self._log.record(self.rater, "surveyed", f"{self.rater}.bot.surveyed.{when}", body=body)
 
     def _answer(self) -> None:
         page, plan, kind = self._page, self._plan, kind_of(self._plan)

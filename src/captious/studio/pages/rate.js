@@ -28,6 +28,18 @@ function say(text, tone = "") {
   status.dataset.tone = tone;
 }
 
+/** Remember in this tab that an answer was saved: the page that follows says it, since this one is left at once. @param {boolean} saved */
+function tell(saved) {
+  try {
+    const told = sessionStorage.getItem("captious saved") !== null;
+    if (saved) sessionStorage.setItem("captious saved", "1");
+    else sessionStorage.removeItem("captious saved");
+    return told;
+  } catch {
+    return false; // a browser that keeps nothing
+  }
+}
+
 // ---- What the browser keeps: answers that are not sent yet, a draft and the time of each page
 
 /** @type {<T>(name: string, otherwise: T) => T} */
@@ -120,6 +132,7 @@ async function send() {
   sending = false;
   if (!next) return;
   leaving = true;
+  tell(true);
   location.assign(next);
 }
 
@@ -156,6 +169,7 @@ addEventListener("storage", () => {
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload(); // a page out of the browser's memory has an old key
 });
+if (tell(false) && !status.textContent) say(word("saved"), "good");
 if (unsent.length) void send();
 
 if (form) enhance(form);
@@ -295,8 +309,18 @@ function enhance(form) {
     });
   }
   if (kind === "ranking") rank(form);
+  const limit = Number(form.dataset.limit ?? 0);
+  if (limit && !("answered" in form.dataset)) watch(limit);
   const first = groups().find((group) => !answered(group)) ?? groups()[0];
-  if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) inputs(first)[0]?.focus({ preventScroll: true });
+  const start = inputs(first).find((input) => input.checked) ?? inputs(first)[0];
+  if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) start?.focus({ preventScroll: true });
+}
+
+/** Say once that the time of a task is over; it is a hint, and the answer is taken.  @param {number} limit */
+function watch(limit) {
+  const left = limit - seconds();
+  if (left > 0) setTimeout(watch, 1000 * Math.min(left + 0.05, 3600), limit);
+  else if (status.dataset.tone !== "bad" && !sending) say(word("time_over"));
 }
 
 /** @param {Element} element */

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.kinds.kind import Answer, Gap, Incomplete, TaskKind, one_of
+from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -73,6 +73,16 @@ class YesNoKind(TaskKind):
         """Whether all things with a known answer have it."""
         known = (task.gold or {"seen": {}})["seen"]
         return all(answer["seen"].get(thing) is seen for thing, seen in known.items())
+
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
+        """Yes or no for every thing with a known answer."""
+        texts = {True: plan.wording("yes"), False: plan.wording("no"), None: plan.wording("cannot_tell")}
+        known, seen = (task.gold or {"seen": {}})["seen"], answer["seen"]
+        return [
+            GradedAnswer(thing, texts[seen[thing]], texts[known[thing]], seen[thing] is known[thing])
+            for thing in order
+            if thing in known
+        ]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """1 for yes and 0 for no, for every thing."""

@@ -1,0 +1,120 @@
+"""Comparisons of every two systems, by people or by a chat model: win rates, Elo points and tests, as shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.options import Resampling
+from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
+from captious.render.document import Value
+from captious.stats.bootstrap import Estimate
+from captious.stats.pairwise import ELO_CENTER, elo_of, rate_of
+from captious.stats.resampling import holm
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """Who won how often, and what follows from it."""
+
+    systems: tuple[str, ...]
+    wins: Floats
+    """How often each system won against each other, without ties."""
+    ties: Floats
+    """How often each pair of systems tied."""
+    estimates: Mapping[str, Estimate]
+    """The values of ``stats.pairwise.pairwise_values`` with their intervals."""
+    p_values: Mapping[tuple[str, str], float]
+    """The p-value of each pair of systems, in the order of ``systems``; NaN where the two never met."""
+    test: str
+    """What the p-value is of, for the note of the table."""
+    resampling: Resampling
+
+    @property
+    def ranked(self) -> list[str]:
+        """The systems, the strongest first."""
+        return sorted(self.systems, key=lambda name: -np.nan_to_num(self.estimates[elo_of(name)].value, nan=-np.inf))
+
+    @cached_property
+    def tests(self) -> list[dict[str, Any]]:
+        """Every pair of systems: wins of the first, ties, losses, and the test with Holm's correction."""
+        rows: list[dict[str, Any]] = []
+        for (index, one), (number, other) in combinations(enumerate(self.systems), 2):
+            won, lost, tied = self.wins[index, number], self.wins[number, index], self.ties[index, number]
+            counts = {"wins": int(won), "ties": int(tied), "losses": int(lost)}
+            rows.append({"first": one, "second": other, **counts, "p": self.p_values[one, other]})
+        for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+            winner = row["first"] if row["wins"] > row["losses"] else row["second"]
+            row |= {"p_holm": p, "better": winner if p < 1 - self.resampling.level else None}
+        return rows
+
+    def counts(self, name: str) -> tuple[int, int, int]:
+        """Wins, ties and losses of a system."""
+        index = self.systems.index(name)
+        return int(self.wins[index].sum()), int(self.ties[index].sum()), int(self.wins[:, index].sum())
+
+    @property
+    def _level(self) -> float | None:
+        return self.resampling.level if self.resampling.samples else None
+
+    def table(self) -> Table:
+        """A row per system, the strongest first."""
+        columns: list[Column | str] = ["system", Column("Elo", decimals=0, level=self._level, bold=True)]
+        columns += [Column("win rate", decimals=1, scale=100, unit="%", spread="half", higher_is_better=True, bar=True)]
+        columns += [Column("wins"), Column("ties"), Column("losses"), Column("win − loss", signed=True)]
+        rows: list[Sequence[Value]] = []
+        for name in self.ranked:
+            won, tied, lost = self.counts(name)
+            points, rate = self.estimates[elo_of(name)], self.estimates[rate_of(name)]
+            rows.append((name, Cell.of(points), Cell.of(rate), won, tied, lost, won - lost))
+        half = f" ± is half of the {100 * self.resampling.level:.4g}% interval." if self.resampling.samples else ""
+        note = (
+            f"Elo: Bradley–Terry strengths; 400 points are odds of 10 to 1, and the mean of the systems is "
+            f"{ELO_CENTER:.0f}. Each pair starts with half a win for either side. A tie is half a win.{half}"
+        )
+        return Table("systems", "Systems", columns, rows, note)
+
+    def chart(self) -> Chart:
+        """The Elo points with their intervals."""
+        points = [self.estimates[elo_of(name)] for name in self.ranked]
+        ends = [[one.low for one in points], [one.high for one in points]] if self.resampling.samples else [(), ()]
+        series = Series("Elo", self.ranked, [one.value for one in points], *ends)
+        return Chart("intervals", [series], "Elo", reference=ELO_CENTER, reference_name="mean", decimals=0)
+
+    def pairs(self) -> Table:
+        """A row per pair of systems."""
+        rate = Column("win rate", decimals=1, scale=100, unit="%", level=self._level, bold=True, bar=True)
+        columns: list[Column | str] = ["first", "second", rate, Column("wins"), Column("ties"), Column("losses")]
+        columns += [Column("p (Holm)", "p", key="p_holm"), "better"]
+        rows: list[Sequence[Value]] = []
+        for one in self.tests:
+            better = Span(one["better"], "strong") if one["better"] else Span("neither", "quiet")
+            cell = replace(Cell.of(self.estimates[rate_of(one["first"], one["second"])]), limits=(0.0, 1.0))
+            numbers = one["wins"], one["ties"], one["losses"], one["p_holm"]
+            rows.append((one["first"], one["second"], cell, *numbers, Phrase((better,))))
+        note = (
+            f"The win rate is that of the first; p: {self.test}, two-sided. "
+            f"“better” names a system where the corrected p is below {1 - self.resampling.level:.4g}"
+        )
+        return Table("pairs", "Pairs", columns, rows, note)
+
+    def data(self) -> dict[str, Any]:
+        """Systems and pairs as JSON holds them."""
+
+        def interval(name: str) -> dict[str, float]:
+            one = self.estimates[name]
+            return {"value": one.value, "low": one.low, "high": one.high}
+
+        systems = {}
+        for name in self.systems:
+            won, tied, lost = self.counts(name)
+            strengths = {"elo": interval(elo_of(name)), "win_rate": interval(rate_of(name))}
+            systems[name] = {**strengths, "wins": won, "ties": tied, "losses": lost}
+        pairs = [{**one, "win_rate": interval(rate_of(one["first"], one["second"]))} for one in self.tests]
+        return {"systems": systems, "pairs": pairs}

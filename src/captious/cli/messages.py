@@ -1,0 +1,47 @@
+"""Messages of the Python API in the words of the command line: flags in place of arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from captious.options import Argument
+
+if TYPE_CHECKING:
+    from captious.cli.params import Param
+
+_ARGUMENT = re.compile(
+    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays
+      | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
+      | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
+    re.VERBOSE,
+)
+_READING = re.compile(r"\breading=Reading\(([^()]*)\)")
+"""Options of reading, as Python programs give them."""
+
+
+def with_flags(message: str, params: Sequence[Param]) -> str:
+    """The message with flags in place of arguments.
+
+    >>> from captious.cli.params import Param
+    >>> from captious.options import Option
+    >>> images = Param("images", str, Option("Folder."), None)
+    >>> several = Param("several", bool, Option("Several."), False)
+    >>> with_flags("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
+    'pass --images; or --several, and bleu(images=1)'
+    """
+    options = {param.name: param for param in params if not isinstance(param.option, Argument)}
+
+    def flag(match: re.Match[str]) -> str:
+        param = options.get(match["name"] or "")
+        if param is None:
+            return match[0]
+        value = match["value"].rstrip(".…:")
+        end = match["value"][len(value) :] if value else ""
+        if param.kind is bool:
+            return param.flag + end if value == str(not param.default) else match[0]
+        value = value.strip("'")
+        return f"{param.flag} {value}{end}" if value else param.flag
+
+    return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))

@@ -1,0 +1,288 @@
+"""Base and new of a gate on the same items: read, scored, and refused unless their signatures agree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from captious import _specs
+from captious._compare import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
+from captious._evaluate import Specs, evaluate, metric_specs, reading_of, settings_of
+from captious._version import __version__
+from captious.errors import InputError
+from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
+from captious.io.formats import name_of, named_files, stem_of
+from captious.io.read import read
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.registry import DEFAULT, parse_all
+from captious.options import Missing, Reading, Resampling, Runtime
+from captious.runs.pairing import on_items, shared_metrics
+from captious.runs.report import Report
+from captious.stats.resampling import id_order
+
+
+class BaseSide(NamedTuple):
+    """What is known of the base."""
+
+    name: str
+    measurements: Mapping[str, Measurement]
+    report: Report | None
+    """Where the captions are; None for a lock file."""
+
+
+class NewSide(NamedTuple):
+    """What is known of the new system."""
+
+    name: str
+    report: Report
+
+    @property
+    def measurements(self) -> Mapping[str, Measurement]:
+        """Measurements by the written form of the metric."""
+        return self.report.measurements
+
+
+@dataclass(frozen=True)
+class PairedSides:
+    """Base and new on the same items, with the metrics that are tested."""
+
+    base: BaseSide
+    new: NewSide
+    pairs: Mapping[str, StatisticPair]
+    labels: Mapping[str, str]
+    """Labels of the metrics by their written forms."""
+    items: int
+    units: int
+    sharded: bool
+    lock: Lock | None
+    warnings: tuple[str, ...]
+
+    def metric(self, key: str) -> Metric:
+        """A tested metric."""
+        return self.new.measurements[key].metric
+
+    @property
+    def changed(self) -> float | None:
+        """The share of items whose captions differ; None where that is not known."""
+        if self.sharded:
+            return None
+        captions = self.new.report.captions
+        if self.lock is not None:
+            changed = self.lock.changed(captions)
+            return None if changed is None else sum(changed) / len(changed)
+        assert self.base.report is not None
+        before = self.base.report.captions.candidates
+        return sum(ours != theirs for ours, theirs in zip(before, captions.candidates, strict=True)) / len(captions)
+
+
+def paired_sides(
+    base: Any,
+    new: Any,
+    names: Sequence[str],
+    specs: Sequence[str | Metric] | None,
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None,
+    reading: Reading,
+) -> PairedSides:
+    """Read and score both sides; their signatures must agree but for the captions."""
+    unsampled = replace(resampling, samples=0)  # the bounds of the difference are all that is asked for
+    if isinstance(base, Lock) or is_lock(base):
+        return _against_lock(base, new, names, specs, unsampled, runtime, progress, reading)
+    paired = paired_reports(
+        dict(zip(names, (base, new), strict=True)), specs, unsampled, runtime, progress, reading, by_id=True
+    )
+    reports = [paired.reports[name] for name in names]
+    keys, left_out = tested_metrics(list(reports[0]), specs)
+    ours, theirs = (report.measurements for report in reports)
+    for key in keys:
+        _check_signatures(ours[key].signature, theirs[key].signature, names)
+    if paired.sharded and paired.units < 2:
+        raise InputError(f"{names[0]}: {paired.units} shard with items, expected at least two to resample")
+    return PairedSides(
+        BaseSide(names[0], ours, reports[0]),
+        NewSide(names[1], reports[1]),
+        {key: paired.statistics(names[0], names[1], key) for key in keys},
+        {key: reports[0].label(key) for key in keys},
+        reports[0].size,
+        paired.units,
+        paired.sharded,
+        None,
+        (*paired.remarks, *left_out, *_other_version(names, reports)),
+    )
+
+
+def _against_lock(
+    base: Any,
+    new: Any,
+    names: Sequence[str],
+    specs: Sequence[str | Metric] | None,
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None,
+    reading: Reading,
+) -> PairedSides:
+    """The sides where the base is a lock file, of whose items the statistics are known, or only the values."""
+    lock = base if isinstance(base, Lock) else read_lock(base)
+    wanted = list(map(str, parse_all(specs))) if specs else list(lock.metrics)
+    if lacking := [key for key in wanted if key not in lock.metrics]:
+        raise InputError(f"{lock.path}: has no {lacking[0]}, only {', '.join(lock.metrics)}")
+    report = scored(new, wanted, resampling, runtime, progress, reading)
+    keys, left_out = tested_metrics([report.measurements[key] for key in wanted], specs)
+    statistics: dict[str, StatisticPair] = {}
+    measurements: dict[str, Measurement] = {}
+    for key in keys:
+        locked, measurement = lock.metrics[key], report.measurements[key]
+        _check_signatures(locked.signature, measurement.signature, names)
+        if locked.width:
+            measurements[key] = locked.measurement(measurement.metric, measurement.ids, lock.path)
+            statistics[key] = paired_statistics(measurements[key], measurement)
+        else:
+            own = measurement.statistic
+            items = len(measurement.ids) - len(measurement.reasons)
+            statistics[key] = StatisticPair(locked.statistic(len(own.rows)), own, items)
+    remarks = list(left_out)
+    if not all(lock.metrics[key].width for key in keys):
+        remarks.append(
+            f"{names[0]} holds values without the statistics of items: nothing cancels out, and the bounds are wider "
+            "than those of a paired test"
+        )
+    if lock.version != __version__:
+        remarks.append(f"{names[0]} was written by captious {lock.version or '(unknown)'}; this is {__version__}")
+    size = report.size
+    return PairedSides(
+        BaseSide(names[0], measurements, None),
+        NewSide(names[1], report),
+        statistics,
+        {key: report.label(key) for key in keys},
+        size,
+        size,
+        False,
+        lock,
+        tuple(remarks),
+    )
+
+
+def scored(
+    system: Any,
+    keys: Sequence[str | Metric] | None,
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None,
+    reading: Reading,
+) -> Report:
+    """The report of one system with its items in the order of their ids; a run is not scored again."""
+    written = None if keys is None else list(map(str, parse_all(keys)))
+    report = stored_report(system, written)
+    if report is None:
+        captions = read(system_captions(system), reading=reading)
+        captions = captions.take(id_order(captions.ids))
+        return evaluate(captions, DEFAULT if keys is None else keys, resampling, runtime, progress)
+    if report.unit == "shard":
+        raise InputError(f"{report.name}: is a run of shards; expected one of a file, or another run of the shards")
+    ids = next(iter(report)).ids
+    order = [ids[index] for index in id_order(ids)]
+    return on_items(report, shared_metrics({report.name: report}, written), order, resampling)
+
+
+def sides_names(base: Any, new: Any) -> list[str]:
+    """What the two sides are called: by their files, or base and new."""
+    sources = [
+        one.path if isinstance(one, Lock) else one.name if isinstance(one, Report) else one for one in (base, new)
+    ]
+    if all(isinstance(one, (str, os.PathLike)) and str(one) != "-" for one in sources):
+        return list(named_files([os.fspath(one) for one in sources]))
+    names = [name_of(one) for one in sources]
+    return [role if name == "captions" else stem_of(name) for name, role in zip(names, ("base", "new"), strict=True)]
+
+
+def tested_metrics(
+    measurements: Sequence[Measurement], specs: Sequence[str | Metric] | None
+) -> tuple[list[str], list[str]]:
+    """The metrics that a gate tests, and what is said of those that it leaves out.
+
+    A length or a count, such as CHAIR's words, is no better for being higher: it is tested only if it is named by
+    itself. What counts distinct things over the whole set cannot be resampled.
+    """
+    asked = {str(spec) for spec in specs or ()}
+    asked |= {str(one) for spec in specs or () if isinstance(spec, str) for one in _alone(spec)}
+    keys, lines = [], []
+    for measurement in measurements:
+        metric = measurement.metric
+        if metric.decimals is not None and str(metric) not in asked:
+            lines.append(f"{metric} is a length or a count and not tested; name it by itself to test it")
+        elif not measurement.additive and specs is None:
+            lines.append(f"{metric} counts distinct things over the whole set and cannot be tested")
+        else:
+            keys.append(str(metric))
+    if not keys:
+        raise InputError("no metric to test, expected one such as cider")
+    return keys, lines
+
+
+def _alone(spec: str) -> list[Metric]:
+    """The metrics of a written list that are named by themselves, not as one of several variants."""
+    named = [parse_all(part) for part in _specs.split(spec)]
+    return [one for metrics in named if len(metrics) == 1 for one in metrics]
+
+
+def _check_signatures(base: Signature, new: Signature, names: Sequence[str]) -> None:
+    """Refuse numbers that were not made in the same way of the same items and references."""
+    facts = [
+        (("metric", one.metric), *one.settings.items(), ("items", one.items), ("references", one.references))
+        for one in (base, new)
+    ]
+    for ours, theirs in zip(*facts, strict=False):
+        if ours != theirs:
+            raise InputError(
+                f"{base.metric}: {names[0]} has {ours[0]}:{_shown(ours[1])}, {names[1]} has {theirs[0]}:"
+                f"{_shown(theirs[1])}; expected the same"
+            )
+    if len(facts[0]) != len(facts[1]) or base.fingerprint != new.fingerprint:
+        raise InputError(
+            f"{base.metric}: {names[0]} and {names[1]} are not scored on the same ids and references; expected the same"
+        )
+
+
+def _shown(value: Any) -> str:
+    return "-".join(map(str, dict.fromkeys(value))) if isinstance(value, tuple) else str(value)
+
+
+def _other_version(names: Sequence[str], reports: Sequence[Report]) -> list[str]:
+    versions = [report.run.marker.version if report.run is not None else __version__ for report in reports]
+    if versions[0] == versions[1]:
+        return []
+    return [f"{names[0]} was scored by captious {versions[0]}, {names[1]} by {versions[1]}"]
+
+
+def lock_system(
+    path: str | os.PathLike[str],
+    new: Any,
+    metrics: Specs | None = None,
+    resampling: Resampling = Resampling(),
+    runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    reading: Reading = Reading(),
+    statistics: bool = True,
+) -> Report:
+    """Score a system, or open its run, and write a lock file that expects its values; its report is given back.
+
+    Without ``metrics``, those of the lock file that is there already, or those of the run. ``statistics=False`` stores
+    the values alone. The other arguments are those of ``gate``.
+    """
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    refuse_other_file(path)
+    known = list(read_lock(path).metrics) if metrics is None and is_lock(path) else None
+    specs = metric_specs(metrics) if metrics is not None else known
+    reading = reading_of(reading, references, images, missing)
+    report = scored(new, specs, resampling, runtime, progress, reading)
+    keys, _ = tested_metrics(list(report), specs)
+    write_lock(path, report, keys, statistics=statistics)
+    return report

@@ -1,0 +1,466 @@
+"""``captious.gate``: a test of non-inferiority between a base and a new system on the same items, with one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captious._compare import StatisticPair
+from captious._evaluate import Specs, metric_specs, reading_of, settings_of
+from captious.errors import InputError
+from captious.gating.margins import AllowedLoss, Margins, Undecided, gate_file, margins_of
+from captious.gating.sides import PairedSides, paired_sides, sides_names
+from captious.options import LEVEL, Missing, Option, Reading, Resampling, Runtime, check_value
+from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
+from captious.render.document import Tone
+from captious.runs.report import join_signatures
+from captious.stats.noninferiority import POWER, Decision, NonInferiority, decisions, span
+from captious.stats.resampling import bootstrap_weights, id_order, resampled_differences
+
+LOST = 10
+"""Captions that lost most, of which a gate shows so many."""
+FEW = 100
+"""Items, or changed captions, below which the bounds are too narrow: a true loss of the margin passes in 6 to 8 %."""
+MARK = "<!-- captious-gate -->"
+"""The first line of the Markdown, by which a comment is found again and replaced."""
+TONES: dict[Decision, Tone] = {"pass": "good", "worse": "bad", "undecided": "unsure"}
+WORDS: dict[Decision, str] = {"pass": "pass", "worse": "worse", "undecided": "cannot tell"}
+EXIT: dict[Decision, int] = {"pass": 0, "worse": 1, "undecided": 3}
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One metric of a gate."""
+
+    metric: str
+    label: str
+    higher_is_better: bool
+    base: float
+    new: float
+    difference: float
+    """New minus base."""
+    low: float
+    """The difference is at least this with the confidence of the level, and at most ``high``: two one-sided bounds."""
+    high: float
+    error: float
+    """Standard error of the difference."""
+    margin: float
+    """How much may be lost, in the unit of the metric."""
+    given: str
+    """The margin as it was given, such as ``1%``."""
+    verdict: Decision
+    p_worse: float
+    """The p-value of the null hypothesis that no more than the margin is lost."""
+    p_holm: float
+    """The same after Holm's correction over the metrics."""
+    items: int
+    """Items that both have a value for."""
+    smallest_margin: float
+    """The smallest margin with which these results pass."""
+    equal_passes: float
+    """The margin with which an equal system passes four times in five, at this size and with as many changes."""
+    items_to_decide: int | None
+    """Items that would decide with power 0.8, if the difference stays as it is."""
+    reason: str = ""
+    """Why it cannot pass, where that is not the test."""
+    decimals: int | None = None
+
+
+class LostCaption(NamedTuple):
+    """An item whose caption lost."""
+
+    id: str
+    base_value: float
+    new_value: float
+    base: str | None
+    """The caption of the base; None where it is a lock file, which has no captions."""
+    new: str
+    reference: str
+
+
+@dataclass(frozen=True, repr=False)
+class Gate(Result):
+    """The verdict on a new system, with what it is made of. ``print``, ``save`` and others come from ``Result``."""
+
+    base: str
+    new: str
+    rows: tuple[GateRow, ...]
+    items: int
+    unit: str
+    """What was resampled: items or shards."""
+    changed: float | None
+    """Share of the items whose captions differ; None where that is not known."""
+    lost: tuple[LostCaption, ...]
+    lost_by: str
+    """The metric by which the captions are listed: the one that decided."""
+    resampling: Resampling
+    paired: bool = True
+    """Whether the items of the base are known; otherwise its values are taken as fixed numbers."""
+    undecided: Undecided | None = None
+    warnings: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Gate {self.new} against {self.base}: {self.verdict}, {len(self.rows)} metrics, {self.items} items>"
+
+    @property
+    def verdict(self) -> Decision:
+        """``worse`` if any metric is, ``pass`` if all do, otherwise ``undecided``."""
+        found = {row.verdict for row in self.rows}
+        return "worse" if "worse" in found else "pass" if found == {"pass"} else "undecided"
+
+    @property
+    def passed(self) -> bool:
+        """Whether every metric passes."""
+        return self.verdict == "pass"
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with: 0 pass, 1 worse, 3 cannot tell, or what ``undecided`` asks for in its place."""
+        if self.verdict == "undecided" and self.undecided:
+            return EXIT["pass"] if self.undecided == "warn" else EXIT["worse"]
+        return EXIT[self.verdict]
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        names = {one: ", ".join(row.label for row in self.rows if row.verdict == one) for one in ("worse", "undecided")}
+        if self.verdict == "pass":
+            return f"Pass: {self.new} is not worse than {self.base} by more than the margin"
+        if self.verdict == "worse":
+            return f"Worse: {self.new} loses more than the margin in {names['worse']}"
+        return f"Cannot tell whether {self.new} loses more than the margin in {names['undecided']}"
+
+    def document(self) -> Document:
+        """The verdict first; the metrics, what would decide, and the captions that lost most."""
+        sections: list[Section] = [self._metrics()]
+        if lines := self._advice():
+            sections.append(Text(lines, "What would decide", bullets=len(lines) > 1))
+        if self.lost:
+            sections.append(self._lost())
+        size = f"{self.items:,} items"
+        size += "" if self.changed is None else f", {100 * self.changed:.3g}% of the captions changed"
+        return Document(
+            self.headline,
+            f"base: {self.base}, new: {self.new}",
+            sections,
+            warnings=self.warnings,
+            notes=[f"{size}; bounds by {self.resampling.signature(self._unit)}"],
+            signatures=self.signatures,
+            data=self.data(),
+            name="gate",
+        )
+
+    @property
+    def _unit(self) -> str:
+        return "" if self.unit == "items" else self.unit
+
+    def _metrics(self) -> Table:
+        level = 2 * self.resampling.level - 1
+        columns: tuple[Column | str, ...] = (
+            "metric",
+            "verdict",
+            Column("base", percent=1),
+            Column("new", percent=1, bold=True),
+            Column("difference", percent=2, signed=True, level=level),
+            Column("margin", percent=2, signed=True),
+            Column("would pass", percent=2, key="smallest_margin", signed=True),
+        )
+        rows = []
+        for row in self.rows:
+            own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
+            sign = -1.0 if row.higher_is_better else 1.0  # of what may be lost; + 0.0 below makes 0 of −0
+            relative = f" ({row.given})" if row.given.endswith("%") else ""
+            rows.append(
+                (
+                    row.label,
+                    Phrase((Span(WORDS[row.verdict], TONES[row.verdict]),)),
+                    Cell(row.base, **own),
+                    Cell(row.new, **own),
+                    Cell(row.difference, row.low, row.high, **own),
+                    Cell(sign * row.margin + 0.0, mark=relative, **own),
+                    Cell(sign * row.smallest_margin + 0.0, **own),
+                )
+            )
+        one_sided = f"{100 * self.resampling.level:g}%"
+        note = (
+            f"Each end of the interval is a one-sided {one_sided} bound. Pass: a loss of more than the margin is ruled "
+            "out; worse: it is shown, with Holm's correction over the metrics. “would pass”: the smallest margin with "
+            "which these results pass"
+        )
+        return Table("gate", "", columns, rows, note)
+
+    def _advice(self) -> list[str]:
+        """What would turn *cannot tell* into a verdict."""
+        lines = []
+        for row in self.rows:
+            if row.verdict != "undecided":
+                continue
+            if row.reason:
+                lines.append(f"{row.label}: {row.reason}.")
+                continue
+            needed = (
+                f"about {row.items_to_decide:,} items like these, if the difference stays as it is"
+                if row.items_to_decide
+                else "no number of items, if the difference stays as it is: it is at the margin"
+            )
+            lines.append(
+                f"{row.label}: {needed}. With these {self.items:,} items, an equal system passes {100 * POWER:.0f}% of "
+                f"the time from a margin of {row.equal_passes:.2g} on."
+            )
+        return lines
+
+    def _lost(self) -> Table:
+        row = next(row for row in self.rows if row.metric == self.lost_by)
+        decimals = 4 if row.decimals is None else row.decimals
+        percent = 1 if row.decimals is None else None
+        columns: list[Column | str] = [
+            "id",
+            Column("base", percent=percent, decimals=decimals, key="base_value"),
+            Column("new", percent=percent, decimals=decimals, key="new_value"),
+            Column("caption of base", "text", key="base"),
+            Column("caption of new", "text", key="new"),
+            Column("first reference", "text", key="reference"),
+        ]
+        rows = [(one.id, one.base_value, one.new_value, one.base, one.new, one.reference) for one in self.lost]
+        keep = [index for index in range(5) if index != 3 or self.lost[0].base is not None]
+        keep += [5] if any(one.reference for one in self.lost) else []
+        return Table(
+            "lost",
+            f"Captions that lost most, by {row.label}",
+            [columns[index] for index in keep],
+            [[one[index] for index in keep] for one in rows],
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The verdict and every number, as JSON holds them."""
+        return {
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "base": self.base,
+            "new": self.new,
+            "items": self.items,
+            "unit": self.unit,
+            "changed": self.changed,
+            "paired": self.paired,
+            "level": self.resampling.level,
+            "resampling": asdict(self.resampling),
+            "metrics": [asdict(row) for row in self.rows],
+            "lost_by": self.lost_by,
+            "lost": [one._asdict() for one in self.lost],
+        }
+
+    def to_markdown(self, link: str = "") -> str:
+        """The verdict for a step summary or a comment, with a hidden first line by which a comment is found again."""
+        return f"{MARK}\n{super().to_markdown(link)}"
+
+    def to_junit(self) -> str:
+        """JUnit XML: a test case for each metric."""
+        from captious.gating.junit import junit
+
+        return junit(self)
+
+
+def gate(
+    base: Any,
+    new: Any,
+    metrics: Specs | None = None,
+    margin: Margins | None = None,
+    resampling: Resampling = Resampling(),
+    runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    reading: Reading = Reading(),
+    undecided: Undecided | None = None,
+) -> Gate:
+    """Test that a new system is not worse than a base by more than a margin, on the same items.
+
+    Parameters
+    ----------
+    base
+        A run, a report, captions as ``evaluate`` takes them, or a lock file that ``captious gate --update`` wrote.
+    new
+        A run, a report, or captions.
+    metrics
+        As in ``evaluate``. Without it, those of the margin's file, of the lock file or of the runs.
+    margin
+        How much a metric may lose: ``0.02``, ``"1%"`` of the base's value, ``"cider=0.02,rouge=1%"``, a mapping, or the
+        path of a TOML file with ``metrics``, ``margin``, ``[margins]`` and ``undecided``.
+    resampling
+        How the bootstrap makes the bounds; ``level`` is that of each one-sided bound, 1 − level the rate of false
+        passes.
+    runtime, progress, references, images, missing, reading
+        As in ``compare``.
+    undecided
+        What a gate that cannot tell exits with: 0 for ``warn``, 1 for ``fail``, otherwise 3.
+
+    >>> references = {"1": "a cat sits", "2": "a dog runs"}
+    >>> captions = {"1": "a cat", "2": "a dog"}
+    >>> gate(captions, captions, "rouge", 0, references=references).verdict
+    'pass'
+    """
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    if not resampling.samples:
+        raise InputError("samples=0: a gate needs resamples, expected at least 1")
+    if not 0.5 < resampling.level < 1:
+        raise InputError(f"level={resampling.level}: a one-sided bound, expected a level above 0.5, such as {LEVEL}")
+    settings = gate_file(margin)
+    if not settings.by_name:
+        raise InputError("no margin, expected one such as margin=1%; plan=True shows which ones the items can confirm")
+    undecided = undecided or settings.undecided or None
+    if undecided is not None:
+        check_value("undecided", undecided, Undecided, Option(""))
+    specs = metric_specs(metrics) if metrics is not None else metric_specs(settings.specs) if settings.specs else None
+    reading = reading_of(reading, references, images, missing)
+    names = sides_names(base, new)
+    sides = paired_sides(base, new, names, specs, resampling, runtime, progress, reading)
+    return _decided(sides, margins_of(settings.by_name, sides.labels), resampling, undecided)
+
+
+def _decided(
+    sides: PairedSides, losses: Mapping[str, AllowedLoss], resampling: Resampling, undecided: Undecided | None
+) -> Gate:
+    keys, level = list(sides.labels), resampling.level
+    margins = {key: losses[key].absolute(sides.pairs[key].baseline.value) for key in keys}
+    higher = {key: sides.metric(key).higher_is_better for key in keys}
+    tests = tested(sides.pairs, margins, higher, resampling)
+    rows = []
+    for key, (decision, p_holm) in zip(keys, decisions([tests[key] for key in keys], level), strict=True):
+        test, pair, metric = tests[key], sides.pairs[key], sides.metric(key)
+        reason = _gap(sides, key)
+        if np.isnan(test.error):
+            reason = "no item has a value on both sides"
+        sign = 1 if higher[key] else -1
+        low, high = sorted((sign * test.low, sign * test.high))
+        rows.append(
+            GateRow(
+                metric=key,
+                label=sides.labels[key],
+                higher_is_better=higher[key],
+                base=pair.baseline.value,
+                new=pair.system.value,
+                difference=pair.system.value - pair.baseline.value,
+                low=low,
+                high=high,
+                error=test.error,
+                margin=test.margin,
+                given=str(losses[key]),
+                verdict="undecided" if reason and decision == "pass" else decision,
+                p_worse=test.p_worse,
+                p_holm=p_holm,
+                items=pair.items,
+                smallest_margin=test.smallest_margin,
+                equal_passes=span(level) * test.error,
+                items_to_decide=test.items_to_decide(sides.units, level) if decision == "undecided" else None,
+                reason=reason,
+                decimals=metric.decimals,
+            )
+        )
+    warnings = list(sides.warnings)
+    changed = sides.changed
+    sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
+    if changed:
+        sizes["changed captions"] = round(changed * sides.items)
+    if few := next((f"{size} {what}" for what, size in sizes.items() if size < FEW), ""):
+        warnings.append(f"{few}: below {FEW} the bounds are too narrow, and a loss passes too often")
+    warnings += [f"{row.label}: {row.reason}" for row in rows if row.reason]
+    decisive = _decisive(rows)
+    signatures = [str(sides.new.measurements[key].signature) for key in keys]
+    return Gate(
+        sides.base.name,
+        sides.new.name,
+        tuple(rows),
+        sides.items,
+        "shards" if sides.sharded else "items",
+        changed,
+        tuple(_lost(sides, decisive)),
+        decisive,
+        resampling,
+        sides.lock is None or all(sides.lock.metrics[key].width for key in keys),
+        undecided,
+        tuple(dict.fromkeys(warnings)),
+        tuple(join_signatures(signatures)),
+    )
+
+
+def tested(
+    pairs: Mapping[str, StatisticPair],
+    margins: Mapping[str, float],
+    higher_is_better: Mapping[str, bool],
+    resampling: Resampling,
+) -> dict[str, NonInferiority]:
+    """The test of each metric from the statistics of both sides; all metrics share the resamples."""
+    statistics = [(one.baseline, one.system) for one in pairs.values()]
+    weights = bootstrap_weights(len(statistics[0][0].rows), resampling.samples, resampling.seed)
+    tests = {}
+    for (key, pair), draws in zip(pairs.items(), resampled_differences(statistics, weights), strict=True):
+        sign = 1 if higher_is_better[key] else -1
+        values = pair.baseline.value, pair.system.value
+        gain, scale = sign * (values[1] - values[0]), max(map(abs, values))
+        units = len(pair.system.rows)
+        tests[key] = NonInferiority.of(
+            gain, sign * draws, margins[key], scale, resampling.level, units, resampling.interval
+        )
+    return tests
+
+
+def _gap(sides: PairedSides, key: str) -> str:
+    """What is said where the new system has no value for items that the base has one for; they could hide a loss."""
+    ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
+    if sides.sharded or ours is None:
+        known = sides.lock.metrics[key] if ours is None and sides.lock is not None else ours
+        number = max(0, theirs.signature.unscored - (known.signature.unscored if known is not None else 0))
+    else:
+        missing = [np.isnan(np.asarray(one.rows)).any(axis=1) for one in (ours, theirs)]
+        number = int((missing[1] & ~missing[0]).sum())
+    plural = "" if number == 1 else "s"
+    return f"{sides.new.name} has no value for {number:,} item{plural} that {sides.base.name} has one for" * (
+        number > 0
+    )
+
+
+def _decisive(rows: Sequence[GateRow]) -> str:
+    """The metric that decided: a worse one before an undecided one, and of those the one with the largest loss."""
+    order = ("worse", "undecided", "pass")
+
+    def severity(row: GateRow) -> tuple[int, float]:
+        gain = row.difference if row.higher_is_better else -row.difference
+        return order.index(row.verdict), (gain + row.margin) / row.error if row.error > 0 else 0.0
+
+    return min(rows, key=severity).metric
+
+
+def _lost(sides: PairedSides, key: str) -> list[LostCaption]:
+    """The items that lost most by a metric, in the order of their losses, then of their ids."""
+    ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
+    if ours is None:
+        return []
+    before = dict(zip(ours.ids, ours.values.tolist(), strict=True))
+    base = np.array([before[id] for id in theirs.ids])
+    losses = (base - theirs.values) * (1 if theirs.metric.higher_is_better else -1)
+    order = np.array(id_order(theirs.ids))
+    losing = order[np.nan_to_num(losses[order], nan=-1.0) > 0]
+    indices = losing[np.argsort(-losses[losing], kind="stable")][:LOST].tolist()
+    captions = sides.new.report.captions_at(indices)
+    former: dict[str, str] = {}
+    if sides.base.report is not None:
+        places = {id: index for index, id in enumerate(ours.ids)}
+        earlier = sides.base.report.captions_at([places[theirs.ids[index]] for index in indices])
+        former = {item.id: " | ".join(item.candidates) for item in earlier}
+    return [
+        LostCaption(
+            item.id,
+            float(base[index]),
+            float(theirs.values[index]),
+            former.get(item.id),
+            " | ".join(item.candidates),
+            (*item.references, "")[0],
+        )
+        for index, item in zip(indices, captions, strict=True)
+    ]

@@ -1,0 +1,110 @@
+"""The first sheet of an XLSX file as rows of texts and numbers. Formulas are not computed, and nothing is executed."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from io import BytesIO
+from xml.etree import ElementTree
+
+from captious.errors import InputError
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a part of the file once it is unpacked."""
+LONGEST = 32_767
+"""Characters of a cell: a longer text was cut when the file was written."""
+SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
+_SPACE = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_REFERENCE = re.compile(r"([A-Z]{1,3})\d*")
+_ESCAPED = re.compile(r"_x(?!0000|[dD][89a-fA-F])([0-9A-Fa-f]{4})_")
+
+
+def is_spreadsheet(content: bytes) -> bool:
+    """Whether the content is that of an XLSX file, and not of another archive."""
+    try:
+        return SHEET in zipfile.ZipFile(BytesIO(content)).namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+
+
+def sheet_rows(content: bytes, name: str) -> Iterator[tuple[int, list[str | float | int | None]]]:
+    """The rows of the first sheet with their numbers; an empty cell is None."""
+    try:
+        archive = zipfile.ZipFile(BytesIO(content))
+        strings = _strings(_part(archive, STRINGS, name)) if STRINGS in archive.namelist() else []
+        sheet = _part(archive, SHEET, name)
+        for number, row in enumerate(_elements(sheet, "row"), start=1):
+            cells: list[str | float | int | None] = []
+            for cell in row.iter(f"{_SPACE}c"):
+                column = _column(cell.get("r", ""), len(cells))
+                if not 0 <= column - len(cells) < 16_384:
+                    raise InputError(f"{name}: row {number}: its cells are out of order, expected a whole sheet")
+                cells += [None] * (column - len(cells))
+                cells.append(_value(cell, strings, f"{name}: row {number}"))
+            yield int(row.get("r", number)), cells
+    except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, ValueError, NotImplementedError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name}: not a whole XLSX file ({str(error).splitlines()[0][:80]})") from None
+
+
+def _part(archive: zipfile.ZipFile, part: str, name: str) -> bytes:
+    """A part of the file. One that unpacks to too much, or that declares entities, is refused."""
+    with archive.open(part) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise InputError(f"{name}: {part} unpacks to more than {LARGEST:,} bytes, expected less; save the table as CSV")
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content or content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise InputError(f"{name}: {part} declares entities, expected what a spreadsheet program writes")
+    return content
+
+
+def _elements(content: bytes, tag: str) -> Iterator[ElementTree.Element]:
+    """The elements of this name, each dropped once it is read."""
+    for _, element in ElementTree.iterparse(BytesIO(content)):
+        if element.tag == _SPACE + tag:
+            yield element
+            element.clear()
+
+
+def _strings(content: bytes) -> list[str]:
+    return [_text(entry) for entry in _elements(content, "si")]
+
+
+def _text(element: ElementTree.Element) -> str:
+    """The text of an element with its runs; what XML cannot hold is written as ``_x001F_``."""
+    phonetic = {id(one) for run in element.iter(f"{_SPACE}rPh") for one in run.iter(f"{_SPACE}t")}
+    text = "".join(one.text or "" for one in element.iter(f"{_SPACE}t") if id(one) not in phonetic)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _column(reference: str, following: int) -> int:
+    """The index of a cell's column, A being 0; a cell that does not say it follows the one before it."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        return following
+    index = 0
+    for letter in match[1]:
+        index = 26 * index + ord(letter) - ord("A") + 1
+    return index - 1
+
+
+def _value(cell: ElementTree.Element, strings: list[str], where: str) -> str | float | int | None:
+    kind, value = cell.get("t", "n"), cell.findtext(f"{_SPACE}v")
+    if kind == "inlineStr":
+        text: str | None = _text(cell)
+    elif kind == "s":
+        position = int(value or 0)
+        if not 0 <= position < len(strings):
+            raise InputError(f"{where}: a cell names text {position} of {len(strings)}, expected a whole XLSX file")
+        text = strings[position]
+    elif kind == "n" and value is not None:
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    else:
+        text = value
+    if text is not None and len(text) >= LONGEST:
+        raise InputError(f"{where}: a cell has {LONGEST:,} characters, where spreadsheets cut; save the table as TSV")
+    return text

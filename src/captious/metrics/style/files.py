@@ -1,0 +1,84 @@
+"""Style models in files: a line of JSON, then compressed arrays."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from captious._files import Kind
+from captious._typing import Ints32
+from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
+
+KIND = Kind("captious-style", 2, "style model", "captious style fit")
+CODEC = "zstd"
+
+
+def save(model: StyleModel, path: str | Path) -> None:
+    """Write a model whole: a line of JSON, then the arrays one after the other, compressed."""
+    blocks, sizes = [], []
+    texts = "\n".join(model.vocabulary).encode("utf-8", "surrogatepass")
+    arrays = [part for order in model.orders for part in _packed(order)]
+    for raw in (texts, *(array.astype("<i4").tobytes() for array in arrays)):
+        blocks.append(pa.compress(raw, codec=CODEC, asbytes=True))
+        sizes.append([len(raw), len(blocks[-1])])
+    header = {
+        "name": model.name,
+        "styles": model.styles,
+        "captions": model.captions.tolist(),
+        "tokenizer": model.tokenizer,
+        "fingerprint": model.fingerprint,
+        "sizes": sizes,
+    }
+    KIND.write(path, header, b"".join(blocks))
+
+
+def load(path: str | Path) -> StyleModel:
+    """Read a file that `save` wrote; a damaged, foreign or differently versioned one is refused."""
+    header, payload = KIND.read(path)
+    parts, position = [], 0
+    for raw, size in header["sizes"]:
+        block = payload[position : position + size]
+        parts.append(pa.decompress(block, decompressed_size=raw, codec=CODEC, asbytes=True))
+        position += size
+    words = parts[0].decode("utf-8", "surrogatepass")
+    arrays = [np.frombuffer(part, dtype="<i4").astype(np.int32) for part in parts[1:]]
+    return StyleModel(
+        styles=tuple(header["styles"]),
+        captions=np.array(header["captions"], dtype=np.int64),
+        tokenizer=header["tokenizer"],
+        vocabulary=words.split("\n") if words else [],
+        orders=tuple(_unpacked(arrays[5 * n : 5 * n + 5]) for n in range(ORDERS)),
+        fingerprint=header["fingerprint"],
+        name=header["name"],
+    )
+
+
+def opened(path: str | Path) -> StyleModel:
+    """Load a model as `load` does; a file that has not changed is read once."""
+    path = Path(path)
+    return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
+
+
+@lru_cache(maxsize=4)
+def _cached(path: Path, changed: int) -> StyleModel:
+    return load(path)
+
+
+def _packed(order: Order) -> tuple[Whole, ...]:
+    """Differences of sorted numbers compress far better than the numbers."""
+    return (
+        np.diff(order.parent, prepend=np.int32(0)),
+        order.last,
+        order.occurrences,
+        order.style,
+        order.frequency,
+    )
+
+
+def _unpacked(arrays: list[Ints32]) -> Order:
+    parent, last, occurrences, style, frequency = arrays
+    starts = np.concatenate(([0], np.cumsum(occurrences, dtype=np.int64)))
+    return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, frequency)

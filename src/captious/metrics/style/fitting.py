@@ -1,0 +1,129 @@
+"""A style model from captions: counted block by block, and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from captious._hashing import text_hashes
+from captious._typing import Ints
+from captious.captions import CaptionSet, Ragged
+from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
+from captious.text.tables import NgramTable, TextTable
+from captious.text.tokenizers import tokenizer_named
+
+BLOCK = 65_536
+"""Captions counted at once; memory beyond the model itself follows this."""
+
+
+def fit(
+    captions: Iterable[tuple[str, str]],
+    *,
+    tokenizer: str = "plain",
+    name: str = "corpus",
+    progress: Callable[[int], None] | None = None,
+) -> StyleModel:
+    """The model of a stream of (style, caption); a single style is refused.
+
+    >>> model = fit([("a", "x y"), ("b", "x z"), ("b", "z")])
+    >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].frequency.tolist()
+    (('a', 'b'), [1, 2], ['x', 'y', 'z'], [1, 1, 1, 2])
+    """
+    return count(captions, tokenizer=tokenizer, name=name, progress=progress).contrasting()
+
+
+def count(
+    captions: Iterable[tuple[str, str]],
+    *,
+    tokenizer: str = "plain",
+    name: str = "corpus",
+    block: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+) -> StyleModel:
+    """Fit a shard of a corpus as `fit` does; the shard may have one style, or none."""
+    stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
+    while block_captions := list(islice(stream, block)):
+        # Models of like size are merged, so that a model takes part in few merges however long the stream.
+        size, model = 1, counted(block_captions, tokenizer, name)
+        while parts and parts[-1][0] == size:
+            size, model = size * 2, parts.pop()[1].merge(model)
+        parts.append((size, model))
+        done += len(block_captions)
+        if progress:
+            progress(done)
+    if not parts:
+        return counted([], tokenizer, name)
+    _, whole = parts.pop()
+    while parts:
+        whole = parts.pop()[1].merge(whole)
+    return whole
+
+
+def counted(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
+    """The model of captions that are all at hand."""
+    styles = sorted({style for style, _ in captions})
+    numbers = {style: index for index, style in enumerate(styles)}
+    style = np.array([numbers[style] for style, _ in captions], dtype=np.int32)
+    # With captions in the order of styles, the rows of an n-gram come out in the order of styles as well.
+    order = np.argsort(style, kind="stable")
+    table = sorted_table([captions[index][1] for index in order.tolist()], tokenizer)
+    return model_of(table, style[order], styles, fingerprint_of(captions), name)
+
+
+def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
+    """The model of a table with a sorted vocabulary, its captions in the order of their styles."""
+    return StyleModel(
+        styles=tuple(styles),
+        captions=np.bincount(style, minlength=len(styles)).astype(np.int64),
+        tokenizer=str(table.tokenizer),
+        vocabulary=table.vocabulary,
+        orders=tuple(_order(table.ngrams(n), style[table.ngrams(n).caption]) for n in range(1, ORDERS + 1)),
+        fingerprint=fingerprint,
+        name=name,
+    )
+
+
+def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
+    """Texts as a token table whose vocabulary is sorted, which makes every n-gram table sorted by its words."""
+    offsets = np.arange(len(texts) + 1)
+    nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
+    ids = tuple(map(str, range(len(texts))))
+    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), bare(tokenizer))
+    alphabetical = sorted(range(len(table.vocabulary)), key=table.vocabulary.__getitem__)
+    rank = np.empty(len(alphabetical), dtype=np.int32)
+    rank[alphabetical] = np.arange(len(alphabetical), dtype=np.int32)
+    vocabulary = [table.vocabulary[index] for index in alphabetical]
+    return replace(table, vocabulary=vocabulary, tokens=rank[table.tokens])
+
+
+def bare(tokenizer: str) -> str:
+    """The name of a tokenizer that may carry its version, as it does in a model."""
+    name, _, version = tokenizer.partition(".")
+    return name if version and str(tokenizer_named(name)) == tokenizer else tokenizer
+
+
+def _order(grams: NgramTable, style: Whole) -> Order:
+    heads = style_heads(grams, style)
+    per_gram = np.bincount(grams.gram[heads], minlength=grams.size)
+    return Order(
+        parent=grams.parent,
+        last=grams.last,
+        starts=np.concatenate(([0], np.cumsum(per_gram))),
+        style=style[heads].astype(np.int32),
+        frequency=np.diff(heads, append=len(style)).astype(np.int32),
+    )
+
+
+def style_heads(grams: NgramTable, style: Whole) -> Ints:
+    """The first row of each n-gram in each style, from the style of each row."""
+    new = np.ones(len(style), dtype=np.bool_)
+    new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
+    return np.flatnonzero(new)
+
+
+def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
+    """The fingerprint of captions with their styles, in any order."""
+    return int(text_hashes(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))

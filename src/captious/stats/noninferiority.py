@@ -1,0 +1,134 @@
+"""Whether a new system is no worse than a base by more than a margin: bounds, p-values, decisions and sizes.
+
+A gain is new minus base, with its sign turned where lower values are better. The null hypothesis is never equality: a
+gain of minus the margin is the boundary between the two claims *not worse by more than the margin* and *worse*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.options import LEVEL, Interval
+from captious.stats.resampling import holm, interval_width
+from captious.stats.tests import normal_point, normal_tail, t_tail
+
+Decision = Literal["pass", "worse", "undecided"]
+POWER = 0.8
+"""How often an equal system shall pass, where a margin or a number of items is advised."""
+ROUNDING = 1e-12
+"""Two sums of the same numbers in another order differ by less than this share of the value."""
+MOST_ITEMS = 10**9
+
+
+@dataclass(frozen=True)
+class NonInferiority:
+    """The gain of one metric, its one-sided bounds, and the p-value of the claim that the system is worse."""
+
+    gain: float
+    margin: float
+    low: float
+    """The gain is at least this with the confidence of the level; so is ``high`` an upper bound by itself."""
+    high: float
+    error: float
+    """Standard error of the gain: the standard deviation of its resamples."""
+    p_worse: float
+    """The p-value of the null hypothesis that the loss is at most the margin."""
+    slack: float = 0.0
+    """What rounding may move."""
+
+    @classmethod
+    def of(
+        cls,
+        gain: float,
+        draws: Floats,
+        margin: float,
+        scale: float,
+        level: float = LEVEL,
+        units: int = 0,
+        interval: Interval = "percentile",
+    ) -> NonInferiority:
+        """The test from the gain observed and those of resamples; ``scale`` is the size of the two compared values.
+
+        With ``interval="t"``, bounds and p-value are those of Student's t for so many resampled units.
+
+        >>> test = NonInferiority.of(0.0, np.zeros(1000), margin=0.0, scale=1.0)  # identical systems
+        >>> test.passes, test.p_worse
+        (True, 1.0)
+        """
+        slack = ROUNDING * scale
+        if math.isnan(gain) or len(draws) < 2:
+            nan = float("nan")
+            return cls(gain, margin, nan, nan, nan, nan, slack)
+        low, high = np.percentile(draws, [100 * (1 - level), 100 * level])
+        inside = int(np.sum(draws >= -margin - slack))
+        error = float(draws.std(ddof=1))
+        if interval == "t" and units > 1 and error > slack:
+            width = interval_width(error, units, 2 * level - 1)
+            distance = (gain + margin) / (error * math.sqrt(units / (units - 1)))
+            return cls(gain, margin, gain - width, gain + width, error, t_tail(-distance, units - 1), slack)
+        return cls(gain, margin, float(low), float(high), error, (1 + inside) / (1 + len(draws)), slack)
+
+    @property
+    def passes(self) -> bool:
+        """Whether a loss of more than the margin is ruled out."""
+        return self.low >= -self.margin - self.slack
+
+    @property
+    def smallest_margin(self) -> float:
+        """The smallest margin with which these very results pass."""
+        return 0.0 if -self.low <= self.slack else -self.low
+
+    def items_to_decide(self, items: int, level: float = LEVEL) -> int | None:
+        """How many items would decide with power 0.8, if the gain and its spread stay; None where no number would.
+
+        The standard error shrinks with the root of the number of items, and must fit 1.645 + 0.842 times between the
+        gain and the boundary.
+
+        >>> test = NonInferiority(gain=0.0, margin=0.01, low=-0.05, high=0.05, error=0.03, p_worse=0.6)
+        >>> test.items_to_decide(500)  # 500 · (2.4865 · .03 / .01)²
+        27822
+        """
+        distance = abs(self.gain + self.margin)
+        if math.isnan(self.error) or distance <= self.slack:
+            return None
+        needed = items * (span(level) * self.error / distance) ** 2
+        return math.ceil(needed) if needed < MOST_ITEMS else None
+
+
+def decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> list[tuple[Decision, float]]:
+    """The decision on each metric, and the p-value of *worse* after Holm's correction over the metrics.
+
+    All metrics must pass for the whole to pass (an intersection–union test, which needs no correction); one that is
+    worse is enough for the whole to be worse, so those p-values are corrected.
+    """
+    adjusted = holm([test.p_worse for test in tests])
+    return [
+        ("pass" if test.passes else "worse" if p < 1 - level else "undecided", p)
+        for test, p in zip(tests, adjusted, strict=True)
+    ]
+
+
+def span(level: float = LEVEL, power: float = POWER) -> float:
+    """How many standard errors must fit between an equal system and the margin, for it to pass with this power.
+
+    >>> round(span(), 4)  # the 95 % point of the normal distribution, 1.6449, and its 80 % point, 0.8416
+    2.4865
+    """
+    return normal_point(level) + normal_point(power)
+
+
+def chance_to_pass(margin: float, error: float, level: float = LEVEL) -> float:
+    """How often an equal system passes.
+
+    >>> round(chance_to_pass(2.4865, 1.0), 3)
+    0.8
+    """
+    if error <= 0:
+        return 1.0
+    return 1 - normal_tail(margin / error - normal_point(level))

@@ -1,0 +1,458 @@
+"""``captious.study.systems``: which system people prefer, with intervals over images and raters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captious._tournament import Tournament
+from captious._typing import Floats, Ints
+from captious._version import __version__
+from captious.errors import InputError, nearest
+from captious.options import PERMUTATIONS, Reading, Resampling, choices_of
+from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
+from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
+from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, paired_randomization, swap_masks
+from captious.stats.tests import bootstrap_p, detectable, power_of, rank_clusters
+from captious.study.load import load_ratings
+from captious.study.options import StudyInput
+from captious.study.ranking import RANK, Over, QuestionRanking, SystemContest, SystemMean, SystemPower, SystemRanking
+from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.recipes import recipe_beside
+
+ENOUGH = 3
+"""Raters from which on they are drawn too: of two, nothing can be said about others."""
+
+
+def systems(
+    ratings: Any,
+    *,
+    over: Over | None = None,
+    difference: float | None = None,
+    resampling: Resampling = Resampling(),
+    permutations: int = PERMUTATIONS,
+) -> SystemRanking:
+    """Which system people prefer, from ratings, rankings or pairs whose systems are known.
+
+    Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
+    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. A p-value is that of the two systems
+    swapped within images, or of the paired bootstrap where raters are drawn too; Holm's correction is over all pairs.
+
+    Parameters
+    ----------
+    ratings
+        What ``captious.correlate`` takes, or the folder of ``captious studio export``. A file with a recipe of the same
+        name beside it, as in that folder, is read by it.
+    over
+        What the bootstrap draws: ``images``, or ``images+raters``, which is the default from three named raters on.
+    difference
+        A difference of means, or of a win rate from one half; the power to find it is stated.
+    resampling, permutations
+        The bootstrap, and the permutations of the test over images.
+
+    >>> rows = [{"image": i, "system": s, "rating": r} for i, both in enumerate([(4, 2), (5, 3), (3, 3)])
+    ...         for s, r in zip("ab", both)]
+    >>> [(one.system, round(one.mean.value, 4)) for one in systems(rows).standings[0].systems]
+    [('a', 4.0), ('b', 2.6667)]
+    """
+    if over is not None and over not in (choices := choices_of(Over)):
+        raise InputError(f"over={over!r}, expected {' or '.join(choices)}{nearest(str(over), choices)}")
+    if difference is not None and not 0 < difference < np.inf:
+        raise InputError(f"difference={difference!r}, expected a number above 0")
+    if isinstance(ratings, (str, Path)):
+        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading())
+    judged = as_ratings(ratings)
+    answers = _Answers.of(judged)
+    draw = _drawn(answers, over, resampling)
+    rule = _ResamplingRule(draw, resampling, permutations)
+    standings, tournament = [], None
+    if isinstance(judged, Ratings):
+        for question, values in _questions(judged).items():
+            if not np.isnan(values).all():
+                standings.append(_standing(question, judged, values, answers, rule))
+    comparisons = _comparisons(judged, answers)
+    if comparisons is not None:
+        tournament = _tournament(comparisons, answers, rule)
+    facts = _facts(judged, answers)
+    parts = [
+        f"systems:{judged.name}",
+        *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
+        *(f"{key}:{number}" for key, number in facts.items()),
+        *([f"ties:half|bradley-terry:prior={PRIOR:g}"] if tournament else []),
+        f"ci:{rule.interval}",
+        f"test:{rule.signature},holm",
+        f"captious:{__version__}",
+    ]
+    line = " ".join(f"{number:,} {key}," for key, number in facts.items()).rstrip(",")
+    return SystemRanking(
+        judged.name,
+        tuple(standings),
+        tournament,
+        _power(standings, tournament, difference, resampling),
+        draw,
+        "|".join(parts),
+        line + f"; {len(answers.systems)} systems",
+        rule.test,
+        resampling,
+        (
+            *_warnings(judged, answers, over),
+            *(too_narrow(len(answers.images), resampling, "images") if draw == "images" else ()),
+        ),
+    )
+
+
+class _Answers(NamedTuple):
+    """Who judged which captions of which image: images and raters in an order that the file does not change."""
+
+    systems: tuple[str, ...]
+    images: tuple[str, ...]
+    image: Ints
+    """The image of each item."""
+    raters: tuple[str, ...]
+    rater: Ints
+    """The place of each column of the ratings."""
+    named: bool
+    """Whether columns are persons."""
+
+    @classmethod
+    def of(cls, judged: Ratings | Preferences) -> _Answers:
+        ratings = judged if isinstance(judged, Ratings) else judged.answers
+        if ratings is None:
+            raise InputError(f"{judged.name}: no rater's answers, expected rows of pairs")
+        systems: list[str] = []
+        if isinstance(judged, Ratings):
+            systems = list(dict.fromkeys(judged.systems or ()))
+        elif judged.systems is not None:
+            systems = list(dict.fromkeys(name for both in judged.systems for name in both))
+        if len(systems) < 2:
+            column = (
+                "system of every caption" if isinstance(judged, Ratings) else "two systems of every pair, as a list"
+            )
+            found = f"one system only ({systems[0][:40]})" if systems else "no systems"
+            raise InputError(f"{judged.name}: {found}, expected a column with the {column}; name it with system=...")
+        images, image = _ordered(ratings.groups)
+        names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
+        raters, rater = _ordered(names)
+        numbered = names == tuple(str(number + 1) for number in range(len(names)))
+        named = not numbered and not all(name.startswith("rating ") for name in names)
+        return cls(tuple(systems), images, image, raters, rater, named)
+
+    def systems_of(self, ratings: Ratings) -> Ints:
+        """The number of the system of each item."""
+        index = {name: place for place, name in enumerate(self.systems)}
+        return np.array([index[name] for name in ratings.systems or ()], dtype=np.int64)
+
+
+class _ResamplingRule(NamedTuple):
+    """How intervals and p-values are made."""
+
+    over: Over
+    resampling: Resampling
+    permutations: int
+
+    @property
+    def test(self) -> str:
+        """What the p-value is of, for the notes of tables."""
+        if self.over == "images":
+            return "permutation test, the two systems swapped within images"
+        return "paired bootstrap over images and raters"
+
+    @property
+    def interval(self) -> str:
+        """How intervals are made, for signatures; over raters they are always those of Student's t."""
+        return (self.resampling if self.over == "images" else replace(self.resampling, interval="t")).signature(
+            self.over
+        )
+
+    @property
+    def signature(self) -> str:
+        if self.over == "images":
+            return f"permutation({self.permutations},images,seed={self.resampling.seed})"
+        return "bootstrap"
+
+    def estimates(
+        self,
+        aggregate: Callable[[Floats], dict[str, Floats]],
+        cells: _Cells,
+        rows: Floats,
+        limits: Callable[[str], tuple[float, float]],
+    ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
+        """Every value with its interval, which ends at the limits of the value, and its draws."""
+        values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
+        if not self.resampling.samples:
+            return {name: Estimate(value) for name, value in values.items()}, {}
+        ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
+        draws = crossed_draws(aggregate, rows, ways, self.resampling)
+        images = int(cells.image.max()) + 1
+        estimates = {
+            # Draws of both ways are as wide as Student's t already.
+            name: Estimate.under(value, draws[name], self.resampling, images)
+            if self.over == "images"
+            else Estimate.of(value, draws[name], self.resampling.level)
+            for name, value in values.items()
+        }
+        return {name: _within(one, *limits(name)) for name, one in estimates.items()}, draws
+
+    def p_values(
+        self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
+    ) -> list[float]:
+        """The p-value of each two: of sums and counts by cell swapped within images, or of a gap and its draws."""
+        if self.over == "images+raters":
+            return [NAN if np.isnan(gap) else bootstrap_p(gap, draws) for gap, draws in gaps]
+        images = int(cells.image.max()) + 1
+        pairs = [
+            (_ratio(cluster_sums(second, cells.image, images)), _ratio(cluster_sums(first, cells.image, images)))
+            for first, second in sides
+        ]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return paired_randomization(pairs, swap_masks(images, self.permutations, self.resampling.seed))
+
+
+class _Cells(NamedTuple):
+    """What one rater said of one image: rows of sums. Images and raters are numbered without gaps."""
+
+    cell: Ints
+    """The cell of each answer."""
+    image: Ints
+    """The image of each cell, by number."""
+    rater: Ints
+    """The rater of each cell, by number."""
+
+    @classmethod
+    def of(cls, image: Ints, rater: Ints) -> _Cells:
+        keys, cell = np.unique(np.stack([image, rater]), axis=1, return_inverse=True)
+        images, raters = (np.unique(side, return_inverse=True)[1].astype(np.int64) for side in keys)
+        return cls(cell.ravel().astype(np.int64), images, raters)
+
+    def sums(self, values: Floats) -> Floats:
+        """Rows of values, one per answer, summed by cell."""
+        return cluster_sums(values, self.cell, len(self.image))
+
+
+def _ordered(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """Different names in an order that does not depend on that of the file, and the place of each name."""
+    distinct = list(dict.fromkeys(names))
+    ordered = [distinct[index] for index in id_order(distinct)]
+    places = {name: place for place, name in enumerate(ordered)}
+    return tuple(ordered), np.array([places[name] for name in names], dtype=np.int64)
+
+
+def _within(estimate: Estimate, lowest: float, highest: float) -> Estimate:
+    """The estimate with an interval that ends where the value must."""
+    return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
+
+
+def _ratio(rows: Floats) -> Statistic:
+    """Sums over counts, as the paired test takes it."""
+    total = rows.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(total[0] / total[1]) if total[1] else NAN
+    return Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], total, value)
+
+
+def _drawn(answers: _Answers, over: Over | None, resampling: Resampling) -> Over:
+    """What the bootstrap draws, where it is not said."""
+    if over == "images+raters":
+        if len(answers.raters) < 2:
+            raise InputError("over='images+raters': one rater only, expected at least two")
+        if not resampling.samples:
+            raise InputError("over='images+raters': the test needs resamples, found samples 0")
+    enough = answers.named and len(answers.raters) >= ENOUGH and resampling.samples
+    return over or ("images+raters" if enough else "images")
+
+
+def _questions(ratings: Ratings) -> dict[str, Floats]:
+    """The rating and the aspects; an aspect that is the rating itself gives it its name."""
+    same = [name for name, values in ratings.aspects.items() if np.array_equal(values, ratings.values, equal_nan=True)]
+    aspects = {name: values for name, values in ratings.aspects.items() if name not in same}
+    return {same[0] if same else ratings.question: ratings.values, **aspects}
+
+
+def _standing(
+    question: str, ratings: Ratings, values: Floats, answers: _Answers, rule: _ResamplingRule
+) -> QuestionRanking:
+    """The mean of every system by one question, and every two of them."""
+    item, column = np.nonzero(~np.isnan(values))
+    rating, system = values[item, column], answers.systems_of(ratings)[item]
+    cells = _Cells.of(answers.image[item], answers.rater[column])
+    number = np.bincount(system, minlength=len(answers.systems))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.bincount(system, rating, minlength=len(number)) / number
+    order = [int(index) for index in np.argsort(-means, kind="stable") if number[index]]
+    names = [answers.systems[index] for index in order]
+    sides = [
+        cells.sums(np.stack([rating, np.ones(len(rating))], axis=1) * (system == index)[:, None]) for index in order
+    ]
+    pairs = list(combinations(range(len(order)), 2))
+
+    def aggregate(sums: Floats) -> dict[str, Floats]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = (sums[:, ::2] / sums[:, 1::2]).T
+        gaps = {f"{one} {other}": drawn[one] - drawn[other] for one, other in pairs}
+        return {str(index): drawn[index] for index in range(len(order))} | gaps
+
+    ends = ratings.scale if ratings.scale and values is ratings.values else (rating.min(), rating.max())
+    reach = ends[1] - ends[0]
+    estimates, draws = rule.estimates(
+        aggregate, cells, np.hstack(sides), lambda name: (-reach, reach) if " " in name else ends
+    )
+    gaps = [(estimates[f"{one} {other}"].value, draws.get(f"{one} {other}", np.zeros(0))) for one, other in pairs]
+    p_values = rule.p_values([(sides[one], sides[other]) for one, other in pairs], cells, gaps)
+    adjusted = holm(p_values)
+    contests = tuple(
+        SystemContest(names[one], names[other], estimates[f"{one} {other}"], p, p_holm)
+        for (one, other), p, p_holm in zip(pairs, p_values, adjusted, strict=True)
+    )
+    edge = 1 - rule.resampling.level
+    clusters = rank_clusters(names, {(one.first, one.second): one.p_holm < edge for one in contests})
+    ranks = {name: rank for rank, cluster in enumerate(clusters, 1) for name in cluster}
+    counted = tuple(
+        SystemMean(
+            name,
+            ranks[name],
+            estimates[str(place)],
+            int(number[index]),
+            len(np.unique(item[system == index])),
+            len(np.unique(answers.image[item[system == index]])),
+        )
+        for place, (index, name) in enumerate(zip(order, names, strict=True))
+    )
+    return QuestionRanking(question, counted, contests, {*np.unique(rating).tolist()} <= {0.0, 1.0})
+
+
+class _Comparisons(NamedTuple):
+    """Answers about two systems each: the score of the first is 1 where it won, 0 where it lost, ½ for a tie."""
+
+    first: Ints
+    second: Ints
+    score: Floats
+    image: Ints
+    rater: Ints
+
+
+def _comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Comparisons | None:
+    """The comparisons that pairs are, and that rankings hold; None of other ratings."""
+    if isinstance(judged, Preferences):
+        assert judged.answers is not None and judged.systems is not None
+        index = {name: place for place, name in enumerate(answers.systems)}
+        both = np.array([[index[one], index[other]] for one, other in judged.systems], dtype=np.int64)
+        item, column = np.nonzero(~np.isnan(judged.answers.values))
+        score = 1 - judged.answers.values[item, column]
+        return _Comparisons(both[item, 0], both[item, 1], score, answers.image[item], answers.rater[column])
+    return _ranked_pairs(judged, answers) if judged.question == RANK else None
+
+
+def _ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
+    """Every two captions that one rater ranked on one page; the one of the higher rank won."""
+    system, values = answers.systems_of(ratings), ratings.values
+    captions: dict[int, list[int]] = {}
+    for item, image in enumerate(answers.image.tolist()):
+        captions.setdefault(image, []).append(item)
+    pairs = [
+        pair for items in captions.values() for pair in combinations(items, 2) if system[pair[0]] != system[pair[1]]
+    ]
+    one, other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    pair, column = np.nonzero(~np.isnan(values[one] - values[other]))
+    first, second = one[pair], other[pair]
+    score = 0.5 + 0.5 * np.sign(values[first, column] - values[second, column])
+    return _Comparisons(system[first], system[second], score, answers.image[first], answers.rater[column])
+
+
+def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule) -> Tournament:
+    """Win rates and strengths with intervals, and a test of every two systems; the strongest first."""
+    number = len(answers.systems)
+    cells = _Cells.of(played.image, played.rater)
+    rows = win_rows(played.first, played.second, played.score, cells.cell, len(cells.image), number)
+    points = pairwise_values(rows.sum(axis=0, keepdims=True), answers.systems)
+    order = sorted(range(number), key=lambda index: -np.nan_to_num(points[elo_of(answers.systems[index])][0]))
+    names = [answers.systems[index] for index in order]
+    rows = rows.reshape(-1, number, number)[:, order][:, :, order].reshape(-1, number**2)
+    points_of = {elo_of(name) for name in names}
+    estimates, draws = rule.estimates(
+        lambda sums: pairwise_values(sums, names),
+        cells,
+        rows,
+        lambda name: (-np.inf, np.inf) if name in points_of else (0.0, 1.0),
+    )
+    by_pair = rows.reshape(-1, number, number)
+    games = by_pair + np.swapaxes(by_pair, 1, 2)
+    pairs = [(one, other) for one, other in combinations(range(number), 2) if games[:, one, other].any()]
+    rates = [rate_of(names[one], names[other]) for one, other in pairs]
+    sides = [
+        (
+            np.stack([by_pair[:, one, other], games[:, one, other]], axis=1),
+            np.stack([by_pair[:, other, one], games[:, one, other]], axis=1),
+        )
+        for one, other in pairs
+    ]
+    gaps = [(estimates[name].value - 0.5, draws.get(name, np.zeros(0)) - 0.5) for name in rates]
+    p_values: dict[tuple[str, str], float] = dict.fromkeys(combinations(names, 2), NAN)
+    for (one, other), p in zip(pairs, rule.p_values(sides, cells, gaps), strict=True):
+        p_values[names[one], names[other]] = p
+    place = np.argsort(order)
+    wins, ties = np.zeros((number, number)), np.zeros((number, number))
+    first, second = place[played.first], place[played.second]
+    np.add.at(wins, (first, second), played.score == 1)
+    np.add.at(wins, (second, first), played.score == 0)
+    np.add.at(ties, (first, second), played.score == 0.5)
+    np.add.at(ties, (second, first), played.score == 0.5)
+    return Tournament(tuple(names), wins, ties, estimates, p_values, rule.test, rule.resampling)
+
+
+def _power(
+    standings: Sequence[QuestionRanking],
+    tournament: Tournament | None,
+    difference: float | None,
+    resampling: Resampling,
+) -> SystemPower | None:
+    """What could have been found by the first question, or by pairs; None without intervals."""
+    if standings:
+        errors = [one.difference.error for one in standings[0].contests]
+    else:
+        pairs = tournament.tests if tournament else []
+        errors = [tournament.estimates[rate_of(one["first"], one["second"])].error for one in pairs if tournament]
+    known = [error for error in errors if error > 0]
+    if not known:
+        return None
+    error, level = max(known), resampling.level
+    strict = 1 - (1 - level) / len(known)
+    chance = None if difference is None else power_of(difference, error, level)
+    return SystemPower(error, detectable(error, level), detectable(error, strict), difference, chance)
+
+
+def _facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
+    """How many answers, captions or pairs, images and raters there are."""
+    ratings = judged if isinstance(judged, Ratings) else judged.answers
+    assert ratings is not None
+    number = int((~np.isnan(ratings.values)).sum())
+    what = (
+        {"ratings": number, "captions": len(ratings)}
+        if ratings is judged
+        else {"answers": number, "pairs": len(ratings)}
+    )
+    return {**what, "images": len(answers.images), **({"raters": len(answers.raters)} if answers.named else {})}
+
+
+def _warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
+    """Too few raters to speak of others, and systems that captioned different images."""
+    warnings = list(judged.warnings) if isinstance(judged, Ratings) else []
+    if isinstance(judged, Ratings):
+        unanswered = [name for name, values in judged.aspects.items() if np.isnan(values).all()]
+        warnings += [f"{name}: no answer, so systems are not compared by it" for name in unanswered]
+    if answers.named and len(answers.raters) < ENOUGH and over is None:
+        people = "one rater" if len(answers.raters) == 1 else f"{len(answers.raters)} raters"
+        warnings.append(f"{people}: intervals and tests are over images alone, and say nothing about other raters")
+    if isinstance(judged, Ratings):
+        system = answers.systems_of(judged)
+        images = {name: {*answers.image[system == index].tolist()} for index, name in enumerate(answers.systems)}
+        if any(one != next(iter(images.values())) for one in images.values()):
+            numbers = ", ".join(f"{name} {len(one):,}" for name, one in images.items())
+            warnings.append(
+                f"the systems were rated on different images ({numbers}): a difference of means may be one of images"
+            )
+    return warnings

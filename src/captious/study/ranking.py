@@ -1,0 +1,260 @@
+"""Which systems people prefer, as a result: means or win rates, tests between systems, strengths and power."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Literal, TypeAlias
+
+from captious._tournament import Tournament
+from captious.options import Resampling
+from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
+from captious.render.document import Value
+from captious.stats.bootstrap import Estimate
+
+Over: TypeAlias = Literal["images", "images+raters"]
+"""What the bootstrap draws."""
+POWER = 0.8
+RANK = "rank"
+"""What ratings are called that are ranks; every ranking compares its systems two at a time."""
+
+
+@dataclass(frozen=True)
+class SystemMean:
+    """What people said of one system."""
+
+    system: str
+    rank: int
+    """The number of its cluster: no test tells systems of one rank apart."""
+    mean: Estimate
+    ratings: int
+    captions: int
+    images: int
+
+
+@dataclass(frozen=True)
+class SystemContest:
+    """Two systems, the better one first; the difference is that of their means."""
+
+    first: str
+    second: str
+    difference: Estimate
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class QuestionRanking:
+    """The systems by one question, the best first, and every two of them."""
+
+    question: str
+    systems: tuple[SystemMean, ...]
+    contests: tuple[SystemContest, ...]
+    share: bool = False
+    """Whether the answers are 0 and 1, so that the mean is a share."""
+
+
+@dataclass(frozen=True)
+class SystemPower:
+    """What these ratings could have shown: normal test, the largest standard error of a difference."""
+
+    error: float
+    detectable: float
+    """The difference that one test finds with probability 0.8."""
+    detectable_holm: float
+    """The same at the level of the first step of Holm's correction."""
+    difference: float | None = None
+    power: float | None = None
+    """The chance to find ``difference`` with one test."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SystemRanking(Result):
+    """Which systems people prefer: means or win rates with intervals, tests, strengths, and what could have been found.
+
+    ``standings`` holds the ratings, the overall one first, then the aspects; ``tournament`` the comparisons of pairs
+    and rankings.
+    """
+
+    name: str
+    standings: tuple[QuestionRanking, ...]
+    tournament: Tournament | None
+    power: SystemPower | None
+    over: Over
+    signature: str
+    counts: str
+    """How many answers of how many people this rests on, as a line."""
+    test: str
+    resampling: Resampling
+    warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Notes on the intervals."""
+
+    def __repr__(self) -> str:
+        return f"<SystemRanking {PurePath(self.name).name}: {', '.join(self.order)}>"
+
+    @property
+    def order(self) -> list[str]:
+        """The systems, the best first."""
+        if self.standings:
+            return [one.system for one in self.standings[0].systems]
+        return self.tournament.ranked if self.tournament else []
+
+    def document(self) -> Document:
+        """Means or win rates with a chart, tests between systems, and the power of the study."""
+        title = f"{PurePath(self.name).name}: which system people prefer"
+        about = "Means or win rates of systems as people judged them, with intervals, and tests between every two."
+        return Document(
+            title, about, self.sections(), self.warnings, self.notes(), (self.signature,), self.data(), "systems"
+        )
+
+    def sections(self) -> list[Section]:
+        """Tables and charts; a study of metrics has them too."""
+        sections: list[Section] = []
+        if self.standings:
+            first, *aspects = self.standings
+            sections += [self._means_table(first), self._means_chart(first)]
+            if aspects:
+                sections += [self._aspects_table(aspects), self._aspects_chart(aspects)]
+            sections.append(self._tests_table("people_tests", [first]))
+            if aspects:
+                sections.append(replace(self._tests_table("aspect_tests", aspects), detail=True))
+        if self.tournament is not None:
+            key = "win_rates" if self.standings else "people"
+            table, chart = self.tournament.table(), self.tournament.chart()
+            title = "Win rates and strengths"
+            sections += [replace(table, key=key, title=title, note=f"{table.note} {self._intervals}"), chart]
+            sections.append(replace(self.tournament.pairs(), key="people_pairs", title="Each two systems"))
+        if self.power is not None:
+            sections.append(Text([self.power_statement()], "What could have been found"))
+        return sections
+
+    @property
+    def _intervals(self) -> str:
+        if not self.resampling.samples:
+            return ""
+        if self.over == "images":
+            return "Intervals are percentiles of the bootstrap over images; they are for these raters."
+        return "Intervals are percentiles of the bootstrap over images and raters."
+
+    def notes(self) -> list[str]:
+        """What the numbers rest on."""
+        return [self.counts, *self.remarks]
+
+    def power_statement(self) -> str:
+        """The difference that would have been found, in a sentence or two."""
+        power, level = self.power, 1 - self.resampling.level
+        if power is None:
+            return "Without resamples there is no statement of power."
+        kind = "win rate" if not self.standings else "share" if self.standings[0].share else "mean"
+        pairs = (
+            len(self.standings[0].contests) if self.standings else len(self.tournament.tests if self.tournament else ())
+        )
+
+        def shown(gap: float) -> str:
+            return {"win rate": f"{100 * (0.5 + gap):.1f} %", "share": f"{100 * gap:.1f} points"}.get(
+                kind, f"{gap:.2f}"
+            )
+
+        largest = {"win rate": 0.5, "share": 1.0}.get(kind, math.inf)
+        what = "win rate" if kind == "win rate" else "difference"
+        start = f"A {what} of" if power.detectable <= largest else f"Not even a {what} of"
+        text = (
+            f"{start} {shown(min(power.detectable, largest))} between two systems would have been found with "
+            f"probability {POWER:.2f} (two-sided test at {level:.4g}"
+        )
+        if pairs > 1 and power.detectable_holm <= largest:
+            text += f"; {shown(power.detectable_holm)} at {level:.4g} / {pairs}, the first step of Holm's correction"
+        if power.difference is not None and power.power is not None:
+            text += f"). One of {shown(power.difference)} would have been found with probability {power.power:.2f}."
+            return text
+        return f"{text})."
+
+    def _column(self, standing: QuestionRanking, name: str, key: str, **options: Any) -> Column:
+        level = self.resampling.level if self.resampling.samples else None
+        scale = {"scale": 100.0, "unit": "%", "decimals": 1} if standing.share else {"decimals": 2}
+        return Column(name, key=key, level=level, **{**scale, **options})
+
+    def _means_table(self, standing: QuestionRanking) -> Table:
+        name = f"{'share' if standing.share else 'mean'} {standing.question}"
+        value = self._column(standing, name, "mean", higher_is_better=True, bold=True)
+        columns: list[Column | str] = [Column("rank", "text"), "system", value]
+        columns += [Column("captions"), Column("ratings"), Column("images")]
+        rows: list[list[Value]] = [
+            [str(one.rank), one.system, Cell.of(one.mean), one.captions, one.ratings, one.images]
+            for one in standing.systems
+        ]
+        ranks = [row[0] for row in rows]
+        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
+        notes = ["the best caption has the highest rank"] if standing.question == RANK else []
+        notes.append("rank: no test tells systems of one rank apart")
+        note = f"{'; '.join(notes)}. {self._intervals}".strip()
+        return Table("people", f"What people say: {standing.question}", columns, rows, note, breaks)
+
+    def _means_chart(self, standing: QuestionRanking) -> Chart:
+        note = "Neighbors of one shade cannot be told apart."
+        bands = [one.rank for one in standing.systems]
+        return Chart("intervals", [self._series(standing)], standing.question, note, decimals=2, bands=bands)
+
+    def _series(self, standing: QuestionRanking, prefix: str = "") -> Series:
+        scale = 100 if standing.share else 1
+        means = [one.mean for one in standing.systems]
+        names = [f"{prefix}{one.system}" for one in standing.systems]
+        values = [[scale * getattr(mean, part) for mean in means] for part in ("value", "low", "high")]
+        ends = values[1:] if self.resampling.samples else [[], []]
+        return Series(standing.question, names, values[0], *ends)
+
+    def _aspects_table(self, aspects: Sequence[QuestionRanking]) -> Table:
+        columns: list[Column | str] = ["system"]
+        columns += [
+            self._column(one, one.question, one.question, spread="half", higher_is_better=True) for one in aspects
+        ]
+        by_system = [{mean.system: mean.mean for mean in one.systems} for one in aspects]
+        rows: list[list[Value]] = [
+            [name, *(Cell.of(means[name]) if name in means else None for means in by_system)] for name in self.order
+        ]
+        half = f"±: half of the {100 * self.resampling.level:.4g}% interval" if self.resampling.samples else ""
+        return Table("aspects", "Each aspect", columns, rows, half)
+
+    def _aspects_chart(self, aspects: Sequence[QuestionRanking]) -> Chart:
+        series = [self._series(one, f"{one.question}: ") for one in aspects]
+        return Chart("intervals", series, "Each aspect", decimals=2)
+
+    def _tests_table(self, key: str, standings: Sequence[QuestionRanking]) -> Table:
+        several = key == "aspect_tests"
+        difference = self._column(standings[0], "difference", "difference", signed=True)
+        columns: list[Column | str] = [*(["aspect"] if several else []), "better", "worse", difference]
+        columns += [Column("p", "p"), Column("p (Holm)", "p", key="p_holm", bold=True)]
+        rows: list[list[Value]] = [
+            [
+                *([one.question] if several else []),
+                test.first,
+                test.second,
+                Cell.of(test.difference),
+                test.p,
+                test.p_holm,
+            ]
+            for one in standings
+            for test in one.contests
+        ]
+        note = f"p: {self.test}, two-sided; Holm's correction over the pairs of systems" + (
+            " of each aspect" if several else ""
+        )
+        title = "Each two systems, by aspect" if several else f"Each two systems: {standings[0].question}"
+        return Table(key, title, columns, rows, note)
+
+    def data(self) -> dict[str, Any]:
+        """Everything as JSON holds it."""
+        return {
+            "name": self.name,
+            "order": self.order,
+            "questions": self.standings,
+            "pairs": None if self.tournament is None else self.tournament.data(),
+            "power": self.power,
+            "over": self.over,
+            "test": self.test,
+            "counts": self.counts,
+            "signature": self.signature,
+        }

@@ -1,0 +1,236 @@
+"""Logs of harnesses and spreadsheets give the numbers of the same captions as JSON; hostile cells are text."""
+
+import json
+import re
+import zipfile
+
+import pandas as pd
+import pytest
+
+import captious
+from captious import InputError, Reading, Resampling, read
+from captious.data import DEMO
+
+PREDICTIONS = {
+    str(row["image_id"]): row["caption"] for row in json.loads((DEMO / "predictions/solid.json").read_text())
+}
+REFERENCES = json.loads((DEMO / "references.json").read_text())
+QUICK = {"metrics": "cider,bleu(n=4)", "resampling": Resampling(0)}
+
+
+def lmms_eval(path, **changes):
+    """A log as the evaluation tracker of lmms-eval writes it: every metric of the task has the same dictionary."""
+    lines = []
+    for number, (key, text) in enumerate(PREDICTIONS.items()):
+        measured = {"answer": REFERENCES[key], "pred": text, "image_id": int(key), "id": number}
+        line = {"doc_id": number, "target": str(REFERENCES[key]), "filtered_resps": text, "doc_hash": "0" * 64}
+        lines.append(line | {"coco_CIDEr": measured, "coco_Bleu_4": measured, "input": "Describe it."} | changes)
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def vlmevalkit(answer=str):
+    rows = [
+        {"index": int(key), "question": "Describe it.", "answer": answer(REFERENCES[key]), "prediction": text}
+        for key, text in PREDICTIONS.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def evalscope(path):
+    lines = [
+        {
+            "index": int(key),
+            "input": "…",
+            "sample_score": {
+                "score": {"value": {"CIDEr": 0.5}, "prediction": text, "extracted_prediction": text},
+                "sample_id": int(key),
+                "sample_metadata": {"references": REFERENCES[key]},
+            },
+        }
+        for key, text in PREDICTIONS.items()
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def spreadsheet(path, rows):
+    """An XLSX file with inline texts and numbers, as small as spreadsheet programs open it."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+    def cell(value, place):
+        if isinstance(value, (int, float)):
+            return f'<c r="{place}"><v>{value}</v></c>'
+        text = str(value).replace("&", "&amp;").replace("<", "&lt;")
+        return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+    lines = [
+        f'<row r="{number}">{"".join(cell(one, f"{chr(65 + index)}{number}") for index, one in enumerate(row))}</row>'
+        for number, row in enumerate(rows, start=1)
+    ]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        sheet = f'<worksheet xmlns="{main}"><sheetData>{"".join(lines)}</sheetData></worksheet>'
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+    return path
+
+
+def as_spreadsheet(frame, path):
+    return spreadsheet(path, [list(frame.columns), *frame.to_numpy().tolist()])
+
+
+FILES = {
+    "lmms-eval": lambda folder: lmms_eval(folder / "d_samples_coco.jsonl"),
+    "lmms-eval, older": lambda folder: lmms_eval(folder / "d_samples_coco.jsonl", filtered_resps=None),
+    "vlmevalkit tsv": lambda folder: vlmevalkit().to_csv(folder / "M_COCO.tsv", sep="\t", index=False, quoting=1),
+    "vlmevalkit json": lambda folder: vlmevalkit(list).to_json(folder / "M_COCO.json", orient="records"),
+    "vlmevalkit xlsx": lambda folder: as_spreadsheet(vlmevalkit(), folder / "M_COCO.xlsx"),
+    "evalscope": lambda folder: evalscope(folder / "review.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_log_gives_the_numbers_of_the_same_captions_as_json(name, tmp_path):
+    FILES[name](tmp_path)
+    (path,) = tmp_path.iterdir()
+    if name == "lmms-eval, older":
+        lines = [
+            json.loads(line) | {"filtered_resps": [text]}
+            for line, text in zip(path.read_text().splitlines(), PREDICTIONS.values(), strict=True)
+        ]
+        path.write_text("\n".join(map(json.dumps, lines)))
+    plain = captious.evaluate(PREDICTIONS, references=REFERENCES, **QUICK)
+    report = captious.evaluate(path, **QUICK)
+    assert report.captions.ids == plain.captions.ids
+    for key, one in plain.measurements.items():
+        assert report.measurements[key].corpus == one.corpus and list(report[key].values) == list(one.values)
+    assert report["cider"].signature.fingerprint == plain["cider"].signature.fingerprint
+
+
+def test_the_target_is_taken_only_where_it_is_a_printed_list(tmp_path):
+    path = lmms_eval(tmp_path / "log.jsonl", coco_CIDEr=None, coco_Bleu_4=None)
+    assert read(path).item(0).references == tuple(next(iter(REFERENCES.values())))
+    assert read(path).ids[:2] == ("0", "1")
+    lmms_eval(path, coco_CIDEr=None, coco_Bleu_4=None, target="answer")
+    assert not read(path).item(0).references
+
+
+def test_a_format_may_be_insisted_on_and_one_s_own_columns_stay(tmp_path):
+    path = tmp_path / "answers.csv"
+    frame = vlmevalkit().assign(id=range(60))
+    frame.to_csv(path, index=False)
+    assert read(path).item(0).references == ()  # with ids of its own, the table is nobody's log
+    named = read(path, reading=Reading(format="vlmevalkit"))
+    assert named.ids == tuple(PREDICTIONS) and named.item(0).references == tuple(REFERENCES[named.ids[0]])
+    (tmp_path / "other.json").write_text('[{"id": 1, "caption": "a dog"}]')
+    with pytest.raises(InputError, match="entry 1: no column 'answer', expected one as vlmevalkit writes it"):
+        read(tmp_path / "other.json", reading=Reading(format="vlmevalkit"))
+
+
+CODE = [
+    "__import__('os').system('touch broken')",
+    "[__import__('os').system('touch broken')]",
+    "open('broken', 'w')",
+    "(lambda: open('broken', 'w'))()",
+    "[" * 100_000,
+    "['a dog'] + [open('broken', 'w')]",
+]
+
+
+@pytest.mark.parametrize("answer", CODE)
+def test_code_in_a_cell_is_text_or_refused(answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "M.tsv"
+    vlmevalkit(lambda texts: answer).to_csv(path, sep="\t", index=False)
+    try:
+        assert read(path).item(0).references == (answer,)
+    except InputError as error:
+        assert "M.tsv: row 2" in str(error)
+    assert not (tmp_path / "broken").exists()
+
+
+def test_numpy_s_printed_arrays_are_refused(tmp_path):
+    path = tmp_path / "M.tsv"
+    vlmevalkit(lambda texts: " ".join(map(repr, texts)).join("[]")).to_csv(path, sep="\t", index=False)
+    with pytest.raises(InputError, match=r"M.tsv: row 2"):
+        read(path)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    vlmevalkit().to_pickle(tmp_path / "M_COCO.pkl")
+    with pytest.raises(InputError, match="is a pickle, which could run code"):
+        read(tmp_path / "M_COCO.pkl")
+
+
+def test_spreadsheets_with_gaps_numbers_and_escapes(tmp_path):
+    path = spreadsheet(
+        tmp_path / "s.xlsx", [["id", "caption", "style"], [1, "a dog_x000A_runs", "calm"], ["b", "None", ""]]
+    )
+    captions = read(path)
+    assert captions.ids == ("1", "b") and captions.item(1).candidate == "None"
+    assert captions.item(0).candidate.split() == ["a", "dog", "runs"] and captions.columns["style"][0] == "calm"
+
+
+def test_spreadsheets_with_shared_texts_as_office_programs_write_them(tmp_path):
+    """Texts are in a table of their own, with runs of formatting and the reading of Japanese words beside them."""
+    main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    texts = ["id", "caption", "<r><t>a </t></r><r><t>dog</t></r>", "<t>犬</t><rPh><t>いぬ</t></rPh>"]
+    items = "".join(f"<si>{text if text.startswith('<') else f'<t>{text}</t>'}</si>" for text in texts)
+    cells = '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
+    cells += '<row r="2"><c r="A2"><v>7</v></c><c r="C2" t="s"><v>2</v></c></row>'
+    cells += '<row r="4"><c r="A4"><v>8</v></c><c r="C4" t="s"><v>3</v></c></row>'
+    with zipfile.ZipFile(tmp_path / "s.xlsx", "w") as archive:
+        archive.writestr("xl/sharedStrings.xml", f"<sst {main}>{items}</sst>")
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet {main}><sheetData>{cells}</sheetData></worksheet>")
+    captions = read(tmp_path / "s.xlsx")
+    assert dict(zip(captions.ids, captions.candidates.values, strict=True)) == {"7": "a dog", "8": "犬"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["id", "caption"], [1, "x" * 32_767]], "row 2: a cell has 32,767 characters, where spreadsheets cut"),
+        ([["id", "id"], [1, "a"]], "row 1: column 'id' is there more than once"),
+        ([["id", "caption"], [1, "a", "b"]], r"row 2: has 3 cells, expected 2 \(id, caption\)"),
+        ([[]], "is empty, expected a header row"),
+    ],
+)
+def test_a_spreadsheet_that_cannot_be_used_names_the_row(rows, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        read(spreadsheet(tmp_path / "s.xlsx", rows))
+
+
+@pytest.mark.parametrize(
+    ("sheet", "message"),
+    [
+        (b'<!DOCTYPE x [<!ENTITY a "b">]><worksheet/>', "declares entities"),
+        (b"\xff\xfe<\x00!\x00", "declares entities"),
+        (b"<worksheet>", "not a whole XLSX file"),
+        (b"<w><row/></w>", "is empty"),
+        (None, "unpacks to more than"),
+    ],
+)
+def test_a_hostile_spreadsheet_is_one_line(sheet, message, tmp_path, monkeypatch):
+    if sheet is None:
+        monkeypatch.setattr("captious.io.spreadsheets.LARGEST", 1_000_000)
+        sheet = b" " * 5_000_000
+    with zipfile.ZipFile(tmp_path / "s.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "s.xlsx")
+
+
+def test_damaged_logs_name_the_row(tmp_path):
+    path = tmp_path / "review.jsonl"
+    path.write_text('{"index": 1, "sample_score": {"score": 3}}')
+    with pytest.raises(InputError, match=re.escape("review.jsonl: row 1: sample_score has no score with a prediction")):
+        read(path)
+    path.write_text('{"doc_id": 1, "filtered_resps": ["a", "b"]}')
+    with pytest.raises(InputError, match="row 1: filtered_resps holds 2 captions, expected one"):
+        read(path)
+
+
+def test_a_harness_is_no_format_of_shards(tmp_path):
+    (tmp_path / "0.jsonl").write_text("{}")
+    with pytest.raises(InputError, match="is for one file"):
+        captious.score_shards(tmp_path, "rouge", out=tmp_path / "out", reading=Reading(format="lmms-eval"))
