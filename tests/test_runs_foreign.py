@@ -1,5 +1,6 @@
 """A run that comes from somebody else: nothing is asked, imported or opened that lies outside of its folder."""
 
+import datetime
 import json
 import sys
 
@@ -231,3 +232,9 @@ def test_a_run_without_a_part_is_refused(run):
     change(run, parts={})
     with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
         read_run(run)
+
+
+def test_an_image_that_is_no_text_is_none_in_the_explorer(run):
+    pictures = pytest.importorskip("captious.studio.explore.pictures", reason="captious[studio] is not installed")
+    for folder in (None, run):
+        assert pictures.Pictures([str(run)], folder).path("nosuch", datetime.datetime(2026, 1, 1)) is None

@@ -548,6 +548,7 @@ COMMANDS = {
         "{preferences} --samples 20 --permutations 20 --metrics rouge",
     ],
     "study agreement": ["{judged} --samples 20 --group image", "{preferences} --samples 20"],
+    "study systems": ["{ratings} --samples 20 --rater rater --system system"],
     "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
