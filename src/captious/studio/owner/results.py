@@ -17,12 +17,12 @@ from captious.studio.collect.plan import Aspect, Plan
 from captious.studio.collect.rendering import number
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.export import FILES, answer_tables, study_recipe
-from captious.study._systems import systems
+from captious.study import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import open_judgments
 
 PERMUTATIONS = 2000
-"""Of a test on a page that is drawn again and again; ``captious study systems`` makes more."""
+"""Permutations of a test on a page that is drawn again and again; ``captious study systems`` makes more."""
 CANNOT, NEITHER = "cannot judge", "neither"
 MOST_POINTS, BINS = 11, 10
 """Points of a scale that have a bar each; a longer scale is cut into bins."""
