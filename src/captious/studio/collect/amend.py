@@ -157,7 +157,7 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
     raise InputError(
         f"{changed}, which no amendment may change: {reason}. A new study can take over the items that nobody has "
         f"judged yet: captious studio new {other} --rest-of {path}; then put this file back: captious studio show "
-        f"{path} --original"
+        f"{path} --original > {path}"
     )
 
 
