@@ -1,5 +1,6 @@
 """A run that comes from somebody else: nothing is asked, imported or opened that lies outside of its folder."""
 
+import datetime
 import json
 import sys
 
@@ -211,12 +212,19 @@ def test_a_column_that_is_there_twice_is_refused(run, folder):
         read_run(run).captions  # noqa: B018 - reading is what is refused
 
 
-def test_references_of_another_kind_are_refused(run):
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("references", {"a": 1}, "holds struct<a: int64>, expected lists of texts"),
+        ("words", "{}", "holds string, expected numbers"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused(run, column, value, message):
     path = run / "items" / "captions.parquet"
     table = pq.read_table(path)
-    numbers = pa.array([{"a": 1}] * len(table))
-    pq.write_table(table.set_column(table.column_names.index("references"), "references", numbers), path)
-    with pytest.raises(InputError, match="column 'references' holds struct<a: int64>, expected lists of texts"):
+    others = pa.array([value] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, others), path)
+    with pytest.raises(InputError, match=f"column '{column}' {message}"):
         read_run(run).captions  # noqa: B018 - reading is what is refused
 
 
@@ -224,3 +232,9 @@ def test_a_run_without_a_part_is_refused(run):
     change(run, parts={})
     with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
         read_run(run)
+
+
+def test_an_image_that_is_no_text_is_none_in_the_explorer(run):
+    pictures = pytest.importorskip("captious.studio.explore.pictures", reason="captious[studio] is not installed")
+    for folder in (None, run):
+        assert pictures.Pictures([str(run)], folder).path("nosuch", datetime.datetime(2026, 1, 1)) is None

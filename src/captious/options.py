@@ -236,7 +236,7 @@ class Engine(Options):
     title = "Shards and workers"
 
     engine: Annotated[Executor | None, Option("Who works; without it, whoever suits the data.")] = None
-    jobs: Annotated[int, Option("Workers at a time; 0: one a core or GPU share.", min=0)] = 0
+    jobs: Annotated[int, Option("Workers; 0: one a core or GPU share.", min=0)] = 0
     address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS")] = None
     gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four share one.", min=0)] = 0.0
     store_features: Annotated[bool, Option("Keep the features of shards in the cache.")] = False

@@ -512,7 +512,7 @@ COMMANDS = {
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
         "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
-        "{predictions} --references {references} --images {images} --samples 5 --metrics {metric}",
+        f"{{predictions}} --references {{references}} --images {{images}} --samples 5 {SEEN},{{metric}}",
         "{changed} --explain 1",
         "{changed} --samples 5 --metrics rouge",
         "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
@@ -548,6 +548,7 @@ COMMANDS = {
         "{preferences} --samples 20 --permutations 20 --metrics rouge",
     ],
     "study agreement": ["{judged} --samples 20 --group image", "{preferences} --samples 20"],
+    "study systems": ["{ratings} --samples 20 --rater rater --system system"],
     "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
@@ -684,7 +685,7 @@ def case_of(seed, number, folder):
     if family == "option" and OPTIONS[name]:
         values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots}
         # What shards hold is known once they are scored, so a run stays where --explain names none of its items.
-        known = [param for param in OPTIONS[name] if not ("{tar}" in words and param.name == "explain")]
+        known = [param for param in OPTIONS[name] if not ("--engine" in words and param.name == "explain")]
         param = rng.choice(known)
         odd = option_value(rng, param, folder)
         # The last of an option given twice would be refused for that.

@@ -97,6 +97,7 @@ def test_fewer_hallucinations_are_no_loss():
     row = worse.rows[0]
     assert not row.higher_is_better and (row.base, row.new, row.difference) == pytest.approx((0, 0.2, 0.2))
     assert row.low < 0.2 < row.high and worse.verdict == "worse" and worse.lost[0].new == "a dog and a cat"
+    assert "caption of new" in str(worse) and "first reference" not in str(worse)  # there are none
     assert captious.gate(captions(40), captions(0), "chair(value=s)", 0).verdict == "pass"
     assert captious.gate(captions(0), captions(40), "chair(value=s)", 0.3).verdict == "pass"
     whole = captious.gate(captions(40), captions(40), "chair", 0, QUICK)
@@ -295,3 +296,11 @@ def test_a_plan_from_the_base_and_from_a_pair():
         plan_gate(by_words(5, 9), by_words(5, 9), "rouge")
     with pytest.raises(InputError, match="changed"):
         plan_gate(by_words(5, 9), metrics="rouge", changed=0)
+
+
+def test_a_run_without_references_is_still_known_to_have_the_same(systems, tmp_path):
+    """The signature of the run remembers the references that its folder does not hold."""
+    report = captious.evaluate(systems["solid"].take(range(119, -1, -1)), "rouge", QUICK)
+    replace(report, store_references=False).save(tmp_path / "run")
+    result = captious.gate(tmp_path / "run", systems["expert"], margin=0.5, resampling=QUICK)
+    assert result.verdict == "pass" and result.lost[0].reference

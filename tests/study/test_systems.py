@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -182,6 +183,13 @@ def test_power_is_that_of_the_normal_test():
     assert power.detectable_holm == pytest.approx((2.393980 + 0.841621) * power.error)
     assert f"difference of {power.detectable:.2f}" in ranking.power_statement()
     assert f"One of 0.50 would have been found with probability {power.power:.2f}" in ranking.power_statement()
+
+
+def test_no_win_rate_is_above_all():
+    ranking = systems(preferred(random.Random(1), images=3, ties=0), over="images", resampling=Resampling(50))
+    huge = replace(ranking, power=replace(ranking.power, detectable=0.6, detectable_holm=0.7))
+    assert huge.power_statement().startswith("Not even a win rate of 100.0 % between two systems would have been")
+    assert "117" not in huge.power_statement() and "120.0" not in huge.power_statement()
 
 
 def test_raters_without_names_are_not_drawn():

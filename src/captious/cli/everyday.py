@@ -62,9 +62,7 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
-    where: Annotated[
-        str | None, Option("Of the worst items only those that pass a filter, such as 'words > 4'.", metavar="FILTER")
-    ] = None,
+    where: Annotated[str | None, Option("Of the worst only these, as 'words > 4'.", metavar="FILTER")] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),

@@ -172,7 +172,7 @@ class Gate(Result):
         rows = []
         for row in self.rows:
             own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
-            sign = -1.0 if row.higher_is_better else 1.0
+            sign = -1.0 if row.higher_is_better else 1.0  # of what may be lost; + 0.0 below makes 0 of −0
             relative = f" ({row.given})" if row.given.endswith("%") else ""
             rows.append(
                 (
@@ -181,8 +181,8 @@ class Gate(Result):
                     Cell(row.base, **own),
                     Cell(row.new, **own),
                     Cell(row.difference, row.low, row.high, **own),
-                    Cell(sign * row.margin, mark=relative, **own),
-                    Cell(sign * row.smallest_margin, **own),
+                    Cell(sign * row.margin + 0.0, mark=relative, **own),
+                    Cell(sign * row.smallest_margin + 0.0, **own),
                 )
             )
         one_sided = f"{100 * self.resampling.level:g}%"
@@ -226,7 +226,8 @@ class Gate(Result):
             Column("first reference", "text", key="reference"),
         ]
         rows = [(one.id, one.base_value, one.new_value, one.base, one.new, one.reference) for one in self.lost]
-        keep = [index for index in range(6) if index != 3 or self.lost[0].base is not None]
+        keep = [index for index in range(5) if index != 3 or self.lost[0].base is not None]
+        keep += [5] if any(one.reference for one in self.lost) else []
         return Table(
             "lost",
             f"Captions that lost most, by {row.label}",

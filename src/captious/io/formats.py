@@ -92,7 +92,7 @@ def rows_of_content(content: bytes, name: str, format: str | None = None) -> Ite
 
 
 def _of_harness(rows: Iterator[Row], harness: Harness | None) -> Iterator[Row]:
-    """The rows; those of a harness, which the first of them tells unless it is named, with the usual columns."""
+    """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named."""
     first = next(rows, None)
     if first is None:
         return

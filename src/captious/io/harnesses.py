@@ -15,7 +15,7 @@ ID_KEYS = ("image_id", "video_id", "id", "question_id")
 """What the tasks of lmms-eval call the id of an item."""
 
 
-class Layout(NamedTuple):
+class HarnessLayout(NamedTuple):
     """How the log of a harness is recognized, and what a row of it says."""
 
     columns: frozenset[str]
@@ -89,9 +89,9 @@ def _evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 _OWN = frozenset({"id", "caption", "references"})
-LAYOUTS: dict[Harness, Layout] = {
-    "lmms-eval": Layout(frozenset({"doc_id", "filtered_resps"}), _OWN, _lmms_eval),
-    "vlmevalkit": Layout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _vlmevalkit),
-    "evalscope": Layout(frozenset({"index", "sample_score"}), _OWN, _evalscope),
+LAYOUTS: dict[Harness, HarnessLayout] = {
+    "lmms-eval": HarnessLayout(frozenset({"doc_id", "filtered_resps"}), _OWN, _lmms_eval),
+    "vlmevalkit": HarnessLayout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _vlmevalkit),
+    "evalscope": HarnessLayout(frozenset({"index", "sample_score"}), _OWN, _evalscope),
 }
 HARNESSES: tuple[str, ...] = get_args(Harness)

@@ -262,6 +262,10 @@ def _scatter(chart: Chart) -> tuple[str, int]:
             label = _tag("title", escape(one.labels[point])) if one.labels else ""
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
             parts.append(_tag("circle", label, **at, **look, fill=_color(index)))
+            if one.names:
+                left = at["cx"] > _X[1] - 40  # there is no room on the right
+                side, anchor = (-7, "end") if left else (7, "start")
+                parts.append(_words(one.names[point], at["cx"] + side, at["cy"] + 4, anchor=anchor))
         if chart.trend:
             parts.append(_trend(across[valid], up[valid], x, y))
     return _with_legend(chart, parts)

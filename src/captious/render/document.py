@@ -217,6 +217,8 @@ class Series:
     """Points drawn as rings, such as those that are not significant."""
     labels: Sequence[str] = ()
     """Texts that are shown when the reader points at a dot."""
+    names: Sequence[str] = ()
+    """Texts that are written beside the dots of a scatter chart."""
 
 
 @dataclass(frozen=True)

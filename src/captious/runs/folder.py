@@ -38,7 +38,7 @@ from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import PartSummary
-from captious.runs.tables import captions_of
+from captious.runs.tables import COUNTS, captions_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,7 +181,7 @@ class Run:
         if expected is not None and items != expected:
             where = self.storage.address_of(self.items_name(part))
             raise InputError(f"{where}: has {items} items, the marker says {expected}")
-        optional = [column for column in ("references", "unscored") if column in schema.names]
+        optional = [column for column in ("references", "unscored", *COUNTS) if column in schema.names]
         for column in columns if columns is not None else ("id", "candidates", *optional, *self.metrics):
             self._refuse_column(self.items_name(part), schema, column)
         return schema
@@ -201,7 +201,7 @@ class Run:
         elif column in ("candidates", "references"):
             lists = (types.is_list(kind) or types.is_large_list(kind)) and not types.is_nested(kind.value_type)
             expected = "" if lists and str(kind.value_type).endswith("string") else "lists of texts"
-        elif column in self.metrics:
+        elif column in self.metrics or column in COUNTS:
             expected = "" if types.is_floating(kind) or types.is_integer(kind) else "numbers"
         if expected:
             raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")

@@ -174,7 +174,7 @@ class Repeats(logging.Filter):
 
 
 def _kind(record: logging.LogRecord) -> tuple[str, ...]:
-    """Equal for records of the same error: the first line of the message, and where an exception was raised."""
+    """A key of records of the same error: the first line of the message, and where an exception was raised."""
     raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     trace = None if raised is None else raised.__traceback__
     while trace is not None and trace.tb_next is not None:

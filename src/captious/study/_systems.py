@@ -21,7 +21,7 @@ from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, p
 from captious.stats.tests import bootstrap_p, detectable, power_of, rank_clusters
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
-from captious.study.ranking import RANK, Over, Standing, SystemContest, SystemMean, SystemPower, SystemRanking
+from captious.study.ranking import RANK, Over, QuestionRanking, SystemContest, SystemMean, SystemPower, SystemRanking
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import recipe_beside
 
@@ -69,7 +69,7 @@ def systems(
     judged = as_ratings(ratings)
     answers = _Answers.of(judged)
     draw = _drawn(answers, over, resampling)
-    rule = _Rule(draw, resampling, permutations)
+    rule = _ResamplingRule(draw, resampling, permutations)
     standings, tournament = [], None
     if isinstance(judged, Ratings):
         for question, values in _questions(judged).items():
@@ -148,7 +148,7 @@ class _Answers(NamedTuple):
         return np.array([index[name] for name in ratings.systems or ()], dtype=np.int64)
 
 
-class _Rule(NamedTuple):
+class _ResamplingRule(NamedTuple):
     """How intervals and p-values are made."""
 
     over: Over
@@ -273,7 +273,9 @@ def _questions(ratings: Ratings) -> dict[str, Floats]:
     return {same[0] if same else ratings.question: ratings.values, **aspects}
 
 
-def _standing(question: str, ratings: Ratings, values: Floats, answers: _Answers, rule: _Rule) -> Standing:
+def _standing(
+    question: str, ratings: Ratings, values: Floats, answers: _Answers, rule: _ResamplingRule
+) -> QuestionRanking:
     """The mean of every system by one question, and every two of them."""
     item, column = np.nonzero(~np.isnan(values))
     rating, system = values[item, column], answers.systems_of(ratings)[item]
@@ -320,7 +322,7 @@ def _standing(question: str, ratings: Ratings, values: Floats, answers: _Answers
         )
         for place, (index, name) in enumerate(zip(order, names, strict=True))
     )
-    return Standing(question, counted, contests, {*np.unique(rating).tolist()} <= {0.0, 1.0})
+    return QuestionRanking(question, counted, contests, {*np.unique(rating).tolist()} <= {0.0, 1.0})
 
 
 class _Comparisons(NamedTuple):
@@ -361,7 +363,7 @@ def _ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
     return _Comparisons(system[first], system[second], score, answers.image[first], answers.rater[column])
 
 
-def _tournament(played: _Comparisons, answers: _Answers, rule: _Rule) -> Tournament:
+def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule) -> Tournament:
     """Win rates and strengths with intervals, and a test of every two systems; the strongest first."""
     number = len(answers.systems)
     cells = _Cells.of(played.image, played.rater)
@@ -403,7 +405,10 @@ def _tournament(played: _Comparisons, answers: _Answers, rule: _Rule) -> Tournam
 
 
 def _power(
-    standings: Sequence[Standing], tournament: Tournament | None, difference: float | None, resampling: Resampling
+    standings: Sequence[QuestionRanking],
+    tournament: Tournament | None,
+    difference: float | None,
+    resampling: Resampling,
 ) -> SystemPower | None:
     """What could have been found by the first question, or by pairs; None without intervals."""
     if standings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -45,7 +46,7 @@ class SystemContest:
 
 
 @dataclass(frozen=True)
-class Standing:
+class QuestionRanking:
     """The systems by one question, the best first, and every two of them."""
 
     question: str
@@ -78,7 +79,7 @@ class SystemRanking(Result):
     """
 
     name: str
-    standings: tuple[Standing, ...]
+    standings: tuple[QuestionRanking, ...]
     tournament: Tournament | None
     power: SystemPower | None
     over: Over
@@ -157,23 +158,26 @@ class SystemRanking(Result):
                 kind, f"{gap:.2f}"
             )
 
+        largest = {"win rate": 0.5, "share": 1.0}.get(kind, math.inf)
+        what = "win rate" if kind == "win rate" else "difference"
+        start = f"A {what} of" if power.detectable <= largest else f"Not even a {what} of"
         text = (
-            f"A {'win rate' if kind == 'win rate' else 'difference'} of {shown(power.detectable)} between two systems "
-            f"would have been found with probability {POWER:.2f} (two-sided test at {level:.4g}"
+            f"{start} {shown(min(power.detectable, largest))} between two systems would have been found with "
+            f"probability {POWER:.2f} (two-sided test at {level:.4g}"
         )
-        if pairs > 1:
+        if pairs > 1 and power.detectable_holm <= largest:
             text += f"; {shown(power.detectable_holm)} at {level:.4g} / {pairs}, the first step of Holm's correction"
         if power.difference is not None and power.power is not None:
             text += f"). One of {shown(power.difference)} would have been found with probability {power.power:.2f}."
             return text
         return f"{text})."
 
-    def _column(self, standing: Standing, name: str, key: str, **options: Any) -> Column:
+    def _column(self, standing: QuestionRanking, name: str, key: str, **options: Any) -> Column:
         level = self.resampling.level if self.resampling.samples else None
         scale = {"scale": 100.0, "unit": "%", "decimals": 1} if standing.share else {"decimals": 2}
         return Column(name, key=key, level=level, **{**scale, **options})
 
-    def _means_table(self, standing: Standing) -> Table:
+    def _means_table(self, standing: QuestionRanking) -> Table:
         name = f"{'share' if standing.share else 'mean'} {standing.question}"
         value = self._column(standing, name, "mean", higher_is_better=True, bold=True)
         columns: list[Column | str] = [Column("rank", "text"), "system", value]
@@ -189,12 +193,12 @@ class SystemRanking(Result):
         note = f"{'; '.join(notes)}. {self._intervals}".strip()
         return Table("people", f"What people say: {standing.question}", columns, rows, note, breaks)
 
-    def _means_chart(self, standing: Standing) -> Chart:
+    def _means_chart(self, standing: QuestionRanking) -> Chart:
         note = "Neighbors of one shade cannot be told apart."
         bands = [one.rank for one in standing.systems]
         return Chart("intervals", [self._series(standing)], standing.question, note, decimals=2, bands=bands)
 
-    def _series(self, standing: Standing, prefix: str = "") -> Series:
+    def _series(self, standing: QuestionRanking, prefix: str = "") -> Series:
         scale = 100 if standing.share else 1
         means = [one.mean for one in standing.systems]
         names = [f"{prefix}{one.system}" for one in standing.systems]
@@ -202,7 +206,7 @@ class SystemRanking(Result):
         ends = values[1:] if self.resampling.samples else [[], []]
         return Series(standing.question, names, values[0], *ends)
 
-    def _aspects_table(self, aspects: Sequence[Standing]) -> Table:
+    def _aspects_table(self, aspects: Sequence[QuestionRanking]) -> Table:
         columns: list[Column | str] = ["system"]
         columns += [
             self._column(one, one.question, one.question, spread="half", higher_is_better=True) for one in aspects
@@ -214,11 +218,11 @@ class SystemRanking(Result):
         half = f"±: half of the {100 * self.resampling.level:.4g}% interval" if self.resampling.samples else ""
         return Table("aspects", "Each aspect", columns, rows, half)
 
-    def _aspects_chart(self, aspects: Sequence[Standing]) -> Chart:
+    def _aspects_chart(self, aspects: Sequence[QuestionRanking]) -> Chart:
         series = [self._series(one, f"{one.question}: ") for one in aspects]
         return Chart("intervals", series, "Each aspect", decimals=2)
 
-    def _tests_table(self, key: str, standings: Sequence[Standing]) -> Table:
+    def _tests_table(self, key: str, standings: Sequence[QuestionRanking]) -> Table:
         several = key == "aspect_tests"
         difference = self._column(standings[0], "difference", "difference", signed=True)
         columns: list[Column | str] = [*(["aspect"] if several else []), "better", "worse", difference]

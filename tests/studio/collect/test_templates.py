@@ -113,7 +113,7 @@ def test_a_long_list_is_written_one_a_line(place):
         ({"template": "ratings"}, "template='ratings', expected one of capeval1k"),
         ({"kind": "pairs", "template": "thumb"}, "template='thumb', which is of kind ratings"),
         ({"kind": "ratings"}, "nothing to ask about, expected captions or tasks"),
-        ({"kind": "yesno", "captions": ["a.jsonl"]}, "captions is for kind ratings or ranking or pairs or labels"),
+        ({"kind": "yesno", "captions": ["a.jsonl"]}, "asks about the things of ready tasks, not about captions"),
         ({"kind": "pairs", "captions": ["\udcff.jsonl"]}, "holds half a character"),
         ({"kind": "pairs", "captions": ["a.jsonl"], "tasks": "b.jsonl"}, "both captions and tasks"),
     ],

@@ -145,6 +145,7 @@ def findings(text, kind="ratings", captions=3, image="im.jpg", references=("a do
          ["instructions: 'keys a and b', and the keys of the labels are a, c"]),
         ("Ordnen Sie die vier Bildunterschriften.", {"language": "de"},
          ["instructions: 'vier Bildunterschriften', and a page has 3"]),
+        ("Rate the four captions.", {"language": "de"}, ["instructions: 'four captions', and a page has 3"]),
         ("Bewerten Sie von 1 bis 7.", {"language": "de"}, ["instructions: '1 bis 7', and a scale goes from 1 to 5"]),
         ("请给四个描述打分。", {"language": "zh"}, ["instructions: '四个描述', and a page has 3"]),
         ("请看图片。", {"language": "zh", "image": None}, ["instructions: '图片', and no task has an image (images)"]),

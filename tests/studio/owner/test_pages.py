@@ -1,24 +1,34 @@
 """The owner's page: what it shows, what it does, who may see it, and that it keeps up without reloading."""
 
 import csv
+import html
 import io
 import json
 import re
 import zipfile
 from dataclasses import replace
+from datetime import datetime, timezone
+from urllib.parse import unquote
 
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from starlette.testclient import TestClient
 from tests.studio.hostile import HOSTILE, ran
-from tests.studio.studies import KINDS, OWNER, Study
+from tests.studio.studies import KINDS, OWNER, Study, make_tasks
 
+from captious.options import PERMUTATIONS, Resampling
 from captious.studio.access import token_hash
+from captious.studio.collect.events import Answered, answers_of
 from captious.studio.collect.plan import Checks, Source
-from captious.studio.owner import agreement, pages
+from captious.studio.collect.rendering import RendererInForce
+from captious.studio.owner import agreement, answers, pages, results
+from captious.studio.owner.answers import answer_view
+from captious.studio.owner.export import export_study
+from captious.studio.owner.pages import OwnerPages
 from captious.studio.owner.progress import study_progress
 from captious.studio.owner.simulate import simulate_raters
+from captious.study import systems
 
 PLAIN = tuple(f"{'very ' * number}small dog on the grass number {number}" for number in range(8))
 CROWD = {"careful": 4, "lazy": 1}
@@ -66,6 +76,8 @@ def answer(study, rater, rating=3, comment=""):
 
 def test_only_the_owner_sees_it(study):
     client = TestClient(study.app, base_url="http://127.0.0.1:8765")
+    for path in ("/owner/tasks", "/owner/tasks/t1", "/owner/raters/r1", "/owner/image/t1"):
+        assert client.get(path).status_code == 403
     for path in ("/owner", "/owner/live", "/owner/export.zip", "/owner/export/raters.csv", "/owner/owner.css"):
         assert client.get(path).status_code == 403
     for path in ("/owner/raters/r1", "/owner/invite", "/owner/metrics"):
@@ -90,6 +102,127 @@ def test_it_shows_coverage_agreement_time_flags_and_what_is_simulated(study):
     assert "the same answer on 6 of 6 pages" in text and "1 flagged" in text
     assert "5 of 5 raters are simulated" in text
     assert text.count('<svg class="chart"') >= 2 and " style=" not in text
+
+
+def named_systems(folder, kind="ratings", number=6, captions=PLAIN, per_page=2):
+    """Tasks as those of `make_tasks`, whose captions are of two systems."""
+    tasks = make_tasks(folder, kind, number, captions, per_page)
+    return [
+        replace(task, choices=tuple(replace(one, system=f"sys-{place}") for place, one in enumerate(task.choices)))
+        for task in tasks
+    ]
+
+
+@pytest.fixture
+def two_systems(tmp_path, monkeypatch):
+    """A study of two systems with answers of five simulated raters."""
+    monkeypatch.setattr("tests.studio.studies.make_tasks", named_systems)
+
+    def begin(kind="ratings"):
+        study = Study(tmp_path, kind, number=6, captions=PLAIN, overlap=5, per_rater=6)
+        simulate_raters(study.plan, study.log, raters=5, share=CROWD)
+        return study
+
+    return begin
+
+
+@pytest.mark.parametrize("kind", ["ratings", "ranking", "pairs"])
+def test_the_result_so_far_is_that_of_the_export(two_systems, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "SAMPLES", Resampling(100))
+    monkeypatch.setattr(results, "PERMUTATIONS", PERMUTATIONS)
+    study = two_systems(kind)
+    text = browser(study).get("/owner").text
+    assert "This is no result yet" in text and "would have been found with probability" in text
+    assert "style=" not in text, "the page refuses styles inside of it"
+    export_study(study.log, tmp_path / "export")
+    ranking = systems(tmp_path / "export", resampling=Resampling(100))
+    shown = OwnerPages(study.log, OWNER, "", RendererInForce(study.log.plan)).dashboard.people.ranking.data()
+    exported = ranking.data()
+    names = {"name", "signature"}
+    assert {key: value for key, value in shown.items() if key not in names} == {
+        key: value for key, value in exported.items() if key not in names
+    }
+    assert shown["signature"].split("|")[1:] == exported["signature"].split("|")[1:]
+    assert ranking.signature.split("|ci:")[1].split("|")[0] in html.unescape(text)
+
+
+@pytest.mark.parametrize("kind", ["yesno", "labels"])
+def test_answers_that_compare_no_systems_are_counted_only(kind, tmp_path):
+    study = Study(tmp_path, kind, captions=PLAIN, number=4, overlap=2)
+    simulate_raters(study.plan, study.log, raters=2)
+    text = browser(study).get("/owner").text
+    assert "do not compare systems" in text and "Answers so far" in text
+    (counts,) = results.answer_counts(study.plan, study.log.tasks(), answers_of(study.log.events()))
+    assert sum(number for _, number in counts.counts) == (8 if kind == "labels" else 8 * 3)  # three things a page
+
+
+def test_ratings_are_counted_by_hand(tmp_path):
+    study = Study(tmp_path, captions=PLAIN, number=2, overlap=2, per_rater=2)
+    for rating in (4, 2):
+        study.link()
+        rater = study.log.rater_ids()[-1]
+        for _ in range(2):
+            answer(study, rater, rating)
+    counts = results.answer_counts(study.plan, study.log.tasks(), answers_of(study.log.events()))
+    # Two raters, two pages with two captions each: four ratings of 4, four of 2.
+    assert [one.question for one in counts] == ["correctness", "fluency"]
+    assert counts[0].counts == (("1", 0), ("2", 4), ("3", 0), ("4", 4), ("5", 0)) and counts[0].note == "8 ratings"
+    text = browser(study).get("/owner").text
+    assert "No result: ratings: one system only" in html.unescape(text)
+
+
+def test_tasks_and_raters_open_to_what_was_seen_and_answered(two_systems):
+    study = two_systems()
+    client = browser(study)
+    listed = client.get("/owner/tasks").text
+    assert listed.count('<th scope="row">') == 6 and 'href="/owner/tasks/t1"' in listed
+    one = next(one for one in answers_of(study.log.events()) if one.task == "t1")
+    task = study.log.tasks()["t1"]
+    view = answer_view(study.plan, task, one)
+    assert [line.text for line in view.lines] == [{c.id: c.text for c in task.choices}[key] for key in one.order]
+    first = one.answer["ratings"][one.order[0]]
+    assert view.lines[0].answer == f"correctness {first['correctness']:g} · fluency {first['fluency']:g}"
+    opened = client.get("/owner/tasks/t1").text
+    for line in view.lines:
+        assert line.text in opened and line.answer in opened and line.system in opened
+    assert f"{one.seconds:.1f} s" in opened and f'href="/owner/raters/{one.rater}"' in opened
+    rater = client.get(f"/owner/raters/{one.rater}").text
+    assert rater.count('class="panel answer') == 6 and 'href="/owner/tasks/t1"' in rater
+    image = client.get("/owner/image/t1")
+    assert image.headers["content-type"] == "image/png" and image.content.startswith(b"\x89PNG")
+    for path in ("/owner/tasks/t99", "/owner/raters/r99", "/owner/image/t99"):
+        assert client.get(path).status_code == 404
+
+
+def test_a_long_list_is_shown_in_parts(two_systems, monkeypatch):
+    monkeypatch.setattr(answers, "SHOWN", 4)
+    client = browser(two_systems())
+    first, second = client.get("/owner/tasks").text, client.get("/owner/tasks?from=4").text
+    assert "Tasks 1 to 4 of 6" in first and 'href="/owner/tasks?from=4"' in first and "t5" not in first
+    assert "Tasks 5 to 6 of 6" in second and 'href="/owner/tasks?from=0"' in second
+
+
+def test_a_comment_stands_beside_its_image(tmp_path):
+    study = Study(tmp_path, captions=PLAIN, number=1, overlap=1)
+    study.link()
+    answer(study, "r1", comment="too dark")
+    text = browser(study).get("/owner").text
+    assert re.search(r'<img class="thumb" src="/owner/image/t1".*too dark', text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "lines"),
+    [
+        ("ranking", {"ranks": {"a": 1, "b": 2}}, [("1", "rank 2 of 2"), ("2", "rank 1 of 2")]),
+        ("pairs", {"preferred": "a"}, [("A", ""), ("B", "preferred")]),
+        ("pairs", {"preferred": None, "both_bad": True}, [("A", ""), ("B", ""), ("", "equally good; both bad")]),
+    ],
+)
+def test_what_was_answered_in_words(tmp_path, kind, answer, lines):
+    study = Study(tmp_path, kind, captions=PLAIN)
+    task = study.log.tasks()["t1"]
+    one = Answered("r1", "t1", "work", answer, ("b", "a"), 3.0, False, False, datetime.now(timezone.utc), 1)
+    assert [(line.place, line.answer) for line in answer_view(study.plan, task, one).lines] == lines
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,6 +292,10 @@ def test_links_are_made_on_the_page_and_shown_once(study):
     links = re.findall(r"http://127\.0\.0\.1/r/([\w-]+)", page.text)
     assert len(links) == 3 and "3 not started" in page.text
     assert [study.log.rater_by_token(token_hash(token)).id for token in links] == ["r6", "r7", "r8"]
+    written = re.search(r'href="data:text/csv;charset=utf-8,([^"]+)"', page.text)[1]
+    assert list(csv.DictReader(io.StringIO(unquote(written)))) == [
+        {"rater": f"r{number}", "link": f"http://127.0.0.1/r/{link}"} for number, link in enumerate(links, 6)
+    ]
     assert links[0] not in client.get("/owner").text
     for number in ("0", "501", "-1", "x", "", "9" * 5000):
         assert "Expected a number of links" in post(client, "/owner/invite", number=number).text
@@ -287,6 +424,33 @@ def test_no_serious_finding_of_axe(study, serve, chromium, width, scheme):
     context.close()
     assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
     assert wide <= width
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "dark"), (360, "light")])
+def test_axe_finds_nothing_in_results_and_opened_answers(two_systems, serve, chromium, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab, address = context.new_page(), serve(two_systems().app)
+    open_page(tab, address)
+    for path in ("/owner", "/owner/tasks", "/owner/tasks/t1", "/owner/raters/r1"):
+        tab.goto(address + path)
+        found = axe.Axe().run(tab).response["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == [], path
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, path
+    context.close()
+
+
+def test_new_links_are_copied_with_their_raters(study, serve, chromium):
+    context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
+    tab = context.new_page()
+    open_page(tab, serve(study.app))
+    tab.fill("#number", "2")
+    tab.get_by_role("button", name="Make links").click()
+    tab.get_by_role("button", name="Copy all").click()
+    tab.get_by_role("button", name="Copied").wait_for()
+    copied = tab.evaluate("navigator.clipboard.readText()").splitlines()
+    assert [line.split()[0] for line in copied] == ["r6", "r7"] and all("/r/" in line for line in copied)
+    context.close()
 
 
 def test_without_scripts_everything_is_there(study, serve, chromium):

@@ -58,8 +58,9 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
 
     Alternatives of the token count that differ from there on. A vocabulary may have tokens of several digits.
 
-    >>> from captious.models.chat.messages import Token
-    >>> digit_probabilities(Reply("0.8", (Token(b"0.", ()), Token(b"8", ((b"8", 0.6), (b"7", 0.3), (b"x", 0.1))))), 2)
+    >>> from captious.models.chat.messages import ReplyToken
+    >>> digit = ReplyToken(b"8", ((b"8", 0.6), (b"7", 0.3), (b"x", 0.1)))
+    >>> digit_probabilities(Reply("0.8", (ReplyToken(b"0.", ()), digit)), 2)
     {'8': 0.6, '7': 0.3}
     """
     place, probabilities = reply.token_at(position), dict[str, float]()
@@ -123,8 +124,8 @@ def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
 def smoothed_yes(reply: Reply) -> Verdict | None:
     """The probability of yes against no at the first token; None where the server gave no probabilities.
 
-    >>> from captious.models.chat.messages import Token
-    >>> smoothed_yes(Reply("Yes", (Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
+    >>> from captious.models.chat.messages import ReplyToken
+    >>> smoothed_yes(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
     0.75
     """
     if not any(token.top for token in reply.tokens):

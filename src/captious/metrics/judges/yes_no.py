@@ -72,8 +72,8 @@ def read_yes_no(reply: Reply) -> YesNoAnswer:
 def yes_and_no(reply: Reply) -> tuple[float, float]:
     """The probabilities of yes and of no as the first token that is not blank, in capitals or not.
 
-    >>> from captious.models.chat.messages import Token
-    >>> yes_and_no(Reply("Yes", (Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
+    >>> from captious.models.chat.messages import ReplyToken
+    >>> yes_and_no(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
     (0.75, 0.125)
     """
     first = next((token for token in reply.tokens if token.text.strip()), None)

@@ -214,7 +214,7 @@ class Reply:
     def token_at(self, position: int) -> tuple[ReplyToken, int] | None:
         """The token that holds the character at a position of the text, and where in the token it is, in bytes.
 
-        >>> reply = Reply("a 0.8", (Token(b"a ", ()), Token(b"0.", ()), ReplyToken(b"8", ())))
+        >>> reply = Reply("a 0.8", (ReplyToken(b"a ", ()), ReplyToken(b"0.", ()), ReplyToken(b"8", ())))
         >>> reply.token_at(4)[0].text
         b'8'
         """

@@ -39,7 +39,7 @@ EventName = Literal[
 ]
 """The last six are the owner's: three about a rater, with a reason, and three about the study."""
 OWNER = "owner"
-"""Whose the events about the study are; in the column of raters."""
+"""The name of the owner in the column of raters, for events about the study."""
 Purpose = Literal["work", "gold", "repeat", "practice"]
 """Why a rater sees a task: it counts toward the overlap, its answer is known, the rater has answered it before, or the
 rater learns from it what to do."""
@@ -52,7 +52,7 @@ class Event:
     seq: int
     """Order of arrival; clocks do not matter."""
     key: str
-    """Made with the page: a second event with the same key is not stored."""
+    """The key that was made with the page: a second event with the same key is not stored."""
     at: datetime
     """The server's time, UTC."""
     rater: str
@@ -102,7 +102,7 @@ class Slot:
     """0 for the first answer of the task."""
     rater: str | None = None
     lease: datetime | None = None
-    """Until when an open page keeps it; None where it is free or done."""
+    """The time until which an open page keeps it; None where it is free or done."""
     done: bool = False
 
     def __str__(self) -> str:
@@ -342,7 +342,7 @@ class StudyHistory:
     n: int = 0
     amendments: tuple[Amendment, ...] = ()
     paused: datetime | None = None
-    """Since when nobody is given a task; None while the study runs."""
+    """The time since which nobody is given a task; None while the study runs."""
     message: str = ""
     """What raters read during the pause."""
     amended: Event | None = None

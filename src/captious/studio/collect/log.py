@@ -1,6 +1,19 @@
 """The log of a study: an append-only table of events in SQLite or PostgreSQL, and the slots that follow from it.
 
-Every change is one transaction: an event is stored together with the slot that it changes, or neither is.
+Every change is one transaction: an event is stored together with the slot that it changes, or neither is. A task has a
+slot for each rating that the plan wants of it::
+
+    task t1    slot 0    r1, done                    the event "answered" of r1
+               slot 1    r2, leased until 10:40      the event "opened" of r2; free again after 10:40
+               slot 2    free
+
+A page is an opened task as its rater sees it. These methods give one::
+
+    next_page     _reload_page    the page that is open, where nothing has to be stored
+                  _take_page      in a transaction: the page that is open, if its slot is kept (`_is_kept`),
+                                  else a task that is due, in a free slot (`_open_task`)
+    page_named, page_of           a page that was opened before, by the name in its address, or by its task
+                  _show           what all of them end in: the task, the order of its captions, the answer so far
 """
 
 from __future__ import annotations
@@ -397,11 +410,11 @@ class StudyLog:
         A new page takes a slot for the time of the lease. Slots whose lease has ended count as free.
         """
         at = utc(now)
-        return self._current_page(rater, at) or self.database.write(
-            lambda connection: self._next_page(connection, rater, at)
+        return self._reload_page(rater, at) or self.database.write(
+            lambda connection: self._take_page(connection, rater, at)
         )
 
-    def _current_page(self, rater: str, at: datetime) -> Page | None:
+    def _reload_page(self, rater: str, at: datetime) -> Page | None:
         """The page that a rater has open, where nothing has to be stored: a reload waits for nobody who writes."""
         with self._folding:
             known = self._histories.get(rater)
@@ -417,16 +430,16 @@ class StudyLog:
                 kept = to_slot(connection.execute(tables.SLOT, {"task": page.task, "place": page.place}).one())
                 if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self.now.lease):
                     return None
-            return self._page(connection, history, page)
+            return self._show(connection, history, page)
 
-    def _next_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
+    def _take_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
         history = self._lock(connection, rater)
         if self._may_not_work(history):
             return None
         page = history.current
         if page is None or not self._is_kept(connection, rater, page, at):
-            page = self._open(connection, rater, history, at)
-        return None if page is None else self._page(connection, history, page)
+            page = self._open_task(connection, rater, history, at)
+        return None if page is None else self._show(connection, history, page)
 
     def _may_not_work(self, history: RaterHistory) -> bool:
         return history.excluded or self.now.history.paused is not None or self.now.is_done(history)
@@ -442,7 +455,7 @@ class StudyLog:
             self._store_opened(connection, rater, page, at, secrets.token_hex(16))
         return True
 
-    def _open(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
+    def _open_task(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
         for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
             if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
@@ -504,7 +517,7 @@ class StudyLog:
         body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
         self._insert(connection, rater, "opened", key, page.task, body, at)
 
-    def _page(self, connection: sa.Connection, history: RaterHistory, opened: Opened) -> Page:
+    def _show(self, connection: sa.Connection, history: RaterHistory, opened: Opened) -> Page:
         """What the rater sees of an opened task."""
         task = self._read_task(connection, opened.task)
         assert task is not None
@@ -534,7 +547,7 @@ class StudyLog:
             history = self._read_history(connection, rater)
             with self._folding:
                 opened = next((page for page in history.pages.values() if page.name == name), None)
-            return None if opened is None else self._page(connection, history, opened)
+            return None if opened is None else self._show(connection, history, opened)
 
     def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not.
@@ -545,7 +558,7 @@ class StudyLog:
             history = self._read_history(connection, rater)
             pages = [history.pages.get((task, purpose)) for purpose in purposes or ("work",)]
             opened = next(filter(None, pages), None)
-            return None if opened is None else self._page(connection, history, opened)
+            return None if opened is None else self._show(connection, history, opened)
 
     def history(self, rater: str) -> list[tuple[str, Purpose]]:
         """Task and purpose of every page that the rater has answered or has open, in the order of opening."""
@@ -846,6 +859,6 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
 
 
 def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
-    """Equal for events that say the same; the seconds of a click and of its repetition may differ."""
+    """A digest that is equal for events that say the same; the seconds of a click and of its repetition may differ."""
     said = {name: value for name, value in body.items() if name not in ADDED | {"seconds"}}
     return hashlib.sha256(dump([rater, kind, task, said]).encode()).hexdigest()[:16]

@@ -375,7 +375,7 @@ class RaterPages:
         if wait := self.answers.wait(rater):
             raise HTTPException(429, self.say("too_fast"), {"retry-after": str(math.ceil(wait))})
         comment = form.get("comment", "").replace("\r\n", "\n").strip()
-        too_long = self.say("comment_too_long", count=f"{len(comment):,}", most=f"{COMMENT:,}")
+        too_long = self.say("comment_too_long", count=self.say.number(len(comment)), most=self.say.number(COMMENT))
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
             if len(comment) > COMMENT:
@@ -429,28 +429,14 @@ class RaterPages:
         page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
-        return self._file(page.task.image, f"task {page.task.id}")
+        return image_response(self.plan, page.task.image, f"task {page.task.id}")
 
     def example(self, request: Request) -> Response:
         """An image that a text of the study shows, by number; whoever may read the text may see it."""
         number, examples = request.path_params["number"], self.renderer.examples
         if number >= len(examples):
             raise HTTPException(404)
-        return self._file(examples[number], f"example {number}")
-
-    def _file(self, name: str, what: str) -> Response:
-        """An image of the study's folder."""
-        images = self.plan.file(self.plan.images) if self.plan.images else None
-        if images is None:
-            raise HTTPException(404)
-        try:
-            path, kind = image_file(images, name)
-            # Here, in one thread: a response that reads piece by piece changes it five times.
-            content = path.read_bytes()
-        except (InputError, OSError) as error:
-            logger.error("%s: %s", what, error)
-            raise HTTPException(404) from None
-        return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+        return image_response(self.plan, examples[number], f"example {number}")
 
     # The end
 
@@ -551,3 +537,18 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         return None
     return round(seconds, 1) if 0 <= seconds <= 86_400 else None
+
+
+def image_response(plan: Plan, name: str, what: str) -> Response:
+    """An image of the study's folder; 404 where there is none, and the log says why."""
+    images = plan.file(plan.images) if plan.images else None
+    if images is None:
+        raise HTTPException(404)
+    try:
+        path, kind = image_file(images, name)
+        # Here, in one thread: a response that reads piece by piece changes it five times.
+        content = path.read_bytes()
+    except (InputError, OSError) as error:
+        logger.error("%s: %s", what, error)
+        raise HTTPException(404) from None
+    return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})

@@ -115,6 +115,7 @@ class PageRenderer:
             full=plan.details,
             help=keys_of(plan),
             most=COMMENT,
+            characters=self.words.number(COMMENT),
             **values,
         )
 

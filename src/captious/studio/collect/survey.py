@@ -46,7 +46,9 @@ def _read(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | Non
     if one.kind == "choice":
         return text, "" if text in one.options else say("not_a_choice", value=text[:40])
     if one.kind == "text":
-        too_long = say("question_too_long", question=one.question, count=f"{len(text):,}", most=f"{LONGEST:,}")
+        too_long = say(
+            "question_too_long", question=one.question, count=say.number(len(text)), most=say.number(LONGEST)
+        )
         return text.replace("\r\n", "\n"), too_long if len(text) > LONGEST else ""
     try:
         number = float(text.replace(",", "."))
@@ -62,7 +64,8 @@ def random_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[st
     form = {}
     for one in questions_of(plan, when):
         options = [option for option in one.options if not one.screens_out(option)]
-        numbers = [number for number in np.linspace(one.low, one.high, 1001) if not one.screens_out(float(number))]
+        near = np.arange(one.low, min(one.high, one.low + 100) + 1e-9)
+        numbers = [number for number in near if not one.screens_out(float(number))]
         if one.kind == "number":
             options = [f"{number:g}" for number in numbers] or [f"{one.low:g}"]
         form[f"question:{one.name}"] = str(rng.choice(options)) if options else "simulated"

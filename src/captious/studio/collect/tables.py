@@ -308,7 +308,7 @@ def number_of(rater: str) -> int:
 
 
 def name_of(number: int) -> str:
-    """Whose an event is, by the number of a row: a rater, or the owner in row 0.
+    """The name of whoever made an event, by the number of a row: a rater, or the owner in row 0.
 
     >>> name_of(17), name_of(0)
     ('r17', 'owner')

@@ -14,6 +14,7 @@ from captious.studio.access import image_file
 from captious.studio.collect.events import Page, generator, total_pages, wanted
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, gold_number
+from captious.studio.collect.wording import Wording
 
 LEFT = re.compile(r"<<(.*?)>>", re.DOTALL)
 """What a template leaves for the owner to write."""
@@ -98,15 +99,19 @@ def _counts(plan: Plan, work: Sequence[Task], tasks: Sequence[Task], text: str, 
 
 
 def _numbered(plan: Plan, text: str, name: str) -> Iterator[tuple[int, str]]:
-    """Numbers of things of a name in a text, as digits or as words, and how the text says them."""
-    words = {word: number for number, word in enumerate(plan.wording("number_words").casefold().split(), 1)}
-    nouns = "|".join(map(re.escape, plan.wording(f"nouns_{name}").split()))
-    written = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    # Between both, a counter as in Chinese and Japanese, or an adjective.
-    pattern = rf"{_begin(nouns)}(\d+|{written})(?:\s*\w{{0,2}}?|\s+\w+\s+)(?:{nouns})"
-    for match in re.finditer(pattern, text, re.IGNORECASE):
-        number = match[1].casefold()
-        yield words.get(number) or int(number), match[0]
+    """Numbers of things of a name in a text, as digits or as words, and how the text says them.
+
+    The texts of a study may be in English, whatever the language of its pages.
+    """
+    for table in (plan.wording.texts, Wording.of("en", {}).texts):
+        words = {word: number for number, word in enumerate(table["number_words"].casefold().split(), 1)}
+        nouns = "|".join(map(re.escape, table[f"nouns_{name}"].split()))
+        written = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+        # Between both, a counter as in Chinese and Japanese, or an adjective.
+        pattern = rf"{_begin(nouns)}(\d+|{written})(?:\s*\w{{0,2}}?|\s+\w+\s+)(?:{nouns})"
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            number = match[1].casefold()
+            yield words.get(number) or int(number), match[0]
 
 
 def _scales(plan: Plan, sizes: Iterable[int], text: str) -> Iterator[str]:
@@ -146,7 +151,7 @@ def _words(plan: Plan, work: Sequence[Task], text: str) -> Iterator[str]:
 
 
 def _mentioned(plan: Plan, text: str, name: str) -> str:
-    """The first of some nouns that a text has; empty where it has none."""
+    """The first of some nouns that a text has, in the language of the pages; empty where it has none."""
     nouns = "|".join(map(re.escape, plan.wording(name).split()))
     begin = _begin(nouns)
     match = re.search(f"{begin}(?:{nouns})" + (r"(?!\w)" if begin else ""), text, re.IGNORECASE)
@@ -224,6 +229,6 @@ class PageText(HTMLParser):
             self._parts.append("\n")
 
     def handle_data(self, data: str) -> None:
-        """Text; line ends of the file are spaces."""
+        """Keep what is text; line ends of the file are spaces."""
         if not self._hidden:
             self._parts.append(data.replace("\n", " "))

@@ -68,6 +68,14 @@ class Wording:
         """
         return self.texts[name].format(**values)
 
+    def number(self, count: int) -> str:
+        """A whole number as people write it: with commas in English, without a mark that means a decimal elsewhere.
+
+        >>> Wording.of("en", {}).number(2000), Wording.of("de", {}).number(2000)
+        ('2,000', '2000')
+        """
+        return f"{count:,}" if base_language(self.language) == "en" else str(count)
+
     def of_english(self, sentence: str) -> str:
         """The text that stands for an English sentence of the server; the sentence itself where no table has it.
 

@@ -55,7 +55,7 @@ class _Server:
         return (None, None) if image is None else (f"thumbnail/{item}", f"image/{item}")
 
     def starlette(self) -> App:
-        """The routes. Functions that are not coroutines run in threads, so that a slow answer holds up no other."""
+        """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
         from starlette.applications import Starlette
         from starlette.routing import Route
 

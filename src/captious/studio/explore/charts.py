@@ -29,7 +29,7 @@ def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
 
 
 def distribution(table: ItemTable, score: int, low: float, high: float, bins: int) -> list[dict[str, Any]]:
-    """For each system how many items fall into each of the bins, and its mean."""
+    """How many items of each system fall into each of the bins, and its mean."""
     result = []
     parameters = {"low": low, "width": (high - low) / bins, "last": bins - 1}
     for system in range(len(table.systems)):
@@ -46,7 +46,7 @@ def distribution(table: ItemTable, score: int, low: float, high: float, bins: in
 
 
 def points(explorer: Explorer, x: int, y: int) -> list[dict[str, Any]]:
-    """For each system the items by two scores, a part of them where they are many, and Spearman's rho over all."""
+    """The items of each system by two scores, a part of them where they are many, and Spearman's rho over all."""
     table = explorer.table
     return [
         {

@@ -17,7 +17,7 @@ SERVED = ("base.js", "server.js", *_PARTS)
 STATIC = ("base.js", "embedded.js", *_PARTS)
 """Scripts of a page that any web server shows."""
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
-"""Of a page in a folder; a server sends its own."""
+"""The content policy of a page in a folder; a server sends its own."""
 
 
 def style_of() -> str:

@@ -32,6 +32,7 @@ class Pictures:
 
     def path(self, id: str, name: str | None) -> Path | None:
         """Where the image of an item is; None where there is none that may be shown."""
+        name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
         if self.folder is not None:
             if name and "/" in name and (path := _inside(self.folder.path.resolve(), name)):
                 return path

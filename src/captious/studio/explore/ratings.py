@@ -42,7 +42,7 @@ class CaptionRating:
     caption: str
     rater: str
     values: Mapping[str, float]
-    """By aspect; one that was skipped is absent."""
+    """The rating by aspect; one that was skipped is absent."""
     comment: str = ""
     seconds: float | None = None
 

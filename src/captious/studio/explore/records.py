@@ -112,7 +112,7 @@ class Records:
 
     @cached_property
     def explainable(self) -> list[list[int]]:
-        """For each system the scores whose values its run explains."""
+        """The scores of each system whose values its run explains."""
         keys = [score.key for score in self.table.scores]
         metrics = [known_metrics(run.run) for run in self.table.runs]
         return [[keys.index(key) for key, metric in known.items() if metric.explains] for known in metrics]

@@ -1,4 +1,4 @@
-"""From looking to asking: the items of a selection as the files that a rating study begins with."""
+"""The items of a selection as the files that a rating study begins with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"
-"""In every folder of a selection: the ids, one a line."""
+"""The file of ids in every folder of a selection, one a line."""
 MOST = 100_000
 """Items of a study."""
 

@@ -110,7 +110,7 @@ def data_of(table: ItemTable) -> dict[str, Any]:
 
 
 def _reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
-    """For each score why items have no value, by id."""
+    """Why items have no value, by id, for each score."""
     reasons: list[dict[str, str]] = [{} for _ in table.scores]
     for record in records:
         for place, reason in enumerate(record["systems"][system]["reasons"]):

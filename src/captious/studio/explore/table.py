@@ -84,7 +84,7 @@ class SystemRun:
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """Its metrics."""
+        """The scores of the run, one for each metric."""
         return tuple(
             Score(one.metric, one.label, one.higher_is_better, (one.range[0] or 0.0, one.range[1]))
             for one in self.run.marker.metrics
@@ -92,7 +92,7 @@ class SystemRun:
 
     @cached_property
     def signatures(self) -> dict[str, str]:
-        """By the written form of the metric."""
+        """Signatures by the written form of the metric."""
         return {one.metric: one.signature for one in self.run.marker.metrics}
 
     @property
@@ -261,7 +261,7 @@ class ItemTable:
         return None if number is None else int(number)
 
     def rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
-        """For each system the rows of these items in its run, None where it has none."""
+        """The rows of these items in the run of each system, None where it has none."""
         if self.whole is not None:
             return self._whole_rows(items)
         if self.positions is None:
@@ -307,7 +307,7 @@ class ItemTable:
 
     @property
     def step(self) -> int:
-        """Of so many items one is in the sample for shares and rank correlations."""
+        """One in so many items is in the sample for shares and rank correlations."""
         return -(-len(self) // SAMPLE) or 1
 
 

@@ -39,7 +39,7 @@ ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "
 """``gap``: largest difference between systems. ``between``: one system right, another wrong. ``disagree``: largest
 difference in rank between two metrics. ``raters``: largest difference between raters."""
 CORNERS = 200
-"""Of a lasso."""
+"""Corners of a lasso at most."""
 TERMS = 20
 """Words that a search looks for."""
 DECIMALS = 6
@@ -168,10 +168,10 @@ class Listed(NamedTuple):
     value: float | None
     """What sorts it."""
     passes: tuple[bool, ...]
-    """For each system whether its caption passes the filters on captions; one that is not looked at does."""
+    """Whether the caption of each system passes the filters on captions; one that is not looked at does."""
 
 
-class Statement(NamedTuple):
+class ViewStatement(NamedTuple):
     """SQL that tells which items a view lists: the condition of each system by its number, and of all."""
 
     captions: Mapping[int, str]
@@ -275,7 +275,7 @@ class Explorer:
         return ("ranks" if tables else self.table.source(key)), key, tables
 
     def _order(self, view: View, reverse: bool = False) -> str:
-        """By the value ``k``; items without one come last, equal ones in the order given."""
+        """The order by the value ``k``; items without one come last, equal ones in the order given."""
         direction = "ASC" if self._ascending(view) != reverse else "DESC"
         return f"k {direction} NULLS {'FIRST' if reverse else 'LAST'}, n {'DESC' if reverse else 'ASC'}"
 
@@ -321,7 +321,7 @@ class Explorer:
         return chosen
 
     def _choose_by_references(
-        self, source: str, columns: Sequence[str], statement: Statement, tables: Mapping[str, pa.Table]
+        self, source: str, columns: Sequence[str], statement: ViewStatement, tables: Mapping[str, pa.Table]
     ) -> pa.Table:
         """Read the references of all items, some at a time; those of an item are in the first run that has it."""
         import pyarrow as pa
@@ -354,7 +354,7 @@ class Explorer:
 
     # Which items pass
 
-    def statement(self, view: View) -> Statement:
+    def statement(self, view: View) -> ViewStatement:
         """The conditions of a view."""
         parameters: dict[str, Any] = dict(self.table.names)
         captions: dict[int, str] = {}
@@ -367,7 +367,7 @@ class Explorer:
         for term in terms:
             parameters |= term.parameters
         used = "".join([*captions.values(), *(term.sql for term in terms)])
-        return Statement(
+        return ViewStatement(
             captions,
             [term.sql for term in terms],
             {name: value for name, value in parameters.items() if name not in self.table.names or f"${name}" in used},
@@ -418,7 +418,7 @@ class Explorer:
             return find_thresholds(cursor, source, filter.quantiles)
 
     def _mentions(self, term: str, place: int) -> Condition:
-        """That an item has a word in its id, a caption or a reference."""
+        """The condition that an item has a word in its id, a caption or a reference."""
         table = self.table
         if table.whole is not None:
             return Condition(f"contains(items.h, lower($q{place}))", {f"q{place}": term})
@@ -451,7 +451,7 @@ class Explorer:
         return "0.0", {}
 
     def _rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
-        """For each item how far apart its ranks by two scores are, as a share of all; the mean over systems."""
+        """How far apart the ranks of each item by two scores are, as a share of all; the mean over systems."""
         compute = self._ranked_by_duckdb if self.table.whole is None else self._ranked_in_memory
         return self._once(("ranks", view.x, view.y, *systems), lambda: compute(view.x, view.y, systems))
 
@@ -513,7 +513,7 @@ class Explorer:
         return rho
 
     def agreement(self) -> list[list[list[float | None]]]:
-        """For each system Spearman's rho between all scores."""
+        """Spearman's rho between all scores, for each system."""
         scores = range(len(self.table.scores))
         return [
             [[1.0 if x == y else self.rho(system, x, y) for y in scores] for x in scores]

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
@@ -30,17 +30,20 @@ from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, same_token
-from captious.studio.collect.events import Event, answers_of
+from captious.studio.collect.events import Answered, Event, answers_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.rendering import PageRenderer, RendererInForce
 from captious.studio.collect.sessions import invite, study_name
 from captious.studio.collect.tables import PERSON
+from captious.studio.collect.tasks import Task
 from captious.studio.owner.agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
+from captious.studio.owner.answers import AnswerPages, seconds_shown
 from captious.studio.owner.export import FILES, export_study
 from captious.studio.owner.history import changes_table, is_paused
 from captious.studio.owner.payments import payment_files, payments_table, study_payments
 from captious.studio.owner.progress import StudyProgress, progress_of
+from captious.studio.owner.results import PeopleResult, people_result
 
 SAMPLES = Resampling(samples=200)
 """The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
@@ -77,6 +80,7 @@ class Dashboard:
         self.running = LiveMetrics()
         self._events: list[Event] = []
         self._progress: StudyProgress | None = None
+        self._people: PeopleResult | None = None
         self._next = self._next_metrics = self._again = 0.0
         self._stale = False
         self._values = MetricValues(())
@@ -109,6 +113,23 @@ class Dashboard:
             assert self._progress is not None
             return self._progress
 
+    @property
+    def answers(self) -> list[Answered]:
+        """The last answer of every rater to every task, as of the last progress."""
+        with self._lock:
+            return answers_of(self._events)
+
+    @property
+    def people(self) -> PeopleResult:
+        """What raters have said so far; computed when an owner looks."""
+        self.progress()
+        with self._lock:
+            if self._people is None:
+                begin = time.monotonic()
+                self._people = people_result(self.plan, self.tasks, answers_of(self._events), SAMPLES)
+                self._next = max(self._next, time.monotonic() + SHARE * (time.monotonic() - begin))
+            return self._people
+
     def _read(self, fresh: bool) -> None:
         begin = time.monotonic()
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
@@ -123,6 +144,7 @@ class Dashboard:
             self._progress = progress_of(
                 self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES, now=now
             )
+            self._people = None if new else self._people
             self._stale = self.can_measure
         if self._stale and self._wanted:
             self._compute_metrics()
@@ -186,6 +208,11 @@ class OwnerPages:
         self._dashboard: Dashboard | None = None
         self._building = threading.Lock()
         self._notice: tuple[str, bool] | None = None
+        self._opened = AnswerPages(log.plan, renderer, self._answers)
+
+    def _answers(self) -> tuple[Mapping[str, Task], list[Answered]]:
+        self.dashboard.progress()
+        return self.dashboard.tasks, self.dashboard.answers
 
     @property
     def plan(self) -> Plan:
@@ -207,13 +234,14 @@ class OwnerPages:
             Route("/owner/pause", self._posted(self.pause), methods=["POST"]),
             Route("/owner/invite", self._posted(self.invite), methods=["POST"]),
             Route("/owner/raters/{rater}", self._posted(self.act), methods=["POST"]),
+            *self._opened.routes(),
             Route("/owner/export.zip", self.archive),
             Route("/owner/export/{name}", self.export),
         ]
 
     @property
     def dashboard(self) -> Dashboard:
-        """Made when an owner first looks: it reads all tasks."""
+        """The dashboard, which is made when an owner first looks: it reads all tasks."""
         with self._building:
             if self._dashboard is None:
                 self._dashboard = Dashboard(self.log, self._metrics)
@@ -238,8 +266,8 @@ class OwnerPages:
 
     # What an owner sees
 
-    def page(self, request: Request, links: Sequence[str] = ()) -> Response:
-        """The whole page, with links that were just made."""
+    def page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
+        """The whole page, with raters and their links that were just made."""
         version = self.dashboard.version
         notice, failed = self._notice or ("", False)
         self._notice = None
@@ -252,6 +280,7 @@ class OwnerPages:
             notice=notice,
             failed=failed,
             links=links,
+            csv=quote("rater,link\r\n" + "".join(f"{rater},{link}\r\n" for rater, link in links)),
             source=plan.source.name,
             files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._changes_file()],
             release=__version__,
@@ -274,7 +303,7 @@ class OwnerPages:
 
     def _values(self, request: Request) -> dict[str, Any]:
         """What both templates show."""
-        progress, running = self.dashboard.progress(), self.dashboard.running
+        progress, running, people = self.dashboard.progress(), self.dashboard.running, self.dashboard.people
         raters = progress.raters if "all" in request.query_params else progress.raters[:RATERS]
         states = [rater.state for rater in progress.raters]
         agreement = running.agreement
@@ -290,6 +319,9 @@ class OwnerPages:
             "waiting": states.count("invited"),
             "charts": Markup("".join(map(draw, progress.charts()))),
             "agreement_table": Markup(draw(progress.agreement_table())) if len(progress.questions) > 1 else "",
+            "people": people,
+            "people_charts": Markup("".join(map(draw, people.charts))),
+            "people_tables": Markup("".join(map(draw, people.tables))),
             "can_measure": self.dashboard.can_measure,
             "chosen": self.dashboard.chosen,
             "running": running,
@@ -307,7 +339,7 @@ class OwnerPages:
             "hidden_comments": max(0, len(progress.comments) - COMMENTS),
             "now": datetime.now(timezone.utc).strftime("%H:%M:%S"),
             "percent": _percent,
-            "seconds": _seconds,
+            "seconds": seconds_shown,
             "number": _number,
             "interval": _interval,
         }
@@ -372,7 +404,7 @@ class OwnerPages:
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
             return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)
-        links = [link for _, link in invite(self.log, int(written), self.address)]
+        links = invite(self.log, int(written), self.address)
         self.dashboard.progress(fresh=True)
         return self.page(request, links)
 
@@ -412,15 +444,6 @@ def _download(content: bytes, name: str, kind: str) -> Response:
 
 def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.0f} %"
-
-
-def _seconds(seconds: float) -> str:
-    """A time that people read at a glance.
-
-    >>> _seconds(12.34), _seconds(200)
-    ('12.3 s', '3.3 min')
-    """
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def _number(value: float) -> str:

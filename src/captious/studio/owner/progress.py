@@ -78,6 +78,9 @@ class Comment:
     rater: str
     item: str
     text: str
+    task: str = ""
+    image: bool = False
+    """Whether the task has an image."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,6 +210,7 @@ class StudyProgress(Result):
                 labels=[
                     f"{rater.id}: {rater.time.median:.1f} s, agreement {rater.agreement.alpha:.2f}" for rater in raters
                 ],
+                names=[rater.id for rater in raters],
             )
             for name, raters in groups.items()
             if raters
@@ -324,7 +328,11 @@ def progress_of(
     per_task = Counter(one.task for one in work if not one.late)
     number = sum(task.gold is None for task in tasks.values())
     places = tuple(sum(count > place for count in per_task.values()) for place in range(plan.overlap))
-    comments = [Comment(one.rater, tasks[one.task].item or one.task, one.comment) for one in answers if one.comment]
+    comments = [
+        Comment(one.rater, tasks[one.task].item or one.task, one.comment, one.task, tasks[one.task].image is not None)
+        for one in answers
+        if one.comment
+    ]
     return StudyProgress(
         plan.title,
         plan.kind,

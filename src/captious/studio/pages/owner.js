@@ -1,7 +1,28 @@
 // The owner's page shows what comes in without reloading: parts that changed are replaced, unless somebody uses them.
 
 const live = document.getElementById("live");
-const PAUSE = 1000 * Number(live.dataset.seconds);
+const PAUSE = 1000 * Number(live?.dataset.seconds);
+
+/** The text of an element; of a list of links, a line with name and address for each. @param {Element} source */
+const textOf = (source) =>
+  source.matches("ul") ? [...source.children].map((one) => `${one.querySelector("strong").textContent} ${one.querySelector("code").textContent}`).join("\n") : source.textContent;
+
+/** Buttons that copy the text of another element; without scripts they are not there. */
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const source = document.querySelector(button.dataset.copy);
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const before = button.textContent;
+    try {
+      await navigator.clipboard.writeText(textOf(source));
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy by hand";
+      getSelection().selectAllChildren(source);
+    }
+    setTimeout(() => (button.textContent = before), 2000);
+  });
+}
 
 /** Whether a part is in use: a field in it has the focus, or a form in it is unfolded. @param {Element} part */
 const inUse = (part) => part.contains(document.activeElement) && document.activeElement !== part || part.querySelector("details[open]") !== null;
@@ -42,6 +63,7 @@ const loop = async () => {
   setTimeout(loop, PAUSE);
 };
 
-document.addEventListener("visibilitychange", () => document.hidden || refresh());
-document.querySelector(".links")?.addEventListener("focus", (event) => event.target.select());
-setTimeout(loop, PAUSE);
+if (live !== null) {
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  setTimeout(loop, PAUSE);
+}

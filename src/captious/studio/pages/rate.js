@@ -320,7 +320,7 @@ function enhance(form) {
 function watch(limit) {
   const left = limit - seconds();
   if (left > 0) setTimeout(watch, 1000 * Math.min(left + 0.05, 3600), limit);
-  else if (!status.textContent) say(word("time_over"));
+  else if (status.dataset.tone !== "bad" && !sending) say(word("time_over"));
 }
 
 /** @param {Element} element */

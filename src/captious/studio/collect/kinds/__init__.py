@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from captious.studio.collect.kinds.kind import Answer as Answer
-from captious.studio.collect.kinds.kind import Comparison as Comparison
 from captious.studio.collect.kinds.kind import Gap as Gap
+from captious.studio.collect.kinds.kind import GradedAnswer as GradedAnswer
 from captious.studio.collect.kinds.kind import Incomplete as Incomplete
 from captious.studio.collect.kinds.kind import TaskKind
 from captious.studio.collect.kinds.labels import LabelsKind

@@ -29,15 +29,15 @@ class Gap:
     field: str
     """Name of the form field."""
     message: str
-    """Such as: Caption 2 has no rating for fluency."""
+    """What the rater reads, such as: Caption 2 has no rating for fluency."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GradedAnswer:
     """One thing that was answered, and what was expected, as a rater reads it."""
 
     about: str
-    """Such as: Caption 2. Empty where a page asks one thing."""
+    """What the answer is about, such as: Caption 2. Empty where a page asks one thing."""
     given: str
     expected: str
     right: bool
@@ -107,7 +107,7 @@ class TaskKind(ABC):
         """Whether the answer of a gold task is the expected one."""
 
     @abstractmethod
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """The answer to a task of practice beside the expected one, in the words of the page."""
 
     @abstractmethod

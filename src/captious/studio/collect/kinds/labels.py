@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.kinds.kind import Answer, Comparison, Incomplete, TaskKind, one_of
+from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -60,12 +60,12 @@ class LabelsKind(TaskKind):
         """Whether the label is one of the right ones."""
         return task.gold is None or answer["label"] in task.gold["label"]
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """The label that was chosen, and those that pass."""
         texts: dict[str | None, str] = {one.name: one.text or one.name for one in plan.options}
         texts[None] = plan.wording("cannot_tell")
         right = " / ".join(texts[name] for name in (task.gold or {"label": []})["label"])
-        return [Comparison("", texts[answer["label"]], right, self.passes(plan, task, answer))]
+        return [GradedAnswer("", texts[answer["label"]], right, self.passes(plan, task, answer))]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """The number of the label in the plan."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError
-from captious.studio.collect.kinds.kind import Answer, Comparison, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -58,12 +58,12 @@ class PairsKind(TaskKind):
         """Whether the better caption was chosen."""
         return task.gold is None or bool(answer["preferred"] == task.gold["preferred"])
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """The side that was chosen, and the better one."""
         texts: dict[str | None, str] = {None: plan.wording("equally_good")}
         texts |= {choice: plan.wording("caption_name", name="AB"[place]) for place, choice in enumerate(order)}
         given, expected = texts[answer["preferred"]], texts[(task.gold or {})["preferred"]]
-        return [Comparison("", given, expected, given == expected)]
+        return [GradedAnswer("", given, expected, given == expected)]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """0 for the first caption of the task, 1 for the second, 0.5 for a tie: three categories."""

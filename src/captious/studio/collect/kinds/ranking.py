@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError
-from captious.studio.collect.kinds.kind import Answer, Comparison, Gap, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -71,7 +71,7 @@ class RankingKind(TaskKind):
             (known[one] - known[other]) * (ranks[one] - ranks[other]) > 0 for one, other in combinations(known, 2)
         )
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """The captions whose order is known from the best to the worst, as they were ranked and as they should be."""
         known = (task.gold or {"ranks": {}})["ranks"]
         names = {choice: plan.wording("caption_name", name=place) for place, choice in enumerate(order, 1)}
@@ -80,7 +80,7 @@ class RankingKind(TaskKind):
             return " > ".join(names[choice] for choice in sorted(known, key=lambda one: ranks[one], reverse=True))
 
         right = self.passes(plan, task, answer)
-        return [Comparison("", best_first(answer["ranks"]), best_first(known), right)]
+        return [GradedAnswer("", best_first(answer["ranks"]), best_first(known), right)]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """The rank of every caption."""

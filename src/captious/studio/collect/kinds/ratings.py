@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.kinds.kind import Answer, Comparison, Gap, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
 from captious.studio.collect.plan import CANNOT, Aspect, Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -81,7 +81,7 @@ class RatingsKind(TaskKind):
             for aspect, (low, high) in ranges.items()
         )
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """The rating of every scale with an expected range."""
         known = (task.gold or {"ratings": {}})["ratings"]
         labels = {aspect.name: aspect.label for aspect in plan.aspects}
@@ -93,7 +93,7 @@ class RatingsKind(TaskKind):
                 rating = answer["ratings"].get(choice, {}).get(aspect)
                 given = plan.wording("cannot_judge") if rating is None else f"{rating:g}"
                 expected = f"{low:g}" if low == high else f"{low:g} – {high:g}"
-                result.append(Comparison(about, given, expected, rating is not None and low <= rating <= high))
+                result.append(GradedAnswer(about, given, expected, rating is not None and low <= rating <= high))
         return result
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.collect.kinds.kind import Answer, Comparison, Gap, Incomplete, TaskKind, one_of
+from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
 from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
@@ -74,12 +74,12 @@ class YesNoKind(TaskKind):
         known = (task.gold or {"seen": {}})["seen"]
         return all(answer["seen"].get(thing) is seen for thing, seen in known.items())
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[Comparison]:
+    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """Yes or no for every thing with a known answer."""
         texts = {True: plan.wording("yes"), False: plan.wording("no"), None: plan.wording("cannot_tell")}
         known, seen = (task.gold or {"seen": {}})["seen"], answer["seen"]
         return [
-            Comparison(thing, texts[seen[thing]], texts[known[thing]], seen[thing] is known[thing])
+            GradedAnswer(thing, texts[seen[thing]], texts[known[thing]], seen[thing] is known[thing])
             for thing in order
             if thing in known
         ]
