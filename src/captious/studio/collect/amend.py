@@ -34,6 +34,7 @@ MEANING = {
     "show_references": "raters saw other pages before",
     "source.name": "raters are known by where they came from",
     "seed": "the pages that raters saw were drawn by it",
+    "stratum": "tasks were shared out by it",
     "practice": "raters have practiced other tasks",
     "questions": "raters have answered the questions as they were",
 }
