@@ -264,3 +264,8 @@ def test_the_demo_set_can_be_audited(run):
     )
     assert code == 0, error
     assert json.loads(out)
+
+
+def test_an_argument_of_thousands_of_characters_is_not_repeated_in_full(run):
+    code, _, error = run("score", "a" * 5000)
+    assert code == 2 and error == f"captious: {'a' * 160}…{'a' * 39}: cannot be read (File name too long)\n"

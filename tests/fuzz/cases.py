@@ -267,7 +267,7 @@ class FilterText:
 
     text = "rouge > 0.3 and (words > 4 or not top(rouge, 0.5)) and 'dog' in caption"
     others = (
-        *("", " ", "(", "rouge >", "rouge = 1", "rouge > 0.3 &&", "nosuch > 1", "rouge > 'x'", "id > 1", "words", "#"),
+        *("", " ", "(", "rouge >", "rouge =", "rouge > 0.3 &&", "nosuch > 1", "rouge > 'x'", "id > 1", "words", "#"),
         *("__import__('os')", "rouge > 9e999", "top(rouge, 2)", "`rouge", "\x1b[31m > 1", "rouge > 1\n+", "(" * 300),
         *("not " * 500 + "words > 1", "rouge.real > 1", "rouge > 1 if words else 2", "words > 1" + " or words" * 900),
     )

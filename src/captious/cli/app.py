@@ -36,6 +36,8 @@ GROUPS = {
 """Groups of commands with their panel in the help; each is the ``app`` of the module of its name."""
 
 
+_LONG = re.compile(r"\S{400,}")
+"""A word that would fill the screen: a path or an id of thousands of characters, of which the ends are shown."""
 UsageError: Any = typer.BadParameter.__base__
 """What typer raises for a command line that it cannot parse; the class itself is not among its public names."""
 
@@ -151,7 +153,7 @@ def _without_library_warnings() -> Iterator[None]:
 
 def _say(who: str, message: str) -> None:
     """Print an error: on one line, or on a terminal with its beginning in color and lines that break between words."""
-    message = _neutral(message)
+    message = _LONG.sub(lambda word: f"{word[0][:160]}…{word[0][-40:]}", _neutral(message))
     if not sys.stderr.isatty():
         sys.stderr.write(f"{who}: {message}\n")
         return
