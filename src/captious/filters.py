@@ -1188,7 +1188,11 @@ def connect(database: str = ":memory:", **config: Any) -> Any:
         "python_enable_replacements": "false",
         "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
     }
-    return require("duckdb", "query").connect(database, config={**options, **config})
+    locked = config.pop("lock_configuration", "false")
+    connection = require("duckdb", "query").connect(database, config={**options, **config})
+    connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one wherever Python is interactive
+    connection.execute(f"SET lock_configuration = {locked}")
+    return connection
 
 
 PART = "captious.part"
@@ -1271,17 +1275,60 @@ class _Values:
         # The number of a range rises with the value, so the values of a range are those between its ends.
         columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
         found: dict[int, float] = {}
+        narrow: list[_ValueRange] = []
         start, left = 0, sorted(set(ranks))
         counts = self.ask(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
         for _, size, first, last in counts:
             inside = [rank for rank in left if start <= rank < start + size]
             if first == last:
                 found |= dict.fromkeys(inside, first)
+            elif inside and size <= GATHER:
+                narrow.append(_ValueRange(start, size, first, last, inside))
             elif inside:
                 inner = self.at([rank - start for rank in inside], size, first, last, rounds - 1)
                 found |= {rank + start: value for rank, value in inner.items()}
             start += size
+        for together in _by_size(narrow):
+            found |= self._gathered(together)
         return found
+
+    def _gathered(self, ranges: Sequence[_ValueRange]) -> dict[int, float]:
+        """The values that are wanted from ranges, ascending ones, which one query sorts."""
+        ends = {f"{name}{index}": end for index, one in enumerate(ranges) for name, end in one.ends.items()}
+        within = " OR ".join(f"v BETWEEN $low{index} AND $high{index}" for index in range(len(ranges)))
+        values = self.ask("v", f"WHERE {within} ORDER BY v", **ends).fetchnumpy()["v"]
+        found: dict[int, float] = {}
+        before = 0
+        for one in ranges:
+            found |= {rank: float(values[before + rank - one.start]) for rank in one.ranks}
+            before += one.size
+        return found
+
+
+class _ValueRange(NamedTuple):
+    """The values between two, inclusive: how many there are, the index of the first, and which are wanted."""
+
+    start: int
+    size: int
+    low: float
+    high: float
+    ranks: Sequence[int]
+
+    @property
+    def ends(self) -> dict[str, float]:
+        return {"low": self.low, "high": self.high}
+
+
+def _by_size(ranges: Iterable[_ValueRange]) -> Iterator[list[_ValueRange]]:
+    """Ranges in groups that have as many values as may be sorted at a time."""
+    group: list[_ValueRange] = []
+    for one in ranges:
+        if group and sum(other.size for other in group) + one.size > GATHER:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
 
 
 def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:

@@ -154,7 +154,7 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Ids of one side only: stop, or leave them out.")] = "error"
+    missing: Annotated[Missing, Option("Ids on one side only: stop or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format, or harness, where the file does not say it.")] = None

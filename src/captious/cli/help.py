@@ -106,10 +106,10 @@ def _text(param: Param) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default where it says something; absent values, switches and empty lists do not."""
+    """A default where it says something; absent values, zeros, switches and empty lists do not."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) if any(value) else ""
-    return "" if value is None or isinstance(value, (bool, type)) or value == "" else str(value)
+    return "" if isinstance(value, type) or not value or value is True else str(value)
 
 
 def _drawn(usage: str, description: str, rows: Sequence[HelpRow]) -> str:

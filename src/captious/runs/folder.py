@@ -181,7 +181,7 @@ class Run:
         if expected is not None and items != expected:
             where = self.storage.address_of(self.items_name(part))
             raise InputError(f"{where}: has {items} items, the marker says {expected}")
-        optional = [column for column in ("references", "unscored", *COUNTS) if column in schema.names]
+        optional = [column for column in ("references", "image", "unscored", *COUNTS) if column in schema.names]
         for column in columns if columns is not None else ("id", "candidates", *optional, *self.metrics):
             self._refuse_column(self.items_name(part), schema, column)
         return schema
@@ -196,8 +196,8 @@ class Run:
         kind = schema.field(column).type
         text = types.is_string(kind) or types.is_large_string(kind)
         expected = ""
-        if column in ("id", "unscored"):
-            expected = "" if text or (column == "unscored" and types.is_null(kind)) else "texts"
+        if column in ("id", "image", "unscored"):
+            expected = "" if text or (column != "id" and types.is_null(kind)) else "texts"
         elif column in ("candidates", "references"):
             lists = (types.is_list(kind) or types.is_large_list(kind)) and not types.is_nested(kind.value_type)
             expected = "" if lists and str(kind.value_type).endswith("string") else "lists of texts"

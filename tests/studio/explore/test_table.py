@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.studio.explore.conftest import REFERENCES, SYSTEMS, write_run
@@ -135,6 +136,19 @@ def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp
     for outside in ("photos/2.png", "../photos/2.png", "s3://bucket/2.png", "a\0b", None):
         assert table.pictures.path("2", outside) is None
     assert not any("outside" in warning for warning in open_table([run], images=images).warnings)
+    (tmp_path / "empty").mkdir()
+    warning = open_table([run], images=tmp_path / "empty").warnings[-1]
+    assert warning == f"{tmp_path / 'empty'}: holds none of the images, such as 1.png"
+
+
+@pytest.mark.parametrize(("column", "value", "expected"), [("words", "x", "numbers"), ("image", ["x.png"], "texts")])
+def test_a_column_of_another_kind_is_refused_in_one_line(runs, column, value, expected):
+    path = runs[0] / "items" / "captions.parquet"
+    table = pq.read_table(path)
+    values = pa.array([value] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
+    with pytest.raises(InputError, match=f"column '{column}' holds .*, expected {expected}"):
+        open_table(runs)
 
 
 @pytest.mark.parametrize(

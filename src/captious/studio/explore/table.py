@@ -50,6 +50,8 @@ BLOCK = 32_768
 """Rows that a thread filters at a time."""
 MEMORY = "700MB"
 """What DuckDB may use; beyond it writes into its temporary folder."""
+LOOKED_FOR = 50
+"""Items whose images are looked for, to say whether there are any."""
 SAMPLE = 1_000_000
 """Items from which shares and rank correlations are computed where there are more."""
 
@@ -506,15 +508,20 @@ def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str
 
 
 def _image_warning(table: ItemTable) -> Iterator[str]:
-    """Where images are not shown because they lie outside of the runs, a line that says so."""
-    if "image" not in table.fields or table.pictures.folder is not None:
+    """A line where no image can be shown: they lie outside of the runs, or not in the folder that was named."""
+    folder = table.pictures.folder
+    if "image" not in table.fields and folder is None:
         return
-    image = table.fields["image"].sql
+    image = table.fields["image"].sql if "image" in table.fields else "CAST(NULL AS VARCHAR)"
+    where = f" WHERE {image} IS NOT NULL" if folder is None else ""
     with table.cursor() as cursor:
-        rows = cursor.execute(f"SELECT id, {image} FROM items WHERE {image} IS NOT NULL LIMIT 1").fetchall()
-    if rows and table.pictures.path(*rows[0]) is None:
-        name = PurePath(str(rows[0][1])).name
-        yield f"images lie outside of the run, such as {name}; name their folder with --images to see them"
+        rows = cursor.execute(f"SELECT id, {image} FROM items{where} ORDER BY n LIMIT {LOOKED_FOR}").fetchall()
+    if rows and all(table.pictures.path(*row) is None for row in rows):
+        name = PurePath(str(rows[0][1] or rows[0][0])).name
+        if folder is None:
+            yield f"images lie outside of the run, such as {name}; name their folder with --images to see them"
+        else:
+            yield f"{folder.path}: holds none of the images, such as {name}"
 
 
 # What people said
