@@ -347,7 +347,7 @@ class Blob:
             "list": (b"[1, 2, 3]\n", WRONG),
             "random": (rng.randbytes(500), WRONG),
             "zeros": (bytes(500), WRONG),
-            "utf-16": (head.decode("latin-1").encode("utf-16"), WRONG),
+            "utf-16": (head.decode("latin-1").encode("utf-16"), WRONG if self.sealed else ODD),
         }[kind]
         return Input(written(folder, f"{name}{self.suffix}", content), f"{self.suffix}: {kind}", wrong)
 

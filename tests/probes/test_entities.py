@@ -31,6 +31,15 @@ def test_tasks_from_a_gallery(tmp_path):
     assert row["entities"] == ["dog"] and row["seen"] == {"dog": None} and row["painter"] == "drawn"
     with pytest.raises(InputError, match=r"no gallery\.json"):
         tasks(tmp_path / "elsewhere")
+    for damaged in (
+        [{"text": "a dog", "seed": 0}],
+        [{"text": ["a dog"], "picture": "p/0.png"}],
+        {"text": "a dog"},
+        "a",
+    ):
+        (tmp_path / "gallery.json").write_text(json.dumps({"painter": "drawn", "pictures": damaged}))
+        with pytest.raises(InputError, match=r"no gallery\.json, or a damaged one, expected"):
+            tasks(tmp_path)
 
 
 def test_recall_is_the_share_of_things_seen():

@@ -57,15 +57,20 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
     """One row per picture of a gallery: what a rater needs, and an empty ``seen`` to fill in."""
     try:
         facts = load_json(gallery / GALLERY)
-        pictures = facts["pictures"]
-        texts = list(dict.fromkeys(one["text"] for one in pictures))
+        painter, pictures = facts["painter"], facts["pictures"]
+        names, texts = [one["picture"] for one in pictures], [one["text"] for one in pictures]
+        if not all(isinstance(one, str) for one in (painter, *names, *texts)):
+            raise TypeError
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{gallery}: has no {GALLERY}, expected a folder that captious make pictures wrote") from None
+        raise InputError(
+            f"{gallery}: has no {GALLERY}, or a damaged one, expected a folder that captious make pictures wrote"
+        ) from None
+    texts = list(dict.fromkeys(texts))
     things = dict(zip(texts, entities(texts, tagger), strict=True))
     rows = [
         {
             "task": one["picture"],
-            "painter": facts["painter"],
+            "painter": painter,
             **one,
             "question": QUESTION,
             "entities": things[one["text"]],

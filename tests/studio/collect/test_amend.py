@@ -232,7 +232,7 @@ def test_more_items_are_drawn_from_those_that_are_not_there(tmp_path):
 def test_every_key_of_a_plan_is_free_growing_or_fixed():
     """Whoever adds a key decides what an amendment may do to it."""
     known = (*FREE, *GROWING, *FILES, *MEANING)
-    plan = Plan(Path("x"), "t", "ratings", aspects=(Aspect("a", "q"),), options=(LabelOption("o"),))
+    plan = Plan(Path("x"), "t", "ratings", aspects=(Aspect("a", "q"),), options=(LabelOption("o"),), quotas={"x": 1})
     hidden = {one.name for one in fields(Plan) if one.metadata.get("hidden")}
     keys = [key for key in _flat(plan) if key not in hidden]
     assert [key for key in keys if not any(fnmatchcase(key, name) for name in known)] == []

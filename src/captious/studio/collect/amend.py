@@ -34,6 +34,7 @@ MEANING = {
     "show_references": "raters saw other pages before",
     "source.name": "raters are known by where they came from",
     "seed": "the pages that raters saw were drawn by it",
+    "stratum": "tasks were shared out by it",
     "practice": "raters have practiced other tasks",
     "questions": "raters have answered the questions as they were",
 }
@@ -44,8 +45,8 @@ GROWING = {
 }
 """Keys whose numbers may rise but not fall, with the reason."""
 FILES = (
-    *("captions", "references", "images", "tasks", "ids", "items", "quotas", "quotas.*", "missing", "distinct"),
-    "checks.gold",
+    *("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct"),
+    *("stratum", "quotas", "quotas.*", "checks.gold"),
 )
 """Keys that choose the items; what counts is which items they give now."""
 FREE = (
@@ -157,7 +158,7 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
     raise InputError(
         f"{changed}, which no amendment may change: {reason}. A new study can take over the items that nobody has "
         f"judged yet: captious studio new {other} --rest-of {path}; then put this file back: captious studio show "
-        f"{path} --original"
+        f"{path} --original > {path}"
     )
 
 

@@ -239,7 +239,7 @@ class StudyLog:
         if plan_digest(plan) != self.digest:
             raise InputError(
                 f'{plan.path}: was edited after the study began; run captious studio amend {plan.path} --why "…" to '
-                f"amend the study, or captious studio show {plan.path} --original to get its text back"
+                f"amend the study, or captious studio show {plan.path} --original > {plan.path} to get its text back"
             )
         self.path = plan.path
 
