@@ -421,8 +421,8 @@ def arena(
 def view(runs: Runs, session: Annotated[Session, Only("images", "out", "overwrite")], listening: Listening) -> None:
     """Look at runs in a browser: all items, sorted, filtered, compared, each in full.
 
-    Runs are joined by item id, and with what people said. The command prints a link and serves it until Ctrl-C. With
-    --out it writes a folder instead that any web server can show, of up to 20,000 items.
+    Runs are joined by item id, and with what people said. The command prints a link and serves it until Ctrl-C.
+    With --out it writes a folder instead that any web server can show, of up to 20,000 items.
 
     Example: captious view run1/
     Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl --images photos/
