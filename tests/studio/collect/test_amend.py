@@ -229,6 +229,23 @@ def test_more_items_are_drawn_from_those_that_are_not_there(tmp_path):
     log.close()
 
 
+def test_higher_quotas_add_items_of_their_group(tmp_path):
+    rows = [{"id": f"im{item}", "caption": f"says {item}", "scene": "in" if item % 2 else "out"} for item in range(12)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = 'title = "Dogs"\nkind = "ratings"\ncaptions = ["a.jsonl"]\nstratum = "scene"\nquotas = { in = 2, out = 3 }\n'
+    path = tmp_path / "study.toml"
+    path.write_text(f'{text}[[aspects]]\nname = "overall"\nquestion = "How good?"\n', encoding="utf-8")
+    _, log = open_study(path)
+    before = {task.item for task in log.tasks().values()}
+    edit(path, ("in = 2", "in = 4"))
+    assert amend_study(log, path, "more")[0].lines == ["quotas.in: 2 → 4", "tasks: 5 → 7"]
+    assert before < {task.item for task in log.tasks().values()} and verify(log).problems == ()
+    edit(path, ('stratum = "scene"', 'stratum = "caption"'), ("in = 4, out = 3", "says = 1"))
+    with pytest.raises(InputError, match="stratum was .* which no amendment may change: tasks were shared out by it"):
+        amend_study(log, path, "other groups")
+    log.close()
+
+
 def test_every_key_of_a_plan_is_free_growing_or_fixed():
     """Whoever adds a key decides what an amendment may do to it."""
     known = (*FREE, *GROWING, *FILES, *MEANING)

@@ -46,7 +46,7 @@ GROWING = {
 """Keys whose numbers may rise but not fall, with the reason."""
 FILES = (
     *("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct"),
-    *("stratum", "quotas", "quotas.*", "checks.gold"),
+    *("quotas", "quotas.*", "checks.gold"),
 )
 """Keys that choose the items; what counts is which items they give now."""
 FREE = (
@@ -88,9 +88,7 @@ def amend_study(log: StudyLog, path: Path, why: str) -> tuple[Amendment, str]:
     try:
         tasks = new_tasks(log.tasks(), plan)
     except InputError as error:
-        if any(one["key"] in FILES for one in changes):
-            raise
-        if isinstance(error, ItemsDiffer):
+        if isinstance(error, ItemsDiffer) or any(_is_one_of(one["key"], FILES) for one in changes):
             raise
         tasks, unread = [], str(error)
     number = len(log.tasks())
@@ -151,7 +149,7 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
     listed = next((name for name in ("aspects", "options", "questions") if key.startswith(f"{name}.")), "")
     if listed and before.get(listed) != after.get(listed):
         return  # the list itself was refused already
-    if key in GROWING or key in FILES or any(fnmatchcase(key, name) for name in FREE):
+    if key in GROWING or _is_one_of(key, (*FILES, *FREE)):
         return
     reason = next((why for name, why in MEANING.items() if fnmatchcase(key, name)), "raters saw the old one")
     other = path.with_name(f"{path.stem}-2{path.suffix}")
@@ -160,6 +158,11 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
         f"judged yet: captious studio new {other} --rest-of {path}; then put this file back: captious studio show "
         f"{path} --original > {path}"
     )
+
+
+def _is_one_of(key: str, names: Iterable[str]) -> bool:
+    """Whether a key is one of some names, in which a star stands for anything."""
+    return any(fnmatchcase(key, name) for name in names)
 
 
 def _shown(value: Any) -> str:
