@@ -112,7 +112,7 @@ def own_home(homes, monkeypatch):
 def tokenizer():
     """CLIP's own, from the merges that OpenCLIP brings."""
     pytest.importorskip("tokenizers")
-    from captious.models.tokenizers import clip_tokenizer
+    from captious.models._tokenizers import clip_tokenizer
 
     package = importlib.util.find_spec("open_clip")
     if package is None or package.origin is None:

@@ -12,7 +12,7 @@ import captious
 from captious._arena import Arena, plan_arena, shares_of
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
-from captious.models.chat.endpoint import Unanswered
+from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Resampling, Runtime
 from captious.stats.pairwise import rate_of

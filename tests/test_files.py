@@ -23,13 +23,13 @@ from captious._files import (
 from captious.errors import InputError
 from captious.metrics.judges.judged import read_prompt
 from captious.metrics.registry import parse
-from captious.models.chat.endpoint import read_key
+from captious.models._tokenizers import from_list
+from captious.models.chat._endpoint import read_key
 from captious.models.hub import local
 from captious.models.mini import read_tensors
-from captious.models.tokenizers import from_list
 from captious.studio.access import image_file, owner_token
 from captious.text import idf
-from captious.train.loop import put_model
+from captious.train._loop import put_model
 
 
 def test_a_file_appears_only_when_the_block_ends_well(tmp_path):

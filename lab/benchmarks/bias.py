@@ -26,7 +26,7 @@ from lab.reproductions.beside import SHARED, Beside
 from lab.reproductions.relic import classifiers, protocol, subjects, table_rows
 
 from captious.bias.audit import Audit, RunStore, audit
-from captious.bias.classifiers.encoding import encode, epoch_batches
+from captious.bias.classifiers._encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 from captious.bias.corpus import ClassifierTask, MaskedCorpus
 from captious.models.devices import resolve_device

@@ -34,7 +34,7 @@ def captions(items: int) -> list[str]:
 def tokenizer() -> Any:
     import tokenizers
 
-    from captious.models.tokenizers import SubwordTokenizer
+    from captious.models._tokenizers import SubwordTokenizer
 
     words = {f"w{place}": place for place in range(WORDS)} | {"<start>": WORDS, "<end>": WORDS + 1}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="w0"))
@@ -58,8 +58,8 @@ def model(tiny: bool) -> Any:
 
 
 def encoder(device: str, precision: str, tiny: bool) -> Any:
+    from captious.models._preprocess import ImagePreprocessing
     from captious.models.clip import wrap
-    from captious.models.preprocess import ImagePreprocessing
 
     return wrap(model(tiny), tokenizer(), ImagePreprocessing(size=224, crop=224), "random-vit-b32", device, precision)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from measure import table
 
-from captious.models.diffusion import MOST, load_diffusion
+from captious.models._diffusion import MOST, load_diffusion
 from captious.models.painters import PainterOptions, Prompt
 from captious.options import Runtime, using
 

@@ -26,10 +26,10 @@ import numpy as np
 from measure import table
 
 from captious.captions import CaptionSet
+from captious.train._neighbors import weighted_ngrams
 from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negative_records import write_negatives
 from captious.train.negatives import KINDS, Negatives, make_negatives
-from captious.train.neighbors import weighted_ngrams
 from captious.train.similar_images import SimilarImages
 
 PART = 20_000

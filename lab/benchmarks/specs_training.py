@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from captious.models._preprocess import ImagePreprocessing
+from captious.models._tokenizers import tokenizer_of
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
-from captious.models.preprocess import ImagePreprocessing
-from captious.models.tokenizers import tokenizer_of
 from captious.options import Runtime
-from captious.train import packing
-from captious.train.contrast import contrast as contrast_loss
-from captious.train.data import Example, tokenized
-from captious.train.loop import Trainer
+from captious.train import _packing as packing
+from captious.train._contrast import contrast as contrast_loss
+from captious.train._data import Example, tokenized
+from captious.train._loop import Trainer
+from captious.train._schedule import EpochPlan
+from captious.train._specs import Margin, NegativeUnits, SpecsObjective, chains
+from captious.train._towers import Towers, unit
 from captious.train.options import Settings
-from captious.train.schedule import EpochPlan
-from captious.train.specs import Margin, NegativeUnits, SpecsObjective, chains
-from captious.train.towers import Towers, unit
 
 LIMIT = 248
 B32 = {"hidden_size": 512, "intermediate_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 12}

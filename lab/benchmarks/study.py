@@ -23,8 +23,8 @@ from captious._typing import Floats
 from captious.options import Resampling
 from captious.stats.bootstrap import bootstrap_draws
 from captious.stats.resampling import bootstrap_weights, swap_masks
-from captious.study.contests import permuted, standardized
-from captious.study.design import RatingRows
+from captious.study._contests import permuted, standardized
+from captious.study._design import RatingRows
 
 IMAGES, CAPTIONS, RATERS, METRICS, DRAWS, SEED = 1000, 5664, 3, 8, 1000, 12345
 

@@ -31,10 +31,10 @@ from captious.models.crossencoders import spread
 from captious.models.fusion import Fusion, new_fusion
 from captious.models.states import HiddenStates
 from captious.options import Runtime, using
-from captious.train.data import Example
-from captious.train.loop import optimizer
+from captious.train._data import Example
+from captious.train._loop import optimizer
+from captious.train._umic import RankingObjective, distinct, losses, prepared
 from captious.train.options import UmicOptions
-from captious.train.umic import RankingObjective, distinct, losses, prepared
 
 STEPS, ROUNDS = {"cuda": 20, "cpu": 2}, 3
 
@@ -153,10 +153,10 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
     """A CLIP of ViT-B/32's size that has learnt nothing and knows these words."""
     import transformers
 
+    from captious.models._preprocess import ImagePreprocessing
+    from captious.models._tokenizers import tokenizer_of
     from captious.models.clip import wrap
     from captious.models.mini import WordTokenizer
-    from captious.models.preprocess import ImagePreprocessing
-    from captious.models.tokenizers import tokenizer_of
 
     folder.mkdir(parents=True, exist_ok=True)
     WordTokenizer.from_texts(texts, 77).save(folder)

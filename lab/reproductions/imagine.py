@@ -39,8 +39,8 @@ from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observ
 from captious.stats.tests import bootstrap_p
 from captious.studio import StudyLog, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate
+from captious.study._design import RatingRows
 from captious.study.combine import add, cross_validate
-from captious.study.design import RatingRows
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.scores import MetricScores, scores_of
 

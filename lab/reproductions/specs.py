@@ -35,10 +35,10 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.clip.longclip import LongClip
 from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.clip import TorchEncoder
 from captious.models.cost import cost
 from captious.models.mini import halve
-from captious.models.preprocess import ImagePreprocessing
 from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details

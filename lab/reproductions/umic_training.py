@@ -223,9 +223,9 @@ def _ranked(model: Path, data: Path, images: str, device: str) -> str:
     from captious.models.crossencoders import open_backbone
     from captious.models.features import image_features
     from captious.options import Runtime, using
-    from captious.train.data import read_examples
+    from captious.train._data import read_examples
+    from captious.train._umic import RankingAccuracy, distinct, prepared
     from captious.train.negatives import KINDS
-    from captious.train.umic import RankingAccuracy, distinct, prepared
 
     with using(Runtime(device=device)):
         after = open_backbone(model)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from captious.bias.classifiers.encoding import Captions
+from captious.bias.classifiers._encoding import Captions
 from captious.bias.classifiers.linear import Linear
 from captious.bias.masking import as_words
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from lab.toy.sample import OWN
 
+from captious.bias._leaks import Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.audit import Audit, audit
 from captious.bias.classifiers.linear import Linear
-from captious.bias.leaks import Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol, published_seeds
 from captious.render import html

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.bias.classifiers import _stack as stacked
-from captious.bias.classifiers.encoding import encode, epoch_batches
+from captious.bias.classifiers._encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 
 SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16)

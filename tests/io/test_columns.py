@@ -10,7 +10,7 @@ from captious.io.read import read
 from captious.probes.compositionality import read_contests
 from captious.probes.specificity import read_details
 from captious.study.ratings import open_ratings
-from captious.train.data import read_examples
+from captious.train._data import read_examples
 
 TEXTS = ["There is a red car. It stands on a road.", "There is a blue car. It stands on a road."]
 

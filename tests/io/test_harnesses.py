@@ -212,7 +212,7 @@ def test_a_spreadsheet_that_cannot_be_used_names_the_row(rows, message, tmp_path
 )
 def test_a_hostile_spreadsheet_is_one_line(sheet, message, tmp_path, monkeypatch):
     if sheet is None:
-        monkeypatch.setattr("captious.io.spreadsheets.LARGEST", 1_000_000)
+        monkeypatch.setattr("captious.io._spreadsheets.LARGEST", 1_000_000)
         sheet = b" " * 5_000_000
     with zipfile.ZipFile(tmp_path / "s.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", sheet)

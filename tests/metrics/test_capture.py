@@ -14,7 +14,7 @@ from tests.metrics.meteor.conftest import SYNSETS, write_source
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.capture.matching import Pairing, Synonyms, elements_of
+from captious.metrics.capture._matching import Pairing, Synonyms, elements_of
 from captious.metrics.capture.metric import Capture, normalized
 from captious.metrics.registry import parse
 from captious.models import factual

@@ -14,8 +14,8 @@ transformers = pytest.importorskip("transformers")
 @pytest.fixture
 def folder(tmp_path, tokenizer):
     """A small CLIP in a folder: two layers of 64 in each tower, 32 × 32 pixels."""
+    from captious.models._preprocess import ImagePreprocessing
     from captious.models.clip import wrap
-    from captious.models.preprocess import ImagePreprocessing
 
     torch.set_num_threads(1)
     torch.manual_seed(1)

@@ -22,8 +22,8 @@ def one_thread():
 @pytest.fixture
 def clip_merges():
     """CLIP's merges, which OpenCLIP brings, in the user's folder, where checkpoint files find them."""
+    from captious.models._tokenizers import MERGES
     from captious.models.hub import weights_folder
-    from captious.models.tokenizers import MERGES
 
     package = importlib.util.find_spec("open_clip")
     if package is not None:
@@ -34,8 +34,8 @@ def clip_merges():
 @pytest.fixture(scope="session")
 def clip_folder(clip_module, tokenizer, tmp_path_factory):
     """A folder with `clip_module`; not to be changed."""
+    from captious.models._preprocess import ImagePreprocessing
     from captious.models.clip import wrap
-    from captious.models.preprocess import ImagePreprocessing
 
     folder = tmp_path_factory.mktemp("clip") / "tiny"
     wrap(clip_module, tokenizer, ImagePreprocessing(32, 32), "tiny").save(folder)

@@ -3,8 +3,8 @@
 import pytest
 
 from captious.errors import InputError
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.cost import cost
-from captious.models.preprocess import ImagePreprocessing
 
 
 def released(limit, patch=32):

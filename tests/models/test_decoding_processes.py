@@ -9,9 +9,9 @@ from PIL import Image
 
 from captious.captions import ImageData
 from captious.models import decoding, pipeline
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, decode
 from captious.models.pipeline import image_batches
-from captious.models.preprocess import ImagePreprocessing
 from captious.models.segments import key_of
 from captious.options import Runtime, using
 

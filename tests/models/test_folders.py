@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.clip import wrap
 from captious.models.loading import load
-from captious.models.preprocess import ImagePreprocessing
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -193,7 +193,7 @@ def test_a_saved_encoder_keeps_its_words(folder, tmp_path):
 
 
 def test_wrap_of_a_new_model(tmp_path):
-    from captious.models.tokenizers import tokenizer_of
+    from captious.models._tokenizers import tokenizer_of
 
     words(tmp_path)
     encoder = wrap(clip(), tokenizer_of(tmp_path, 12), ImagePreprocessing(32, 32), "new")

@@ -21,7 +21,7 @@ LOADERS = {
     "a BLEURT": "from captious.models.bleurt import load_bleurt; load_bleurt('some/model')",
     "a classifier": "from captious.bias.classifiers.bert import loaded; loaded('some/model')",
     "a classifier by its default": "from captious.bias.classifiers.bert import BERT, loaded; loaded(BERT)",
-    "a matching model": "from captious.train.umic import starting_backbone; starting_backbone('some/vilt')",
+    "a matching model": "from captious.train._umic import starting_backbone; starting_backbone('some/vilt')",
     "two towers": "from captious.models.dual import new_dual; new_dual('some/model', 'some/model')",
     "a painter": "from captious.models.painters import load_painter; load_painter('some/model')",
     "a guided painter": "from captious.models.painters import load_painter; load_painter('guided:some/model')",

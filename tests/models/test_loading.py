@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.clip import wrap
 from captious.models.loading import load, load_trainable
-from captious.models.preprocess import ImagePreprocessing
 from captious.options import Runtime, using
 
 

@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from captious.errors import InputError
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.cost import cost
 from captious.models.mini import WordTokenizer, load_numpy, read_tensors, write_tensors
-from captious.models.preprocess import ImagePreprocessing
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

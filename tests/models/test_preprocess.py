@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.models.preprocess import CLIP_MEAN, CLIP_STD, ImagePreprocessing
+from captious.models._preprocess import CLIP_MEAN, CLIP_STD, ImagePreprocessing
 
 SIZES = [
     (640, 427),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError, MissingExtra
-from captious.models.tokenizers import MERGES, clean_text, clip_tokenizer, from_backend, from_list, pad, tokenizer_of
+from captious.models._tokenizers import MERGES, clean_text, clip_tokenizer, from_backend, from_list, pad, tokenizer_of
 
 START, END = 49406, 49407
 WORDS = [

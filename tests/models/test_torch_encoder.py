@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
+from captious.models._preprocess import ImagePreprocessing
 from captious.models.clip import wrap
 from captious.models.loading import load
-from captious.models.preprocess import ImagePreprocessing
 
 TEXTS = ["A cat on a mat.", "two dogs running across a very green field in the rain", ""]
 

@@ -12,7 +12,8 @@ from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.probes.specificity import Details, GrowingCaption, probe_specificity, read_details, steps_of
-from captious.render import charts, html
+from captious.render import _charts as charts
+from captious.render import html
 
 ONCE = Resampling(samples=0)
 

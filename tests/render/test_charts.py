@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from captious.render import Chart, Series
-from captious.render.charts import Axis, svg
+from captious.render._charts import Axis, svg
 
 NAN = float("nan")
 

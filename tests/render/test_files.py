@@ -13,8 +13,8 @@ import pytest
 from captious._files import MARKER
 from captious.errors import InputError
 from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
-from captious.render.cells import layout
-from captious.render.latex import escape, table
+from captious.render._cells import layout
+from captious.render._latex import escape, table
 from captious.render.tables import columns, csv_text, dumps, to_json, write_csv, write_jsonl, write_parquet
 
 NAN = float("nan")

@@ -8,7 +8,7 @@ from tests.render.conftest import NASTY
 from tests.render.test_page import needs_browser, rendered
 
 from captious.render import Document, Graph, ItemMetric, Statement, Table, Why
-from captious.render.graphs import ARROWS, OBJECTS, drawing, lists, svg
+from captious.render._graphs import ARROWS, OBJECTS, drawing, lists, svg
 from captious.render.html import page
 from captious.render.items import explorer
 from captious.render.notebook import notebook

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.render import Cell, Column, Document, Group, Phrase, Span, Table, Text
-from captious.render.markdown import MOST, cell, markdown
+from captious.render._markdown import MOST, cell, markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -22,7 +22,7 @@ from captious.options import Resampling
 from captious.runs import Run
 from captious.runs.report import part_summary
 from captious.runs.tables import items_table
-from captious.scale.passes import hashes_of
+from captious.scale._passes import hashes_of
 from captious.scale.plan import claim
 from captious.scale.scoring import _finish
 

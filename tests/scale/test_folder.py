@@ -15,8 +15,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.registry import parse_all
+from captious.runs._histogram import Histogram
 from captious.runs.folder import Run, count_distinct, open_run
-from captious.runs.histogram import Histogram
 from captious.runs.marker import Marker
 from captious.runs.summary import PartSummary
 from captious.scale.plan import claim

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.scale.scored import scored, write_lines
 
-from captious.scale import ids
-from captious.scale.ids import column_hashes, repeated_ids
+from captious.scale import _ids as ids
+from captious.scale._ids import column_hashes, repeated_ids
 
 
 @given(st.lists(st.text(max_size=8), max_size=30), st.integers(0, 5))

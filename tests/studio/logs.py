@@ -3,7 +3,7 @@
 import threading
 from datetime import datetime, timedelta, timezone
 
-from captious.studio.collect.events import rebuild
+from captious.studio.collect._events import rebuild
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.collect.verify import verify

@@ -6,8 +6,8 @@ from pathlib import Path
 from PIL import Image
 from tests.studio.hostile import HOSTILE
 
+from captious.studio._app import build_app
 from captious.studio.access import Limit, Rules, new_token, token_hash
-from captious.studio.app import build_app
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, LabelOption, Plan, Source
 from captious.studio.collect.tasks import Choice, Task

@@ -16,8 +16,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'ca
 from tests.studio.test_server import toml  # noqa: F401
 
 from captious.errors import InputError
-from captious.studio import serving
-from captious.studio.serving import Repeats, http_server, listen
+from captious.studio import _serving as serving
+from captious.studio._serving import Repeats, http_server, listen
 
 HELLO = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 LARGE = 8_000_000

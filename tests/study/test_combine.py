@@ -5,8 +5,8 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
+from captious.study._design import RatingRows
 from captious.study.combine import add, combine_metrics, cross_validate
-from captious.study.design import RatingRows
 from captious.study.ratings import Ratings
 from captious.study.scores import MetricScores
 

@@ -11,7 +11,7 @@ import captious
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Chart
-from captious.render.charts import svg
+from captious.render._charts import svg
 from captious.study.lengths import length_regimes
 from captious.study.ratings import open_ratings
 

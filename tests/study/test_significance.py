@@ -6,8 +6,8 @@ import pytest
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p, permutation_p, williams
-from captious.study.contests import permuted
-from captious.study.design import RatingRows
+from captious.study._contests import permuted
+from captious.study._design import RatingRows
 
 
 def rows_of(human, cluster):

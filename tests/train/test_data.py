@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.train.data import read_examples
+from captious.train._data import read_examples
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.errors import InputError
-from captious.train.data import load_image_features, read_features
+from captious.train._data import load_image_features, read_features
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 

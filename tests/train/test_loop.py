@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 from captious.errors import InputError
 from captious.options import Runtime
-from captious.train import loop as log
-from captious.train.loop import StopSignal
+from captious.train import _loop as log
+from captious.train._loop import StopSignal
 from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
 from captious.train.run import Trained
 from captious.train.run import train as run
@@ -88,7 +88,7 @@ def test_a_stopped_training_resumes_to_the_bit(job, objective):
 
 def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
     """A crash in the middle of accumulation loses the steps since the checkpoint, and nothing else."""
-    from captious.train.specs import SpecsObjective
+    from captious.train._specs import SpecsObjective
 
     whole = train(job(out="whole"))
     usual, calls = SpecsObjective.parts, []
@@ -182,7 +182,7 @@ def test_locked_towers_do_not_move_and_their_features_are_exact(job, base, objec
     moved = {key for key in before if not torch.equal(before[key], after[key])}
     assert moved == {"visual_projection.weight", "text_projection.weight", "logit_scale"}
     # Without the memory of features the same training gives the same weights.
-    from captious.train.towers import LockedFeatures
+    from captious.train._towers import LockedFeatures
 
     monkeypatch.setattr(LockedFeatures, "__contains__", lambda self, key: False)
     plain = train(job(objective, "plain", settings=locked))
@@ -192,7 +192,7 @@ def test_locked_towers_do_not_move_and_their_features_are_exact(job, base, objec
 
 def test_weight_decay_spares_vectors_and_positions(job):
     from captious.models.loading import load_trainable
-    from captious.train.loop import optimizer
+    from captious.train._loop import optimizer
 
     module = load_trainable(job()[0].base, "cpu").module
     decayed, spared = optimizer(module, replace(QUICK, weight_decay=0.5), "cpu").param_groups
@@ -301,7 +301,7 @@ def test_a_lengthened_training_that_was_killed_goes_on(job, tmp_path):
 
 
 def test_another_training_is_refused_before_anything_is_loaded(job, monkeypatch):
-    from captious.train.specs import SpecsMethod
+    from captious.train._specs import SpecsMethod
 
     train(job(), stop=After(1))
     monkeypatch.setattr(SpecsMethod, "examples", None)
@@ -358,7 +358,7 @@ def test_batches_encoded_together_give_what_single_ones_give(job, objective):
 
 
 def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
-    from captious.train.specs import SpecsObjective
+    from captious.train._specs import SpecsObjective
 
     settings = replace(OBJECTIVES["specs"][1], together=2)
     expected = weights(train(job(out="calm", settings=replace(settings, together=1))).folder)
@@ -377,7 +377,7 @@ def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
 
 
 def test_memory_that_runs_out_is_one_line(job, monkeypatch):
-    from captious.train.contrast import Contrast
+    from captious.train._contrast import Contrast
 
     def full(self, batch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from captious.errors import InputError
-from captious.train import contrast as losses
-from captious.train.specs import Margin
+from captious.train import _contrast as losses
+from captious.train._specs import Margin
 
 
 def hinge(margin, gap):

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
+from captious.train._neighbors import Neighbors
 from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negative_records import negative_records, what_was_done
 from captious.train.negatives import KINDS, check_kinds, make_negatives
-from captious.train.neighbors import Neighbors
 from captious.train.similar_images import SimilarImages
 
 WORDS = [

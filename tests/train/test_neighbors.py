@@ -7,9 +7,9 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.text.ptb import tokenize
-from captious.train import neighbors
+from captious.train import _neighbors as neighbors
+from captious.train._neighbors import nearest_captions, nearest_vectors
 from captious.train.lexicon import CaptionCorpus
-from captious.train.neighbors import nearest_captions, nearest_vectors
 from captious.train.similar_images import SimilarImages
 
 WORDS = [

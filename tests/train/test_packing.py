@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from captious.train import packing
+from captious.train import _packing as packing
 
 
 def texts_of(encoder, *texts):

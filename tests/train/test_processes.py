@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from captious.options import Runtime
-from captious.train import loop as log
+from captious.train import _loop as log
 from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from captious._random import draws
-from captious.train.schedule import EpochPlan, rate
+from captious.train._schedule import EpochPlan, rate
 
 
 def test_every_example_once_an_epoch_and_in_another_order():

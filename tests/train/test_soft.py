@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.train.contrast import Contrast, SoftContrast
-from captious.train.data import TokenFrame, TokenLists
-from captious.train.objective import TrainingBatch
+from captious.train._contrast import Contrast, SoftContrast
+from captious.train._data import TokenFrame, TokenLists
+from captious.train._objective import TrainingBatch
 
 FIRST = np.array([0, 2, 5, 6])
 """Three images with two, three and one captions."""

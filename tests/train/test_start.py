@@ -9,12 +9,12 @@ import torch
 
 from captious.errors import InputError
 from captious.options import Runtime
-from captious.train.contrast import first_sentence, starting_encoder, stretched
-from captious.train.data import Example
+from captious.train._contrast import first_sentence, starting_encoder, stretched
+from captious.train._data import Example
+from captious.train._specs import with_units
+from captious.train._towers import lock
 from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
-from captious.train.specs import with_units
-from captious.train.towers import lock
 
 
 def test_units_are_found_where_rows_have_none():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.train.data import Example
-from captious.train.specs import NegativeUnits, chains
+from captious.train._data import Example
+from captious.train._specs import NegativeUnits, chains
 
 UNITS = {
     "a": ("the left is red.", "the right is blue.", "that is all."),

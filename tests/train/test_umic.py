@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from captious.errors import InputError
 from captious.models.crossencoders import judge, open_backbone
 from captious.options import Runtime, using
-from captious.train.loop import Patience, StopSignal
+from captious.train._loop import Patience, StopSignal
+from captious.train._umic import NegativeTable, RankingAccuracy, distinct, held_out, losses, prepared
 from captious.train.options import Training, UmicOptions
 from captious.train.run import train as run
-from captious.train.umic import NegativeTable, RankingAccuracy, distinct, held_out, losses, prepared
 
 SETTINGS = replace(UmicOptions.published, epochs=3, batch_size=20, lr=1e-3)
 SMALL = "fusion(width=16,layers=1)"
@@ -167,7 +167,7 @@ def test_hard_negatives_take_the_encoders_vectors_of_the_images(data, base, tmp_
         given.append((len(examples), features))
         return prepared(examples, kinds, draws, seed, features, name)
 
-    monkeypatch.setattr("captious.train.umic.prepared", noted)
+    monkeypatch.setattr("captious.train._umic.prepared", noted)
     train(a_job(data, base, tmp_path / "out", epochs=1))
     train(a_job(data, base, tmp_path / "soft", epochs=1, kinds=("random",)))
     assert [None if rows is None else len(rows) == count for count, rows in given] == [True, True, None, None]
@@ -181,7 +181,7 @@ def test_patience():
 
 
 def test_draws_differ_and_negatives_are_counted_that_could_not_be_made(data):
-    from captious.train.data import read_examples
+    from captious.train._data import read_examples
 
     examples = distinct(read_examples(data / "short.jsonl", data / "images")[0])
     made = prepared(examples, ("random", "shuffle"), 2, seed=0)

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.train.data import apply_views, draw_views
+from captious.train._data import apply_views, draw_views
 
 PLAIN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
 

@@ -16,8 +16,8 @@ import numpy as np
 from captious._files import digest, whole_file
 from captious._typing import Floats
 from captious._version import __version__
+from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects
-from captious.bias.leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.lic import POINTS, Lic, chance, item_scores
 from captious.bias.masking import as_text
 from captious.bias.protocol import Protocol, protocol_for

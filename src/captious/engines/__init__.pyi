@@ -1,3 +1,4 @@
+import captious.engines.ray
 from captious.engines.child import Child as Child
 from captious.engines.child import Pipes as Pipes
 from captious.engines.processes import cores as cores

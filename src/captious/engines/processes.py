@@ -18,9 +18,9 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, cast
 
+from captious.engines._worker import ATTEMPTS, Answer, Log, Worker, packed, portable, refuse_split_gpus, slots
 from captious.engines.child import GONE, Child, Pipes
 from captious.engines.tasks import Finished, Setup
-from captious.engines.worker import ATTEMPTS, Answer, Log, Worker, packed, portable, refuse_split_gpus, slots
 from captious.errors import InputError
 from captious.options import Engine, Runtime, current
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from captious._version import __version__
+from captious.engines._worker import ATTEMPTS, Answer, Log, packed, portable, refuse_split_gpus, slots
 from captious.engines.processes import cores
 from captious.engines.tasks import Finished, Setup
-from captious.engines.worker import ATTEMPTS, Answer, Log, packed, portable, refuse_split_gpus, slots
 from captious.errors import InputError, one_line, require
 from captious.options import Engine, current
 
@@ -207,7 +207,7 @@ def _actor_class(ray: Any) -> Any:
                 return node, None
 
         def start(self, runtime: bytes, setup: bytes) -> bytes:
-            self.worker = import_module("captious.engines.worker").Worker(pickle.loads(runtime))
+            self.worker = import_module("captious.engines._worker").Worker(pickle.loads(runtime))
             return pickle.dumps(self.worker.start(setup))
 
         def run(self, task: bytes) -> bytes:

@@ -1,3 +1,5 @@
+import captious.io.columns
+import captious.io.tars
 from captious.io.check import Check as Check
 from captious.io.coco import marked_objects as marked_objects
 from captious.io.formats import Row as Row

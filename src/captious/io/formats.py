@@ -25,9 +25,9 @@ import numpy as np
 from captious._files import decode_utf8, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
+from captious.io._spreadsheets import is_spreadsheet, sheet_rows
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
-from captious.io.harnesses import HARNESSES, Harness, harness_of, translated
-from captious.io.spreadsheets import is_spreadsheet, sheet_rows
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
 GZIP = b"\x1f\x8b"

@@ -8,10 +8,10 @@ from typing import Any
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io._lists import select
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join, refuse
-from captious.io.lists import select
 from captious.options import Reading
 
 

@@ -22,10 +22,10 @@ from typing import IO, Any
 from captious._files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
-from captious.io.braces import expand_braces
+from captious.io._braces import expand_braces
+from captious.io._harnesses import HARNESSES
 from captious.io.formats import FORMATS as TABLES
 from captious.io.formats import GZIP, LINES, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
-from captious.io.harnesses import HARNESSES
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address

@@ -1,3 +1,15 @@
+import captious.metrics.abilities
+import captious.metrics.chunks
+import captious.metrics.clip.encoded
+import captious.metrics.hallucination.truth
+import captious.metrics.judges.dry_run
+import captious.metrics.judges.judged
+import captious.metrics.judges.matches
+import captious.metrics.meteor.engine
+import captious.metrics.meteor.resources
+import captious.metrics.spice.graphs
+import captious.metrics.spice.listing
+import captious.metrics.style.model
 from captious.metrics.contract import MeanMetric as MeanMetric
 from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Need as Need

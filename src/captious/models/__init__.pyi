@@ -1,3 +1,21 @@
+import captious.models.bleurt
+import captious.models.chat.judge
+import captious.models.chat.messages
+import captious.models.chat.replies
+import captious.models.checkpoints
+import captious.models.clip
+import captious.models.cost
+import captious.models.decoding
+import captious.models.devices
+import captious.models.domain
+import captious.models.factual
+import captious.models.fusion
+import captious.models.hub
+import captious.models.matching
+import captious.models.mini
+import captious.models.pipeline
+import captious.models.segments
+import captious.models.states
 from captious.models.crossencoders import load_backbone as load_backbone
 from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual

@@ -20,15 +20,15 @@ import numpy as np
 from captious._files import digest, read_regular
 from captious._typing import Floats, Ints
 from captious.errors import InputError, one_line, require
+from captious.models._folders import read_json, read_state, refuse_different
+from captious.models._tokenizers import read_wordpiece
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features
 from captious.models.features import distinct_values, gather
-from captious.models.folders import read_json, read_state, refuse_different
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
-from captious.models.tokenizers import read_wordpiece
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:

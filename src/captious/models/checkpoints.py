@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.errors import InputError, require
-from captious.models.folders import differences
+from captious.models._folders import differences
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
 """Keys under which training scripts put the weights."""

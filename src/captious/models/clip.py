@@ -17,11 +17,11 @@ import numpy as np
 from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
+from captious.models._folders import differences, load_pretrained, read_json
+from captious.models._preprocess import ImagePreprocessing, Order
+from captious.models._tokenizers import SubwordTokenizer, tokenizer_of
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features, Pixels, Tokens
-from captious.models.folders import differences, load_pretrained, read_json
-from captious.models.preprocess import ImagePreprocessing, Order
-from captious.models.tokenizers import SubwordTokenizer, tokenizer_of
 from captious.options import Runtime
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from captious._version import __version__
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
+from captious.models._folders import read_json, write_json
 from captious.models.devices import resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Encoder, Tokens
 from captious.models.features import distinct_values
-from captious.models.folders import read_json, write_json
 from captious.models.hub import ModelRegistry, file_stats
 from captious.models.segments import FeatureSpace, as_keys, key_of
 from captious.models.store import file_index, file_state, lookup, open_store, record

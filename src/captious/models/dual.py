@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from captious._files import digest
 from captious._records import from_json
 from captious.errors import InputError, nearest, require
-from captious.models.clip import TorchEncoder, wrap
-from captious.models.devices import quiet
-from captious.models.folders import (
+from captious.models._folders import (
     load_pretrained,
     read_json,
     read_state,
@@ -22,10 +20,12 @@ from captious.models.folders import (
     save_state,
     write_json,
 )
+from captious.models._preprocess import ImagePreprocessing
+from captious.models._tokenizers import tokenizer_of
+from captious.models.clip import TorchEncoder, wrap
+from captious.models.devices import quiet
 from captious.models.hub import find
 from captious.models.loading import DUAL_MARKER
-from captious.models.preprocess import ImagePreprocessing
-from captious.models.tokenizers import tokenizer_of
 from captious.options import Precision, Runtime, current
 
 if TYPE_CHECKING:

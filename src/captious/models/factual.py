@@ -9,8 +9,8 @@ from typing import Any
 
 from captious._files import digest, expanded
 from captious.errors import InputError, one_line, require
+from captious.models._folders import load_pretrained, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.folders import load_pretrained, refuse_missing
 from captious.models.hub import REPOSITORY, TEXT_FILES, ModelRegistry, find
 from captious.options import current
 from captious.syntax.scenegraph import Fact

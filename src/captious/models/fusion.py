@@ -19,10 +19,10 @@ from captious._records import from_json
 from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
+from captious.models._folders import fill, read_state, save_state
 from captious.models.clip import TorchEncoder
 from captious.models.crossencoders import Backbone, mark, spread
 from captious.models.encoder import token_counts
-from captious.models.folders import fill, read_state, save_state
 from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:
+    from captious.models._preprocess import Order
     from captious.models.clip import TorchEncoder
-    from captious.models.preprocess import Order
 
 
 MINI = ("captious-mini", "captious-mini-specs")
@@ -98,10 +98,10 @@ def _refuse_activation(activation: str | None, where: str) -> None:
 
 def _load_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
     """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
+    from captious.models._preprocess import ImagePreprocessing
+    from captious.models._tokenizers import clip_tokenizer
     from captious.models.checkpoints import from_openai, read_checkpoint
     from captious.models.clip import check_end, wrap
-    from captious.models.preprocess import ImagePreprocessing
-    from captious.models.tokenizers import clip_tokenizer
 
     module = from_openai(read_checkpoint(path), str(path), activation or "quick_gelu")
     tokenizer = clip_tokenizer(path.parent, module.config.text_config.max_position_embeddings)

@@ -20,14 +20,14 @@ from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
+from captious.models._folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
+from captious.models._preprocess import ImagePreprocessing
+from captious.models._tokenizers import SubwordTokenizer, tokenizer_of
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
-from captious.models.folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
 from captious.models.hub import find
-from captious.models.preprocess import ImagePreprocessing
 from captious.models.states import SHARE, free_memory
-from captious.models.tokenizers import SubwordTokenizer, tokenizer_of
 from captious.options import current
 
 if TYPE_CHECKING:

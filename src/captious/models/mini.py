@@ -27,11 +27,11 @@ from threadpoolctl import ThreadpoolController
 from captious._files import digest, load_json, read_regular, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
+from captious.models._folders import read_json
+from captious.models._preprocess import ImagePreprocessing
+from captious.models._tokenizers import pad, tokenizer_of
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
-from captious.models.folders import read_json
 from captious.models.loading import MINI
-from captious.models.preprocess import ImagePreprocessing
-from captious.models.tokenizers import pad, tokenizer_of
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:

@@ -130,12 +130,12 @@ def _load(name: str, options: PainterOptions) -> Painter:
     if not name:
         raise InputError("no painter named: expected a text-to-image pipeline by folder or hub id")
     if name.startswith(GUIDED):
-        from captious.models.guided import load_guided
+        from captious.models._guided import load_guided
 
         return load_guided(name.removeprefix(GUIDED), options)
     if _ATTRIBUTE.fullmatch(name):
         return _from_module(name, options)
-    from captious.models.diffusion import open_pipeline
+    from captious.models._diffusion import open_pipeline
 
     return open_pipeline(name, options)
 

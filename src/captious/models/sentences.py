@@ -17,10 +17,10 @@ import numpy as np
 from captious._files import digest, load_json
 from captious._typing import Ints
 from captious.errors import InputError, one_line, require
+from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features, Tokens
 from captious.models.features import text_features
-from captious.models.folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.options import Runtime, current
 

@@ -22,10 +22,10 @@ from captious._files import read_regular
 from captious._typing import Bools, Floats32, Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
+from captious.models._folders import read_json, read_state, save_state
+from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import resolve_device
-from captious.models.folders import read_json, read_state, save_state
-from captious.models.tokenizers import SubwordTokenizer, read_wordpiece
 from captious.options import current
 
 if TYPE_CHECKING:

@@ -1,3 +1,6 @@
+import captious.probes.rankings
+import captious.probes.style
+import captious.probes.vectors
 from captious.probes.classification import Classification as Classification
 from captious.probes.classification import probe_classification as probe_classification
 from captious.probes.classification import read_labeled as read_labeled

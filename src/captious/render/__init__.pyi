@@ -1,3 +1,10 @@
+import captious.render.html
+import captious.render.items
+import captious.render.notebook
+import captious.render.progress
+import captious.render.sections
+import captious.render.tables
+import captious.render.terminal
 from captious.render.document import Cell as Cell
 from captious.render.document import Chart as Chart
 from captious.render.document import Column as Column

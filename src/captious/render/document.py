@@ -410,7 +410,7 @@ class Result(ABC):
         ``name`` is what to draw: a table with values by its key, such as ``differences``; ``items``, the distribution
         of the values per item; or a kind of chart, such as ``scatter``. By default it is the first that there is.
         """
-        from captious.render.altair import plot
+        from captious.render._altair import plot
 
         return plot(self.document(), name)
 
@@ -451,7 +451,8 @@ class Result(ABC):
 
     def files(self, percent: bool = False) -> dict[str, str]:
         """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
-        from captious.render import html, latex, tables, terminal
+        from captious.render import _latex as latex
+        from captious.render import html, tables, terminal
 
         document = self.in_percent() if percent else self.document()
         return {
@@ -464,13 +465,13 @@ class Result(ABC):
 
     def to_latex(self) -> str:
         """The tables for a paper."""
-        from captious.render import latex
+        from captious.render import _latex as latex
 
         return latex.document(self.document())
 
     def to_markdown(self, link: str = "") -> str:
         """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
-        from captious.render.markdown import markdown
+        from captious.render._markdown import markdown
 
         return markdown(self.document(), link)
 
@@ -539,7 +540,8 @@ def refuse_output(path: str | Path, overwrite: bool = False) -> None:
 
 
 def _write_one(document: Document, path: Path, suffix: str) -> None:
-    from captious.render import html, latex, tables, terminal
+    from captious.render import _latex as latex
+    from captious.render import html, tables, terminal
 
     if suffix == ".parquet":
         tables.write_parquet(path, tables.columns(document.table()))

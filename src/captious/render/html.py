@@ -16,8 +16,9 @@ from importlib.resources import files
 from itertools import groupby
 
 from captious._version import __version__
-from captious.render import charts, graphs
-from captious.render.cells import PrintedColumn, has_interval, layout, numeric
+from captious.render import _charts as charts
+from captious.render import _graphs as graphs
+from captious.render._cells import PrintedColumn, has_interval, layout, numeric
 from captious.render.document import (
     Cell,
     Chart,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from captious.render.cells import PrintedColumn, layout, numeric
+from captious.render._cells import PrintedColumn, layout, numeric
+from captious.render._graphs import drawing, lists
 from captious.render.document import Graph, Phrase, Section, Table, Text
-from captious.render.graphs import drawing, lists
 
 LISTED = 100
 """Tuples of a graph that are listed, of those matched, wrong and missed each."""

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from captious._version import __version__
-from captious.render.cells import has_interval
+from captious.render._cells import has_interval
 from captious.render.document import Cell, Column, Document, Phrase, Table
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from captious.render.cells import PrintedColumn, layout, numeric
+from captious.render._cells import PrintedColumn, layout, numeric
 from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
 
 if TYPE_CHECKING:

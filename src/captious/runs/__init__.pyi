@@ -1,3 +1,10 @@
+import captious.runs.marker
+import captious.runs.pairing
+import captious.runs.shards_page
+import captious.runs.states
+import captious.runs.stored
+import captious.runs.summary
+import captious.runs.tables
 from captious.runs.folder import Run as Run
 from captious.runs.folder import is_run as is_run
 from captious.runs.folder import open_run as open_run

@@ -107,7 +107,7 @@ class Report(PlainState, Result):
     @cached_property
     def captions(self) -> CaptionSet:
         """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
-        from captious.runs.explaining import with_own_images
+        from captious.runs._explaining import with_own_images
 
         if isinstance(self.source, CaptionSet):
             return self.source
@@ -218,7 +218,7 @@ class Report(PlainState, Result):
 
     def captions_at(self, indices: Sequence[int]) -> CaptionSet:
         """The captions at these positions; of a run, only the parts that hold them are read."""
-        from captious.runs.explaining import with_own_images
+        from captious.runs._explaining import with_own_images
 
         if isinstance(self.source, CaptionSet):
             return self.source.take(indices)
@@ -261,7 +261,7 @@ class Report(PlainState, Result):
     def _explainer(self, id: Any) -> Callable[[Metric], Explanation]:
         """What explains the value of an item under a metric; an unknown id is an error."""
         if isinstance(self.source, Run):
-            from captious.runs.explaining import StoredItem
+            from captious.runs._explaining import StoredItem
 
             return StoredItem.find(self, self.source, id).explain
         captions = self.source

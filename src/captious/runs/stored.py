@@ -15,8 +15,8 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
 from captious.metrics.rows import Rows, join_rows
+from captious.runs._histogram import Histogram
 from captious.runs.folder import Run
-from captious.runs.histogram import Histogram
 from captious.runs.summary import WORST, MetricSummary, PartSummary, Reason, WorstItem
 from captious.runs.tables import reasons_of, rows_of
 from captious.stats.resampling import Statistic

@@ -18,7 +18,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets
-from captious.runs.histogram import Histogram
+from captious.runs._histogram import Histogram
 
 WORST = 50
 """Items that a summary lists for each metric."""

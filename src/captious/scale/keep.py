@@ -251,7 +251,7 @@ def keep(
     progress
         Called with the name of each step as it begins.
     """
-    from captious.scale.rewriting import rewrite_shards
+    from captious.scale._rewriting import rewrite_shards
 
     if sample is not None and (not isinstance(sample, int) or sample < 1):
         raise InputError(f"sample={sample!r}, expected a whole number of at least 1")
@@ -285,7 +285,7 @@ def keep(
 
 def _refuse_output(run: Run, out: str | os.PathLike[str] | None, write: Write, overwrite: bool) -> None:
     """Say what cannot be written before anything is computed."""
-    from captious.scale.rewriting import shards_to_write
+    from captious.scale._rewriting import shards_to_write
 
     if out is not None and write == "ids":
         _refuse_file(out, overwrite)

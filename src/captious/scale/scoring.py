@@ -35,8 +35,8 @@ from captious.runs.report import Report, report_of
 from captious.runs.shards_page import shard_warnings
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
-from captious.scale.ids import repeated_ids
-from captious.scale.passes import PreparationPass, ScoringPass, ShardOutcome
+from captious.scale._ids import repeated_ids
+from captious.scale._passes import PreparationPass, ScoringPass, ShardOutcome
 from captious.scale.plan import claim, first_captions, reading_facts, refuse_unready, share_of_worker, with_gpus
 
 LISTED = 5

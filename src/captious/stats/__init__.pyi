@@ -1,3 +1,4 @@
+import captious.stats.shares
 from captious.stats.agreement import Alpha as Alpha
 from captious.stats.agreement import krippendorff as krippendorff
 from captious.stats.bootstrap import Estimate as Estimate

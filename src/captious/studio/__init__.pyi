@@ -1,3 +1,15 @@
+import captious.studio.access
+import captious.studio.collect.amend
+import captious.studio.collect.check
+import captious.studio.collect.sessions
+import captious.studio.collect.verify
+import captious.studio.explore.server
+import captious.studio.explore.site
+import captious.studio.explore.table
+import captious.studio.owner.demo
+import captious.studio.owner.history
+import captious.studio.owner.raters
+import captious.studio.server
 from captious.studio.collect.kinds import kind_of as kind_of
 from captious.studio.collect.log import StudyLog as StudyLog
 from captious.studio.collect.new import new_plan as new_plan

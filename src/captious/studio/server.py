@@ -54,8 +54,8 @@ class StudyServer:
         require("jinja2", "studio")
         require("starlette", "studio")
         require("uvicorn", "studio")
-        from captious.studio.app import build_app
-        from captious.studio.serving import listen
+        from captious.studio._app import build_app
+        from captious.studio._serving import listen
 
         token = owner_token(owner_token_file)
         rules = Rules.of_server(host, public_url)
@@ -106,7 +106,7 @@ class StudyServer:
         self.log.close()
 
     def _server(self) -> uvicorn.Server:
-        from captious.studio.serving import http_server
+        from captious.studio._serving import http_server
 
         logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
         return http_server(self.app, self.proxied)

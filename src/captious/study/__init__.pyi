@@ -1,3 +1,4 @@
+import captious.study.records
 from captious.study._correlate import correlate as correlate
 from captious.study._systems import systems as systems
 from captious.study.agreement import Agreement as Agreement

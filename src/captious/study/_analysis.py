@@ -19,8 +19,8 @@ from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, o
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
-from captious.study.contests import MetricContest, TestName, permuted, williams_test
-from captious.study.design import Design, Pairs, RatingRows, family_of
+from captious.study._contests import MetricContest, TestName, permuted, williams_test
+from captious.study._design import Design, Pairs, RatingRows, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.scores import MetricScores
 

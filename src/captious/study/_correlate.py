@@ -16,8 +16,8 @@ from captious.filters import matching_rows
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
 from captious.render.tables import finite, to_arrow
-from captious.study.contests import TestName
-from captious.study.design import Pairs, RatingRows, build_design, family_of
+from captious.study._contests import TestName
+from captious.study._design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
 from captious.study.scores import MetricScores, measure, read_scores, run_scores, scores_of, stored_reports

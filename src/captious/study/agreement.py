@@ -15,7 +15,7 @@ from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table, column, label
-from captious.study.design import RatingRows
+from captious.study._design import RatingRows
 from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
 

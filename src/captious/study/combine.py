@@ -19,7 +19,7 @@ from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, scaled_label
 from captious.study._correlate import correlate
-from captious.study.design import Design, family_of
+from captious.study._design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
@@ -225,7 +225,7 @@ def add(
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
     over examples, its spread that of the seeds.
 
-    >>> from captious.study.design import RatingRows
+    >>> from captious.study._design import RatingRows
     >>> people = np.array([1.0, 2.0, 3.0, 4.0])
     >>> rows = RatingRows(people, np.arange(4), np.arange(4), 4, people)
     >>> metric, other = MetricScores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])

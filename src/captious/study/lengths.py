@@ -18,7 +18,7 @@ from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
 from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
-from captious.study.design import RatingRows
+from captious.study._design import RatingRows
 from captious.study.scores import notes_of
 from captious.study.study import Study
 

@@ -14,7 +14,7 @@ from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table
-from captious.study.design import Pairs
+from captious.study._design import Pairs
 from captious.study.ratings import Preferences, Ratings
 
 TIE = 0.5

@@ -35,8 +35,8 @@ from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
+from captious.study._design import Pairs, RatingRows
 from captious.study._systems import systems
-from captious.study.design import Pairs, RatingRows
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import Ratings
 from captious.study.scores import notes_of

@@ -1,3 +1,5 @@
+import captious.syntax.lemmas
+import captious.syntax.objects
 from captious.syntax.chunking import bracketed as bracketed
 from captious.syntax.chunking import outline as outline
 from captious.syntax.chunking import tree as tree

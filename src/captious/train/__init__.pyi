@@ -1,3 +1,5 @@
+import captious.train.negative_records
+import captious.train.processes
 from captious.train.lexicon import CaptionCorpus as CaptionCorpus
 from captious.train.lexicon import Lexicon as Lexicon
 from captious.train.negatives import make_negatives as make_negatives

@@ -14,11 +14,15 @@ from captious._version import __version__
 from captious.errors import InputError
 from captious.options import Runtime, current, using
 from captious.render import Column, Document, Result, Table, Text
-from captious.train import loop, processes
-from captious.train.contrast import ClipMethod, LongClipMethod
-from captious.train.data import Example
-from captious.train.loop import MARKER, StopSignal
-from captious.train.objective import Job, Method
+from captious.train import _loop as loop
+from captious.train import processes
+from captious.train._contrast import ClipMethod, LongClipMethod
+from captious.train._data import Example
+from captious.train._loop import MARKER, StopSignal
+from captious.train._objective import Job, Method
+from captious.train._schedule import EpochPlan
+from captious.train._specs import SpecsMethod
+from captious.train._umic import UmicMethod
 from captious.train.options import (
     FREE,
     OBJECTIVES,
@@ -30,9 +34,6 @@ from captious.train.options import (
     from_record,
 )
 from captious.train.processes import world
-from captious.train.schedule import EpochPlan
-from captious.train.specs import SpecsMethod
-from captious.train.umic import UmicMethod
 
 METHODS: dict[str, type[Method]] = {
     "clip": ClipMethod,

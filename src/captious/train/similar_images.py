@@ -15,8 +15,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.models.features import read_features
 from captious.options import current
+from captious.train._neighbors import Neighbors, nearest_captions, nearest_vectors
 from captious.train.lexicon import CaptionCorpus
-from captious.train.neighbors import Neighbors, nearest_captions, nearest_vectors
 
 NEAREST = 3
 """Images that count as alike."""

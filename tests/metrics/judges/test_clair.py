@@ -10,7 +10,7 @@ from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges.clair import Clair, parse_score
-from captious.models.chat.endpoint import Unanswered
+from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Reply
 
 CAPTIONS = CaptionSet.of(

@@ -11,11 +11,11 @@ from tests.metrics.judges.answers import faithscore, rlaifv
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges import dcscore
+from captious.metrics.judges._facts import json_list, read_bullets, read_flag, read_numbered
+from captious.metrics.judges._yes_no import read_yes_no
 from captious.metrics.judges.dcscore import FactLists, MatchedFact
-from captious.metrics.judges.facts import json_list, read_bullets, read_flag, read_numbered
 from captious.metrics.judges.faithscore import FaithScore, read_facts, read_labels
 from captious.metrics.judges.rlaifv import RlaifV, read_list, read_questions
-from captious.metrics.judges.yes_no import read_yes_no
 from captious.models.chat.messages import Reply
 
 

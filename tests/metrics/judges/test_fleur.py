@@ -12,9 +12,9 @@ from tests.models.chat.stub import asked, pictures, response
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
-from captious.metrics.judges.digits import find_number, smoothed_decimal, smoothed_yes
+from captious.metrics.judges._digits import find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.fleur import Fleur, RefFleur
-from captious.models.chat.endpoint import Unanswered
+from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Reply, ReplyToken
 
 RED = ImageData(np.full((4, 4, 3), (255, 0, 0), np.uint8))

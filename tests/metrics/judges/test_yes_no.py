@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious.metrics.judges.yes_no import read_yes_no
+from captious.metrics.judges._yes_no import read_yes_no
 from captious.models.chat.messages import Reply, ReplyToken
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captious.metrics.meteor import align as alignment
-from captious.metrics.meteor.align import BEAM, Candidate, matches, read_batch
+from captious.metrics.meteor import _align as alignment
+from captious.metrics.meteor._align import BEAM, Candidate, matches, read_batch
 from captious.metrics.meteor.engine import COLUMNS, MODULES, TASKS, count, score
 
 RANK = TASKS["rank"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious.metrics.meteor.stem import stem
+from captious.metrics.meteor._stem import stem
 
 # word:stem from org.tartarus.snowball.ext.englishStemmer of meteor-1.5.jar; all 172,605 words of METEOR's tables, COCO,
 # Flickr8k and IIW were compared once, without a difference.

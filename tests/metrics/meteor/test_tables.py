@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious._hashing import text_hash
-from captious.metrics.meteor.tables import DamagedTables, HashTable, Tables, phrase_hash, span_hashes
+from captious.metrics.meteor._tables import DamagedTables, HashTable, Tables, phrase_hash, span_hashes
 
 HASHES = st.integers(0, 2**64 - 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious.metrics.meteor.tables import synset_groups
+from captious.metrics.meteor._tables import synset_groups
 
 
 def related(one, other, tables):

@@ -17,8 +17,9 @@ import pytest
 from tests.models.chat.stub import response
 
 from captious.errors import InputError
-from captious.models.chat import asking, endpoint
-from captious.models.chat.endpoint import Endpoint, EndpointUnavailable, Unanswered, shown_address, without_secret
+from captious.models.chat import _asking as asking
+from captious.models.chat import _endpoint as endpoint
+from captious.models.chat._endpoint import Endpoint, EndpointUnavailable, Unanswered, shown_address, without_secret
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyRecord, ReplyStore
@@ -361,7 +362,7 @@ def test_a_question_that_another_process_gave_up_is_asked(server, judging, monke
     program = """
         import sys, time
         from pathlib import Path
-        from captious.models.chat.claims import Claims
+        from captious.models.chat._claims import Claims
         claims = Claims(Path(sys.argv[1]))
         print(all([claims.take(digest) for digest in sys.argv[2:]]), flush=True)
         sys.stdin.readline()

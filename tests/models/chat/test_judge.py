@@ -16,7 +16,7 @@ from tests.models.chat.stub import response
 
 from captious.captions import ImageData
 from captious.errors import InputError
-from captious.models.chat import endpoint
+from captious.models.chat import _endpoint as endpoint
 from captious.models.chat.judge import ask_and_parse, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyRecord, ReplyStore

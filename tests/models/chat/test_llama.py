@@ -7,8 +7,8 @@ import pytest
 from tests.models.chat.llama import serve, write_llama
 
 from captious.captions import CaptionSet, ImageData
+from captious.metrics.judges._yes_no import ask_yes_no
 from captious.metrics.judges.clair import Clair, parse_score
-from captious.metrics.judges.yes_no import ask_yes_no
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Request, Turn
 from captious.options import Judging, Runtime, using

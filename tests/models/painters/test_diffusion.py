@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.models import diffusion as acceleration
-from captious.models.diffusion import in_groups, load_diffusion
+from captious.models import _diffusion as acceleration
+from captious.models._diffusion import in_groups, load_diffusion
 from captious.models.painters import BLACK, NOT_FINITE, PainterOptions, Prompt, load_painter
 from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using

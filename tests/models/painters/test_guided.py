@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.models.guided import load_guided
+from captious.models._guided import load_guided
 from captious.models.painters import PainterOptions, Prompt, load_painter
 
 TEXT = "a red ball in the snow"

@@ -7,9 +7,9 @@ import pytest
 
 from captious._files import data_folder
 from captious.errors import InputError
-from captious.models import diffusion as module
+from captious.models import _diffusion as module
 from captious.models import store as stores
-from captious.models.diffusion import Diffusion, LazyPipeline, open_pipeline
+from captious.models._diffusion import Diffusion, LazyPipeline, open_pipeline
 from captious.models.painters import PainterOptions, Prompt, picture_list
 from captious.options import Runtime, using
 

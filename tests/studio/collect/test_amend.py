@@ -24,10 +24,10 @@ from tests.studio.logs import make_plan as small_plan
 from tests.studio.logs import make_tasks as small_tasks
 
 from captious.errors import InputError, UnknownKey
+from captious.studio.collect._tables import to_json
 from captious.studio.collect.amend import FILES, FREE, GROWING, MEANING, _flat, amend_study
 from captious.studio.collect.log import StudyLog, open_log, open_study
 from captious.studio.collect.plan import Aspect, LabelOption, Plan, read_plan
-from captious.studio.collect.tables import to_json
 from captious.studio.collect.verify import verify
 
 TOML = """title = "Dgos"
@@ -241,7 +241,7 @@ def test_higher_quotas_add_items_of_their_group(tmp_path):
     assert amend_study(log, path, "more")[0].lines == ["quotas.in: 2 → 4", "tasks: 5 → 7"]
     assert before < {task.item for task in log.tasks().values()} and verify(log).problems == ()
     edit(path, ('stratum = "scene"', 'stratum = "caption"'), ("in = 4, out = 3", "says = 1"))
-    with pytest.raises(InputError, match="stratum was .* which no amendment may change: tasks were shared out by it"):
+    with pytest.raises(InputError, match=r"stratum was .* which no amendment may change: tasks were shared out by it"):
         amend_study(log, path, "other groups")
     log.close()
 

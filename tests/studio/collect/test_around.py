@@ -16,15 +16,15 @@ from tests.studio.logs import answer, assert_whole
 from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 
 from captious.errors import InputError
+from captious.studio._app import build_app
 from captious.studio.access import Limit, Rules, new_token, token_hash
-from captious.studio.app import build_app
+from captious.studio.collect._events import RaterHistory, due, gold_due, total_pages
+from captious.studio.collect._survey import read_survey
 from captious.studio.collect.amend import amend_study
 from captious.studio.collect.check import check_plan
-from captious.studio.collect.events import RaterHistory, due, gold_due, total_pages
 from captious.studio.collect.kinds import Incomplete, kind_of
 from captious.studio.collect.log import StudyLog, open_study
 from captious.studio.collect.plan import Checks, Source, SurveyQuestion, parse_plan
-from captious.studio.collect.survey import read_survey
 from captious.studio.collect.tasks import Choice, Task, build_tasks
 from captious.studio.owner.export import export_study
 from captious.studio.owner.progress import study_progress

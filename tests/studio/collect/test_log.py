@@ -21,9 +21,9 @@ from tests.studio.logs import (
 )
 
 from captious.errors import InputError, UnknownKey
-from captious.studio.collect import tables
-from captious.studio.collect.database import DatabaseAway
-from captious.studio.collect.events import FAR
+from captious.studio.collect import _tables as tables
+from captious.studio.collect._database import DatabaseAway
+from captious.studio.collect._events import FAR
 from captious.studio.collect.log import StudyLog, database_of, open_log
 from captious.studio.collect.plan import Checks, Source
 from captious.studio.collect.tasks import Task

@@ -14,10 +14,10 @@ from tests.studio.hostile import HOSTILE
 from tests.studio.studies import KINDS, OWNER, SECRET, Study, make_tasks
 
 from captious.studio.access import Limit, Rules
-from captious.studio.collect.database import DatabaseAway
-from captious.studio.collect.events import Page
+from captious.studio.collect._database import DatabaseAway
+from captious.studio.collect._events import Page
+from captious.studio.collect._rendering import PageRenderer
 from captious.studio.collect.plan import Aspect, Checks, Source
-from captious.studio.collect.rendering import PageRenderer
 from captious.studio.collect.sessions import TURK_PREVIEW, study_name
 
 JSON = {"accept": "application/json"}

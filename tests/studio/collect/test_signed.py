@@ -13,9 +13,9 @@ from tests.studio.studies import Study
 
 from captious.errors import InputError
 from captious.studio.access import Rules
+from captious.studio.collect._signed import SignedEntries, read_keys
 from captious.studio.collect.plan import Source
 from captious.studio.collect.sessions import study_name
-from captious.studio.collect.signed import SignedEntries, read_keys
 
 # The key, the message and its signature of RFC 7515, appendix A.2.
 N = (
@@ -147,5 +147,5 @@ def test_new_keys_are_found_in_the_file(keys, monkeypatch):
     keys.write_text(json.dumps({"keys": [{**KEY, "kid": "k2"}]}))
     assert entries.parameters(renamed) is None  # it was read less than a minute ago
     now = time.monotonic()
-    monkeypatch.setattr("captious.studio.collect.signed.time.monotonic", lambda: now + 61)
+    monkeypatch.setattr("captious.studio.collect._signed.time.monotonic", lambda: now + 61)
     assert entries.parameters(renamed)["PROLIFIC_PID"] == "5f"

@@ -12,12 +12,12 @@ from tests.studio.studies import make_plan
 
 from captious.cli.app import build
 from captious.errors import InputError
+from captious.studio.collect._markdown import example_images, prose
+from captious.studio.collect._texts import PageText, text_findings
 from captious.studio.collect.log import open_study
-from captious.studio.collect.markdown import example_images, prose
 from captious.studio.collect.new import new_plan
 from captious.studio.collect.plan import LabelOption, parse_plan
 from captious.studio.collect.tasks import Choice, Task
-from captious.studio.collect.texts import PageText, text_findings
 
 
 @pytest.mark.parametrize(

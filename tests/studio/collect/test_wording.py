@@ -13,10 +13,10 @@ from tests.studio.studies import KINDS, OPTIONS, Study
 from tests.studio.studies import make_plan as small_plan
 
 from captious.errors import InputError
+from captious.studio.collect._rendering import SCRIPT
+from captious.studio.collect._wording import FOLDER, Wording, languages, placeholders, read_words
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, Source, parse_plan
-from captious.studio.collect.rendering import SCRIPT
-from captious.studio.collect.wording import FOLDER, Wording, languages, placeholders, read_words
 
 ENGLISH = Wording.of("en", {}).texts
 MARKED = {

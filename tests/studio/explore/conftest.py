@@ -95,7 +95,7 @@ def kept(request, monkeypatch):
     """Where a table keeps its items: few are held in memory, of many DuckDB keeps a part in a file."""
     if request.param == "on disk":
         monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
-        monkeypatch.setattr("captious.studio.explore.views.CHUNK", 2)
+        monkeypatch.setattr("captious.studio.explore._views.CHUNK", 2)
     return request.param
 
 

@@ -11,7 +11,7 @@ from tests.studio.hostile import HOSTILE, ran
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 
-from captious.studio.explore.app import build_app
+from captious.studio.explore._app import build_app
 from captious.studio.explore.site import export_site
 from captious.studio.explore.table import open_table
 

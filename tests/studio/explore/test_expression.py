@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from captious.filters import FilterError
-from captious.studio.explore.views import Explorer, view_of
+from captious.studio.explore._views import Explorer, view_of
 
 # ROUGE-L of sat: 1 and 3 are their reference (1.0); 2 "a dog" and 4 "a bus" share one word with theirs.
 # ROUGE-L of oscar: 2 is its reference (1.0).

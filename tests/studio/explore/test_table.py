@@ -12,7 +12,7 @@ from captious._compare import compare
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.studio.explore.records import first_of
+from captious.studio.explore._records import first_of
 from captious.studio.explore.table import open_table
 
 

@@ -9,9 +9,9 @@ from tests.studio.explore.conftest import write_made_up
 
 from captious.errors import InputError
 from captious.runs.marker import MetricFacts
-from captious.studio.explore import charts
+from captious.studio.explore import _charts as charts
+from captious.studio.explore._views import Explorer, inside, spearman, view_of
 from captious.studio.explore.table import open_table
-from captious.studio.explore.views import Explorer, inside, spearman, view_of
 
 NAN = float("nan")
 METRICS = (MetricFacts("good", "Good"), MetricFacts("error", "Error", higher_is_better=False))
@@ -133,7 +133,7 @@ def test_what_passes_a_filter_is_kept_for_the_pages_that_follow(explorer, monkey
 
 
 def test_many_views_do_not_fill_the_memory(explorer):
-    from captious.studio.explore.views import KEPT
+    from captious.studio.explore._views import KEPT
 
     for number in range(3 * KEPT):
         listed(explorer, q=f"word{number}")

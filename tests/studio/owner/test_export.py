@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
-from captious.studio.collect.events import Answered
+from captious.studio.collect._events import Answered
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.new import new_plan
 from captious.studio.collect.plan import Aspect, Plan, read_plan

@@ -19,13 +19,16 @@ from tests.studio.studies import KINDS, OWNER, Study, make_tasks
 
 from captious.options import PERMUTATIONS, Resampling
 from captious.studio.access import token_hash
-from captious.studio.collect.events import Answered, answers_of
+from captious.studio.collect._events import Answered, answers_of
+from captious.studio.collect._rendering import RendererInForce
 from captious.studio.collect.plan import Checks, Source
-from captious.studio.collect.rendering import RendererInForce
-from captious.studio.owner import agreement, answers, pages, results
-from captious.studio.owner.answers import answer_view
+from captious.studio.owner import _agreement as agreement
+from captious.studio.owner import _answers as answers
+from captious.studio.owner import _pages as pages
+from captious.studio.owner import _results as results
+from captious.studio.owner._answers import answer_view
+from captious.studio.owner._pages import OwnerPages
 from captious.studio.owner.export import export_study
-from captious.studio.owner.pages import OwnerPages
 from captious.studio.owner.progress import study_progress
 from captious.studio.owner.simulate import simulate_raters
 from captious.study import systems

@@ -16,8 +16,8 @@ from tests.studio.studies import Study
 
 from captious.studio.collect.plan import Checks, Source, Thresholds
 from captious.studio.collect.sessions import study_name
+from captious.studio.owner._payments import study_payments
 from captious.studio.owner.export import export_study
-from captious.studio.owner.payments import study_payments
 from captious.studio.owner.raters import rater_progress
 
 NOW = timedelta(0)

@@ -11,7 +11,7 @@ from tests.studio.hostile import HOSTILE
 
 from captious.options import Resampling
 from captious.stats.agreement import disagreements, krippendorff
-from captious.studio.collect.events import Event
+from captious.studio.collect._events import Event
 from captious.studio.collect.plan import Aspect, Checks, LabelOption, Plan, Thresholds
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.owner.progress import progress_of

@@ -9,7 +9,7 @@ pytest.importorskip("starlette", reason="starlette is not installed: pip install
 from tests.studio.studies import KINDS, Study
 
 from captious.errors import InputError
-from captious.studio.collect.events import Page
+from captious.studio.collect._events import Page
 from captious.studio.collect.plan import Checks
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.owner.simulate import BotAnswers, qualities, read_share, simulate_raters

@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from captious._random import SIGNED_GAMMA, mix
 from captious._typing import Floats
-from captious.bias.classifiers.encoding import encode, epoch_batches, stacked_words
+from captious.bias.classifiers._encoding import encode, epoch_batches, stacked_words
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device, tf32_products

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.metrics.capture.matching import (
+from captious.metrics.capture._matching import (
     WEIGHTS,
     Alike,
     Credits,

@@ -16,14 +16,14 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.formats import text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination.listing import (
+from captious.metrics.hallucination._listing import (
     NamedObject,
     list_requests,
     listed_objects,
     nouns,
     with_head_nouns,
 )
-from captious.metrics.hallucination.marks import Run, marked_captions, page_explanations
+from captious.metrics.hallucination._marks import Run, marked_captions, page_explanations
 from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, read_prompt
 from captious.metrics.rows import Scored, candidate_means
 from captious.models.chat.judge import Judge, Usage, load_judge

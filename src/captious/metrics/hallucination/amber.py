@@ -18,7 +18,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.hallucination._marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
 from captious.syntax.lemmas import wordnet_lemma

@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.hallucination._marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.hallucination.truth import (
     INSTANCES,
     MAKER,

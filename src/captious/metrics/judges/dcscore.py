@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.io.formats import text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
-from captious.metrics.judges.facts import (
+from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
     estimated_facts,

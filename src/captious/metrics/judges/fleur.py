@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need, Shared
-from captious.metrics.judges.digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
+from captious.metrics.judges._digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
+from captious.metrics.judges._yes_no import read_word
 from captious.metrics.judges.judged import (
     PROMPTS,
     CallPlan,
@@ -19,7 +20,6 @@ from captious.metrics.judges.judged import (
     quoted,
     read_prompt,
 )
-from captious.metrics.judges.yes_no import read_word
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.judges.digits import SAMPLED, SmoothedMetric, digit_probabilities, expectation
+from captious.metrics.judges._digits import SAMPLED, SmoothedMetric, digit_probabilities, expectation
 from captious.metrics.judges.judged import JudgeSetup, Verdict, composed_prompt, listed, quoted, shortened
 from captious.models.chat.messages import Reply, Request, Turn
 

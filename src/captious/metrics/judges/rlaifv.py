@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.explanation import Contribution
-from captious.metrics.judges.facts import (
+from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
     count_phrase,
@@ -21,8 +21,8 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
+from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted
-from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints
 from captious.errors import InputError, nearest
-from captious.metrics.meteor.align import (
+from captious.metrics.meteor._align import (
     Candidate,
     IndexedSentence,
     Match,
@@ -32,7 +32,7 @@ from captious.metrics.meteor.align import (
     matches,
     read_batch,
 )
-from captious.metrics.meteor.tables import Tables
+from captious.metrics.meteor._tables import Tables
 
 # The alphabet of the original, written with escapes: Latin, Latin-1, Latin Extended-A (almost), Cyrillic, phonetic.
 _ALPHA = (

@@ -14,8 +14,8 @@ from captious.errors import InputError, nearest
 from captious.metrics.contract import CandidateMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.meteor import resources
+from captious.metrics.meteor._tables import Tables
 from captious.metrics.meteor.engine import MODULES, Aligned, aligned, clean, count, parameters, score, weight
-from captious.metrics.meteor.tables import Tables
 from captious.metrics.rows import Scored
 from captious.render import Column
 

@@ -29,7 +29,7 @@ import numpy as np
 from captious._files import data_folder, expanded, refuse_irregular
 from captious._hashing import text_hash
 from captious.errors import InputError
-from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash
+from captious.metrics.meteor._tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash
 from captious.options import current
 
 _ENTRIES = (

@@ -12,7 +12,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
-from captious.metrics.meteor.synsets import Synsets
+from captious.metrics.meteor._synsets import Synsets
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
     LookUp,

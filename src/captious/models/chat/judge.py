@@ -21,8 +21,8 @@ import numpy as np
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import UnreadableImage
-from captious.models.chat.asking import Asking
-from captious.models.chat.endpoint import Endpoint, read_key
+from captious.models.chat._asking import Asking
+from captious.models.chat._endpoint import Endpoint, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore, default_path
 from captious.options import Judging, current
@@ -218,7 +218,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
             _STORES[place] = ReplyStore(path)
         store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
-        from captious.models.chat.local import LocalModel, content_key
+        from captious.models.chat._local import LocalModel, content_key
 
         alone, source = replace(judging, concurrency=1), model.removeprefix(LOCAL)
         asking = not (judging.replay or judging.dry_run)

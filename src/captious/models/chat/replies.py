@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from captious._files import data_folder, make_private
 from captious.errors import InputError
-from captious.models.chat.claims import Claims
+from captious.models.chat._claims import Claims
 
 VERSION = 2
 UNCHANGED = (

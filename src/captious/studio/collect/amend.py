@@ -14,11 +14,11 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.join import first_few
-from captious.studio.collect.events import Amendment, answers_of
+from captious.studio.collect._events import Amendment, answers_of
+from captious.studio.collect._subjects import read_subjects
+from captious.studio.collect._tables import dump, plan_digest, to_json
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan, read_plan
-from captious.studio.collect.subjects import read_subjects
-from captious.studio.collect.tables import dump, plan_digest, to_json
 from captious.studio.collect.tasks import Task, build_tasks
 
 MEANING = {

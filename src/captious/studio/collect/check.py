@@ -18,12 +18,12 @@ from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
-from captious.studio.collect.events import gold_due, total_pages, wanted
+from captious.studio.collect._events import gold_due, total_pages, wanted
+from captious.studio.collect._signed import read_keys
+from captious.studio.collect._subjects import plain_words
+from captious.studio.collect._texts import page_text, text_findings
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.signed import read_keys
-from captious.studio.collect.subjects import plain_words
 from captious.studio.collect.tasks import Task, build_tasks, gold_number
-from captious.studio.collect.texts import page_text, text_findings
 from captious.study.power import simulate_power
 
 WORDS_A_SECOND = 4.0

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from captious._records import from_json
 from captious.errors import InputError, UnknownKey, require
-from captious.studio.collect import tables
-from captious.studio.collect.database import Database
-from captious.studio.collect.events import (
+from captious.studio.collect import _tables as tables
+from captious.studio.collect._database import Database
+from captious.studio.collect._events import (
     FAR,
     FREEING,
     OWNER,
@@ -60,9 +60,7 @@ from captious.studio.collect.events import (
     total_pages,
     wanted,
 )
-from captious.studio.collect.kinds import kind_of
-from captious.studio.collect.plan import Plan, read_plan
-from captious.studio.collect.tables import (
+from captious.studio.collect._tables import (
     MIGRATIONS,
     dump,
     load_plan,
@@ -78,8 +76,10 @@ from captious.studio.collect.tables import (
     utc,
     version_of,
 )
+from captious.studio.collect._texts import refuse_unwritten
+from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.plan import Plan, read_plan
 from captious.studio.collect.tasks import Task, build_tasks, is_practice
-from captious.studio.collect.texts import refuse_unwritten
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

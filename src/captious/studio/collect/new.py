@@ -13,10 +13,10 @@ from typing import Literal
 
 from captious.errors import InputError, nearest
 from captious.io.join import refuse
+from captious.studio.collect._subjects import read_subjects
+from captious.studio.collect._wording import number_words
 from captious.studio.collect.plan import KindName, parse_plan, read_plan
-from captious.studio.collect.subjects import read_subjects
 from captious.studio.collect.tasks import build_tasks
-from captious.studio.collect.wording import number_words
 
 FOLDER = Path(__file__).with_name("templates")
 KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")

@@ -27,7 +27,7 @@ from captious.io.columns import (
     SYSTEM_COLUMNS,
 )
 from captious.options import SEED
-from captious.studio.collect.wording import Wording, check_language, checked_words, read_words
+from captious.studio.collect._wording import Wording, check_language, checked_words, read_words
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from captious.studio.access import Limit, form_token, new_token, token_hash
-from captious.studio.collect.events import Rater
+from captious.studio.collect._events import Rater
+from captious.studio.collect._signed import PARAMETER, SignedEntries
+from captious.studio.collect._tables import PERSON
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.signed import PARAMETER, SignedEntries
-from captious.studio.collect.tables import PERSON
 
 TURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 TURK_FORMS = tuple(f"https://{host}" for host in TURK_HOSTS)

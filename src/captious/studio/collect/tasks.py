@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from captious.errors import InputError, nearest
 from captious.io.formats import Row, rows_of
 from captious.io.join import Complain, first_few, refuse
+from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 
 if TYPE_CHECKING:
     from captious.studio.collect.kinds.kind import TaskKind

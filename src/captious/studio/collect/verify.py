@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from captious._files import PRIVATE, digest, refuse_existing, whole_file
 from captious.errors import InputError, one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
-from captious.studio.collect import tables
-from captious.studio.collect.database import DatabaseAway
-from captious.studio.collect.events import rebuild
+from captious.studio.collect import _tables as tables
+from captious.studio.collect._database import DatabaseAway
+from captious.studio.collect._events import rebuild
+from captious.studio.collect._tables import name_of, tasks_digest, to_event, to_slot
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.tables import name_of, tasks_digest, to_event, to_slot
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -36,9 +36,9 @@ class ExplorerServer:
             require(library, "studio")
         import pyarrow
 
-        from captious.studio.explore.app import build_app
+        from captious.studio._serving import listen
+        from captious.studio.explore._app import build_app
         from captious.studio.explore.table import open_table
-        from captious.studio.serving import listen
 
         table = open_table(runs, ratings, images)
         pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
@@ -50,7 +50,7 @@ class ExplorerServer:
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
-        from captious.studio.serving import http_server
+        from captious.studio._serving import http_server
 
         try:
             http_server(self.app, patience=2).run(sockets=[self.listener])

@@ -13,10 +13,10 @@ from captious.errors import InputError
 from captious.render.html import bundle
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
-from captious.studio.explore.page import POLICY, STATIC, explorer_page, style_of, title_of
-from captious.studio.explore.records import Records, first_of
+from captious.studio.explore._page import POLICY, STATIC, explorer_page, style_of, title_of
+from captious.studio.explore._records import Records, first_of
+from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
-from captious.studio.explore.views import Explorer
 
 MOST = 20_000
 """Items of a page without a server."""

@@ -37,9 +37,9 @@ from captious.errors import InputError
 from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
-from captious.studio.explore.pictures import Pictures
-from captious.studio.explore.ratings import RATING, CaptionRating, gap_of, mean_of, read_caption_ratings
-from captious.studio.explore.rows import RunRows
+from captious.studio.explore._pictures import Pictures
+from captious.studio.explore._ratings import RATING, CaptionRating, gap_of, mean_of, read_caption_ratings
+from captious.studio.explore._rows import RunRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,15 +14,15 @@ from captious._files import MARKER, PRIVATE, refuse_occupied, whole_folder
 from captious._records import record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.collect.events import Answered, answers_of
+from captious.studio.collect._events import Answered, answers_of
+from captious.studio.collect._survey import survey_rows
 from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
-from captious.studio.collect.survey import survey_rows
 from captious.studio.collect.tasks import Choice, Task
+from captious.studio.owner._payments import payment_files, study_payments, write_payments
 from captious.studio.owner.history import StudyChange, change_row, study_changes
-from captious.studio.owner.payments import payment_files, study_payments, write_payments
 from captious.studio.owner.raters import RaterProgress, rater_progress
 from captious.study.recipes import Recipe
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
-from captious.studio.collect.events import OWNER, Event, EventName, amendment_of
+from captious.studio.collect._events import OWNER, Event, EventName, amendment_of
 from captious.studio.collect.plan import Plan
 
 if TYPE_CHECKING:

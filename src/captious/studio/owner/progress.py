@@ -16,11 +16,11 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
-from captious.studio.collect.events import Event, answers_of
+from captious.studio.collect._events import Event, answers_of
 from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
-from captious.studio.owner.agreement import MetricAgreement, MetricValues, metric_agreement
+from captious.studio.owner._agreement import MetricAgreement, MetricValues, metric_agreement
 from captious.studio.owner.export import resampled_by
 from captious.studio.owner.history import StudyChange, change_row, changes_table, is_paused, study_changes
 from captious.studio.owner.raters import QuestionValues, RaterProgress, Time, question_values, rater_progress

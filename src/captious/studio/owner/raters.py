@@ -18,7 +18,7 @@ import numpy as np
 
 from captious._typing import Floats, Ints
 from captious.stats.agreement import Measurement, disagreements
-from captious.studio.collect.events import OWNER, Answered, Event, answers_of
+from captious.studio.collect._events import OWNER, Answered, Event, answers_of
 from captious.studio.collect.kinds import kind_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task

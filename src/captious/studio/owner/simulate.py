@@ -22,11 +22,11 @@ from captious.options import SEED, choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.studio.access import new_token, token_hash
-from captious.studio.collect.events import Page
+from captious.studio.collect._events import Page
+from captious.studio.collect._survey import Moment, questions_of, random_survey, read_survey
 from captious.studio.collect.kinds import Answer, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.survey import Moment, questions_of, random_survey, read_survey
 from captious.studio.collect.tasks import Choice, Task, build_tasks
 from captious.studio.owner.progress import StudyProgress, study_progress
 from captious.studio.owner.raters import SIMULATED

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from captious.studio.collect._subjects import Subject
 from captious.studio.collect.plan import KindName, Plan
-from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Choice, Task
 
 Answer = Mapping[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
+from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
-from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
 
 NONE = "none"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError
+from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.subjects import Subject
 from captious.studio.collect.tasks import Task
 
 

@@ -1,0 +1,181 @@
+"""What a caption says, matched with what a reference says: equal elements, then synonyms, then by their vectors.
+
+The elements of a caption are its objects, the attributes of objects, and the relations between them, as tuples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.metrics.meteor._synsets import Synsets
+from captious.syntax.scenegraph import Fact
+
+Kind = Literal["object", "attribute", "relation"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WEIGHTS: Mapping[Kind, float] = {"object": 0.5, "attribute": 0.5, "relation": 0.2}
+"""The weight of each kind's F-score in CAPTURE."""
+Elements = Mapping[Kind, Sequence[Fact]]
+Way = Literal["equal", "synonym"]
+Vectors = Callable[[Sequence[str]], Floats]
+"""Unit vectors of phrases, one row each."""
+_NUMBER = re.compile(r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten")
+
+
+def elements_of(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elements:
+    """The elements of a caption, sorted. Objects of the stop list are left out; what is said of them is not.
+
+    A quantity (*two*, the *a* of *a pair of*) is no attribute, nor is one with *of*.
+
+    >>> elements_of([("dog", "brown"), ("dog", "two"), ("dog", "in", "scene")], ["scene"])
+    {'object': [('dog',)], 'attribute': [('dog', 'brown')], 'relation': [('dog', 'in', 'scene')]}
+    """
+    facts = set(facts)
+    nouns = {fact[0] for fact in facts} | {fact[2] for fact in facts if len(fact) == 3}
+    attributes = [fact for fact in facts if len(fact) == 2 and " of" not in fact[1] and not _NUMBER.fullmatch(fact[1])]
+    return {
+        "object": sorted((noun,) for noun in nouns.difference(stop_nouns)),
+        "attribute": sorted(attributes),
+        "relation": sorted(fact for fact in facts if len(fact) == 3),
+    }
+
+
+def compared_words(fact: Fact) -> Fact:
+    """What is compared of an element: an attribute without its object, all three parts of a relation."""
+    return fact[1:] if len(fact) == 2 else fact
+
+
+class Synonyms:
+    """Whether two words or phrases stand for the same: one is a part of the other, or they have a synonym in common.
+
+    The synonyms of a word are all words of all its synsets, in METEOR's tables or a folder of WordNet.
+    """
+
+    def __init__(self, source: str | None = None) -> None:
+        self._source, self._synsets_of = source, Synsets(source)
+        words = self._synsets_of.tables.words
+        order = np.argsort(words.values, kind="stable")
+        self._synsets = words.values[order]
+        self._members = np.repeat(np.arange(len(words.keys)), words.starts[1:] - words.starts[:-1])[order]
+        self._looked_up: dict[str, frozenset[int]] = {}
+
+    def __call__(self, one: str, other: str, whole_words: bool = False) -> bool:
+        """Whether they do; with ``whole_words``, *man* is no part of *woman*."""
+        mine, theirs = (f" {one} ", f" {other} ") if whole_words else (one, other)
+        return mine in theirs or theirs in mine or not self._names(one).isdisjoint(self._names(other))
+
+    def _names(self, label: str) -> frozenset[int]:
+        """The words of all synsets of a label, as their rows in the table."""
+        if label not in self._looked_up:
+            numbers = sorted(self._synsets_of(label))
+            starts, stops = (np.searchsorted(self._synsets, numbers, side).tolist() for side in ("left", "right"))
+            spans = [self._members[start:stop].tolist() for start, stop in zip(starts, stops, strict=True)]
+            self._looked_up[label] = frozenset(row for span in spans for row in span)
+        return self._looked_up[label]
+
+    def __reduce__(self) -> tuple[type[Synonyms], tuple[str | None]]:
+        return Synonyms, (self._source,)
+
+    @property
+    def mark(self) -> str:
+        """A digest of the tables' content."""
+        return self._synsets_of.mark
+
+
+Alike = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """The elements of one kind of a caption and of a reference, and those that are pairs; each is in one at most."""
+
+    ours: Sequence[Fact]
+    theirs: Sequence[Fact]
+    partners: Mapping[int, tuple[int, Way]]
+    """The partner of each matched element: its index among the other side's elements, and how the two match."""
+
+    @classmethod
+    def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:
+        """Pair equal elements first, then synonyms; of several the first in alphabetical order."""
+
+        def synonyms(one: Fact, other: Fact) -> bool:
+            return synonymous is not None and all(map(synonymous, one, other))
+
+        partners: dict[int, tuple[int, Way]] = {}
+        left = dict(enumerate(map(compared_words, theirs)))
+        ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [("equal", lambda a, b: a == b), ("synonym", synonyms)]
+        for way, same in ways:
+            for index, one in enumerate(map(compared_words, ours)):
+                if index not in partners:
+                    match = next((number for number, other in left.items() if same(one, other)), None)
+                    if match is not None:
+                        partners[index] = (match, way)
+                        del left[match]
+        return cls(ours, theirs, partners)
+
+    def phrases(self) -> list[str]:
+        """Elements of both sides without a partner, where both have some, as the phrases that are encoded."""
+        ours, theirs = self._left()
+        if not ours or not theirs:
+            return []
+        return [*(_phrase(self.ours[index]) for index in ours), *(_phrase(self.theirs[index]) for index in theirs)]
+
+    def credits(self, vectors: Vectors | None) -> Credits:
+        """How far each element is said by the other side: 1 for a partner, else its largest cosine, or 0."""
+        ours, theirs = np.zeros(len(self.ours)), np.zeros(len(self.theirs))
+        nearest: dict[int, Fact] = {}
+        for index, (match, _) in self.partners.items():
+            ours[index] = theirs[match] = 1.0
+            nearest[index] = self.theirs[match]
+        phrases = self.phrases() if vectors else []
+        if vectors and phrases:
+            rows, columns = self._left()
+            encoded = vectors(phrases)
+            cosines = np.clip(encoded[: len(rows)] @ encoded[len(rows) :].T, 0.0, 1.0)
+            ours[rows], theirs[columns] = cosines.max(axis=1), cosines.max(axis=0)
+            nearest |= {
+                row: self.theirs[columns[best]] for row, best in zip(rows, cosines.argmax(axis=1).tolist(), strict=True)
+            }
+        return Credits(ours, theirs, nearest)
+
+    def _left(self) -> tuple[list[int], list[int]]:
+        matched = {match for match, _ in self.partners.values()}
+        return (
+            [index for index in range(len(self.ours)) if index not in self.partners],
+            [index for index in range(len(self.theirs)) if index not in matched],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Credits:
+    """What each element of a caption and of a reference counts, from 0 to 1."""
+
+    ours: Floats
+    theirs: Floats
+    nearest: Mapping[int, Fact]
+    """The partner of an element of ours, or the one with the largest cosine."""
+
+    @property
+    def precision(self) -> float:
+        """The mean over the caption's elements; 0 without any."""
+        return float(self.ours.mean()) if len(self.ours) else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The mean over the reference's elements; 0 without any."""
+        return float(self.theirs.mean()) if len(self.theirs) else 0.0
+
+    @property
+    def f(self) -> float:
+        """The harmonic mean of precision and recall."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+def _phrase(fact: Fact) -> str:
+    return " ".join(compared_words(fact))

@@ -1,0 +1,242 @@
+"""Score smoothing: the expectation over the numbers that a judge could have written, instead of the one it wrote.
+
+A chat model that rates captions uses few numbers, so that many captions tie. The probabilities of the digits tell them
+apart. Where a server gives none, the mean of several sampled replies stands in for the expectation.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.explanation import Contribution
+from captious.metrics.judges._yes_no import yes_and_no
+from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, Verdict, plan_requests, shortened
+from captious.models.chat.judge import Judge, ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request
+from captious.render import Column
+
+Smoothing = Literal["digits", "samples", "none"]
+Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
+"""The probabilities of digits at each position where a model wrote one, and the value of each digit there."""
+SAMPLED = "sampled"
+"""Counts captions whose value is a mean of samples, in the signature."""
+MERGED = "merged_digits"
+"""Counts captions where a token held several digits, in the signature."""
+_NUMBER = re.compile(r"(?<![\d.,\-−])(?P<whole>\d+)?(?:\.(?P<decimals>\d+))?(?!\d|[.,]\d)")
+_LABEL = re.compile(r"\W*(?:(?:the\s+)?(?:score|rating|answer)\s*(?:is)?\W*)?", re.IGNORECASE)
+_SCALE = re.compile(r"(?:/|\bout of)\s*1(?:\.0+)?(?![\d.]*\d)", re.IGNORECASE)
+
+
+def find_number(text: str) -> re.Match[str]:
+    """The number of a reply from 0 to 1: that at its beginning, or the only one. A scale after it does not count.
+
+    >>> [find_number(text)[0] for text in ("0.85", "Score: 0.7/1.0", "I would say .8.")]
+    ['0.85', '0.7', '.8']
+    """
+    plain = _SCALE.sub(lambda scale: " " * len(scale[0]), text)
+    numbers = [match for match in _NUMBER.finditer(plain) if match[0]]
+    label = _LABEL.match(plain)
+    first = [match for match in numbers if label and match.start() == label.end()]
+    if not numbers:
+        raise ValueError(f"no number in {shortened(text)}")
+    if len(numbers) > 1 and not first:
+        raise ValueError(f"{len(numbers)} numbers in {shortened(text)}, expected one")
+    number = (first or numbers)[0]
+    if float(number[0]) > 1:
+        raise ValueError(f"score {number[0]} is not from 0 to 1")
+    return number
+
+
+def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
+    """How likely digits are to stand at a position of a reply; empty where the server did not say.
+
+    Alternatives of the token count that differ from there on. A vocabulary may have tokens of several digits.
+
+    >>> from captious.models.chat.messages import ReplyToken
+    >>> digit = ReplyToken(b"8", ((b"8", 0.6), (b"7", 0.3), (b"x", 0.1)))
+    >>> digit_probabilities(Reply("0.8", (ReplyToken(b"0.", ()), digit)), 2)
+    {'8': 0.6, '7': 0.3}
+    """
+    place, probabilities = reply.token_at(position), dict[str, float]()
+    if place is None:
+        return {}
+    token, offset = place
+    before = token.text[:offset].lstrip()
+    for text, probability in token.top:
+        rest = text.lstrip().removeprefix(before)
+        if text.lstrip().startswith(before) and (digits := re.match(rb"\d+", rest)):
+            number = digits[0].decode()
+            probabilities[number] = probabilities.get(number, 0.0) + probability
+    return probabilities
+
+
+def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Contribution]:
+    """What every digit adds to the expected number.
+
+    The probabilities are those among all tokens, so that they sum to less than 1; ``renormalize`` makes it 1.
+    """
+    parts = []
+    for probabilities, worth in steps:
+        total = sum(probabilities.values()) if renormalize else 1.0
+        for digits in sorted(probabilities, key=worth, reverse=True):
+            probability = probabilities[digits] / total
+            details = {"probability": probability}
+            parts.append(Contribution(name(worth(digits)), probability * worth(digits), details=details))
+    return parts
+
+
+def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
+    """A number from 0 to 1, smoothed as FLEUR does; None where the server gave no probabilities.
+
+    Expected first decimal, and the second where the reply has one that is not 0. Where the reply is 1, the leading
+    digit counts: 1 is worth 1, and 0 is worth 0.9. Where a token holds several digits, numbers take the place of
+    digits.
+    """
+    number = find_number(reply.text)
+    raw, decimals = float(number[0]), (number["decimals"] or "").rstrip("0")
+    if raw == 1 or not number["decimals"]:
+        worth = {"0": 0.9 if raw == 1 else 0.0, "1": 1.0}
+        leading = digit_probabilities(reply, number.start())
+        steps: Steps = [({digit: p for digit, p in leading.items() if digit in worth}, worth.__getitem__)]
+        merged = False
+    else:
+        start = number.start("decimals")
+        first = digit_probabilities(reply, start)
+        merged = any(len(digits) > 1 for digits in first)
+        steps = [(first, lambda digits: float(f"0.{digits}"))]
+        if len(decimals) > 1 and not merged:
+            second = digit_probabilities(reply, start + 1)
+            steps = [*steps, (second, lambda digits: float(f"0.0{digits}"))]
+    if not all(probabilities for probabilities, _ in steps):
+        return None
+    parts = expectation(steps, renormalize, lambda worth: f"{worth:.12g}" if worth % 1 else f"{worth:.1f}")
+    counted = (MERGED,) if merged else ()
+    summary = f"the judge wrote {number[0]}"
+    return Verdict(sum(part.adds for part in parts), "", {"raw": raw}, parts, counted=counted, summary=summary)
+
+
+def smoothed_yes(reply: Reply) -> Verdict | None:
+    """The probability of yes against no at the first token; None where the server gave no probabilities.
+
+    >>> from captious.models.chat.messages import ReplyToken
+    >>> smoothed_yes(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
+    0.75
+    """
+    if not any(token.top for token in reply.tokens):
+        return None
+    chances = dict(zip(("yes", "no"), yes_and_no(reply), strict=True))
+    total = sum(chances.values())
+    if not total:
+        number = max(len(token.top) for token in reply.tokens)
+        raise ValueError(f"neither yes nor no among the {number} likeliest beginnings of {shortened(reply.text)}")
+    parts = [
+        Contribution(word, (word == "yes") * probability / total, details={"probability": probability / total})
+        for word, probability in chances.items()
+    ]
+    value = sum(part.adds for part in parts)
+    return Verdict(value, details={"raw": reply.text.strip()}, parts=parts, summary=f"yes with probability {value:.2f}")
+
+
+@dataclass(frozen=True)
+class SmoothedMetric(JudgedMetric):
+    """A metric whose judge writes a number. A subclass reads it, smoothed and as it was written."""
+
+    smoothing: Smoothing = "digits"
+    """``samples`` where the server gives no probabilities of digits; ``none`` for the number as it was written."""
+    samples: int = 10
+    """Replies whose mean stands in for the expectation."""
+    top: int = 20
+    """Alternatives of each token that are asked for; some servers give 5 at most."""
+
+    counted: ClassVar[tuple[str, ...]] = (SAMPLED, MERGED)
+    part_unit: ClassVar[str] = "answer"
+    part_columns: ClassVar[Sequence[Column]] = (Column("probability", bar=True),)
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "top"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{self.name}({name}={getattr(self, name)}): expected {name} of at least 1")
+
+    @abstractmethod
+    def smoothed(self, reply: Reply) -> Verdict | None:
+        """The expected number; None where the server gave no probabilities."""
+
+    @abstractmethod
+    def raw(self, reply: Reply) -> float:
+        """The number as it was written."""
+
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
+        """One call a caption, or one for each sample where the server is not known to send several replies at once."""
+        requests = self.questions(captions, setup)
+        if self.smoothing == "samples" and self.samples > 1 and setup.judge.known_to_have("n"):
+            return plan_requests(setup.judge, self._together(requests), self.samples * self.reply_tokens)
+        return plan_requests(setup.judge, self._asked(requests), self.reply_tokens)
+
+    def _asked(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """What is sent for questions, if the server does what it is asked."""
+        if self.smoothing == "digits":
+            return [replace(request, top_logprobs=self.top) for request in requests]
+        return self._sampling(requests) if self.smoothing == "samples" else requests
+
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+        """The number of each caption: smoothed over digits, over samples where that is not possible, or raw."""
+        requests, judge = self.questions(captions, setup), setup.judge
+        if self.smoothing == "none":
+            return ask_and_parse(judge, requests, lambda reply: Verdict(self.raw(reply)), what=self.label)
+        verdicts: list[Verdict | Failure | None] = [None] * len(requests)
+        if self.smoothing == "digits" and judge.can("logprobs"):
+            verdicts = list(ask_and_parse(judge, self._asked(requests), self.smoothed, what=self.label))
+        unsmoothed = [index for index, verdict in enumerate(verdicts) if verdict is None]
+        means = self._sampled_means([requests[index] for index in unsmoothed], judge) if unsmoothed else []
+        for index, mean in zip(unsmoothed, means, strict=True):
+            verdicts[index] = mean
+        return [verdict for verdict in verdicts if verdict is not None]
+
+    def _sampled_means(self, requests: Sequence[Request], judge: Judge) -> list[Verdict | Failure]:
+        """The mean over samples of each request: in one call where the server sends several replies, else in many."""
+        if self.samples > 1 and judge.can("n"):
+            replies = ask_and_parse(judge, self._together(requests), self._raw_numbers, what=self.label)
+            return [_mean([one] if isinstance(one, Failure) else one) for one in replies]
+        judge.can("seed")  # the signature says whether the samples can be drawn again
+        values = ask_and_parse(judge, self._sampling(requests), self.raw, what=self.label)
+        return [_mean(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
+
+    def _raw_numbers(self, reply: Reply) -> list[float]:
+        """The numbers of all replies that came together; a ValueError where none can be read."""
+        numbers, texts = list[float](), (reply.text, *reply.others)
+        for text in texts:
+            try:
+                numbers.append(self.raw(replace(reply, text=text, tokens=(), others=())))
+            except ValueError:
+                if text == texts[-1] and not numbers:
+                    raise
+        return numbers
+
+    def _together(self, requests: Sequence[Request]) -> list[Request]:
+        """Every request once, for as many replies as there are samples, at temperature 1."""
+        return [replace(request, temperature=1.0, sample=1, choices=self.samples) for request in requests]
+
+    def _sampling(self, requests: Sequence[Request]) -> list[Request]:
+        """Every request as often as there are samples, at temperature 1."""
+        numbers = range(1, self.samples + 1)
+        return [replace(request, temperature=1.0, sample=number) for request in requests for number in numbers]
+
+
+def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
+    """The mean of the samples that could be read."""
+    numbers = [value for value in values if not isinstance(value, Failure)]
+    if not numbers:
+        return next(value for value in values if isinstance(value, Failure))
+    share = 1 / len(numbers)
+    parts = [
+        Contribution(f"sample {number}", value * share, details={"probability": share})
+        for number, value in enumerate(numbers, 1)
+    ]
+    summary = f"mean of {len(numbers)} sample{'' if len(numbers) == 1 else 's'}"
+    return Verdict(sum(part.adds for part in parts), parts=parts, counted=(SAMPLED,), summary=summary)

@@ -1,0 +1,172 @@
+"""One run of questions: so many under way at a time, replies stored in groups, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from captious.errors import InputError
+from captious.io.images import UnreadableImage
+from captious.models.chat._endpoint import EndpointUnavailable, Unanswered
+from captious.models.chat.messages import Failure, Reply, Request
+from captious.models.chat.replies import ReplyRecord
+from captious.options import current
+
+if TYPE_CHECKING:
+    from captious.models.chat.judge import Judge, Transport
+
+OTHERS = 1200.0
+"""Seconds that a question is left to another process, which asks it already; then it is asked here too."""
+GLANCE = 0.2
+"""Seconds between two looks at what other processes have stored."""
+UNSTORED = 64
+"""Replies that may wait for the disk; then nothing more is asked until it has taken them."""
+
+
+class StoredReply(NamedTuple):
+    """A reply, and what is stored of it."""
+
+    reply: Reply
+    record: ReplyRecord
+
+
+class Asking:
+    """Asks what is not stored. Each reply is on the disk before it counts; the next question does not wait for that.
+
+    Replies that come while others are written make the next group, so that a slow disk costs a wait per group.
+    """
+
+    def __init__(self, judge: Judge, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str):
+        """``waiting`` are questions by their digests; what comes goes into ``replies``."""
+        self.judge, self.replies, self.what = judge, replies, what
+        self.total = len(replies) + len(waiting)
+        self._workers = min(judge.judging.concurrency, len(waiting))
+        self._questions = iter(waiting.items())
+        self._elsewhere: dict[str, Request] = {}
+        """Questions that another process, or another thread, is asking."""
+        self._claimed: set[str] = set()
+        self._stop: list[InputError | asyncio.CancelledError] = []
+        self._paid = replace(judge.usage)
+        """The usage that counts towards the ceiling, replies that are not stored yet included."""
+        self._estimated = False
+        """Whether it was said that tokens are estimated."""
+        self._runtime = current()
+
+    async def run(self) -> None:
+        """Ask everything, or until something ends the run.
+
+        Cancelling it once ends the asking, but not what is under way, which is paid for; a second time ends all.
+        """
+        work = asyncio.ensure_future(self._ask_and_store())
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            self._stop.append(error)
+            self._runtime.log(f"{self.judge.model}: waiting for the replies under way; interrupt again to drop them")
+            await work
+        if self._stop:
+            reached = self.judge.ceiling_reached(self._paid)  # with what was under way when it was
+            raise reached or self._stop[0]
+
+    async def _ask_and_store(self) -> None:
+        queue = asyncio.Queue[StoredReply | None](UNSTORED)
+        storing = asyncio.ensure_future(self._store(queue))
+        try:
+            async with self.judge.connect() as transport:
+                await asyncio.gather(*(self._ask(transport, queue) for _ in range(self._workers)))
+                end = time.monotonic() + OTHERS
+                while self._elsewhere and not self._stop:
+                    await asyncio.sleep(GLANCE)
+                    self._questions, self._elsewhere = iter(self._elsewhere.items()), {}
+                    insist = time.monotonic() > end
+                    await asyncio.gather(*(self._ask(transport, queue, insist) for _ in range(self._workers)))
+        finally:
+            await queue.put(None)
+            await storing
+            self.judge.store.claims.give_back(*self._claimed)
+
+    async def _ask(self, transport: Transport, queue: asyncio.Queue[StoredReply | None], insist: bool = False) -> None:
+        """Ask one question after the other; several of these share the questions.
+
+        What somebody else is asking is left for later, unless one must ``insist``.
+        """
+        for digest, request in self._questions:
+            if not self._stop and (ceiling := self.judge.ceiling_reached(self._paid)):
+                self._stop.append(ceiling)
+            if self._stop:
+                return
+            if self.judge.store.claims.take(digest):
+                self._claimed.add(digest)
+            elif not insist:
+                self._elsewhere[digest] = request
+                continue
+            if stored := self.judge.store.get([digest]):  # by somebody else, since this run looked
+                self.replies[digest] = Reply.of(stored[digest])
+                self.judge.usage.stored += 1
+                self.judge.store.claims.give_back(digest)
+                self._runtime.progress(self.what, len(self.replies), self.total)
+                continue
+            try:
+                answer = await self._ask_one(transport, digest, request)
+            except EndpointUnavailable as error:
+                self._stop.append(error)
+                return
+            if isinstance(answer, Failure):
+                self.judge.store.put_failure(digest, answer.reason)
+                self.replies[digest] = answer
+                self.judge.store.claims.give_back(digest)
+                self._runtime.progress(self.what, len(self.replies), self.total)
+            else:
+                self._paid.add(answer.reply)
+                await queue.put(answer)
+
+    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> StoredReply | Failure:
+        started, model = time.monotonic(), self.judge.model
+        try:
+            # Images are read and encoded beside the event loop, which goes on with other questions.
+            body = await asyncio.to_thread(request.payload, model) if request.images else request.payload(model)
+            response = await transport.complete(body)
+            reply = self._counted(Reply.of(response), request)
+        except EndpointUnavailable:
+            raise
+        except UnreadableImage as error:
+            return Failure(f"image: {error}")
+        except (Unanswered, ValueError) as error:
+            return Failure(str(error))
+        asked = request.payload(model, encoded=False) if request.images else body
+        return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
+
+    def _counted(self, reply: Reply, request: Request) -> Reply:
+        """The reply with tokens for the ceiling, estimated where the server counts none."""
+        if reply.counted:
+            return reply
+        judging = self.judge.judging
+        if not self._estimated and (judging.most_tokens is not None or judging.most_cost is not None):
+            self._estimated = True
+            self._runtime.log(f"{self.judge.model}: the server counts no tokens; the ceiling is of an estimate")
+        return replace(reply, prompt_tokens=request.estimated_tokens)
+
+    async def _store(self, queue: asyncio.Queue[StoredReply | None]) -> None:
+        """Write replies until a None comes; then they count."""
+        answer = await queue.get()
+        while answer is not None:
+            group = [answer]
+            while not queue.empty() and (answer := queue.get_nowait()) is not None:
+                group.append(answer)
+            await self._store_group(group)
+            answer = await queue.get() if answer is not None else None
+
+    async def _store_group(self, group: list[StoredReply]) -> None:
+        try:
+            await asyncio.to_thread(self.judge.store.put, *(one.record for one in group))
+        except InputError as error:
+            self._stop.append(error)
+            return
+        for one in group:
+            self.replies[one.record.digest] = one.reply
+            self.judge.usage.add(one.reply)
+        self.judge.store.claims.give_back(*(one.record.digest for one in group))
+        self._runtime.progress(self.what, len(self.replies), self.total)

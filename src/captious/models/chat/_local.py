@@ -1,0 +1,173 @@
+"""A chat model of ``transformers`` in this process, behind the same JSON as a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from captious.errors import InputError, one_line, require
+from captious.models.chat._endpoint import Unanswered
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.hub import TEXT_FILES, ModelRegistry, file_stats, find, local
+from captious.options import current
+
+_LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
+CONTENT = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt"})
+"""Files of a model that its replies depend on: weights, settings, tokenizer, chat template."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A model with its tokenizer."""
+
+    name: str
+    module: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
+
+
+class LocalModel:
+    """Answers one request at a time. It reads text only; an image is refused."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    async def __aenter__(self) -> LocalModel:
+        self._weights = await asyncio.to_thread(load_weights, self.source)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+    async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The response, in the form of a server's."""
+        if any(not isinstance(message["content"], str) for message in body["messages"]):
+            raise Unanswered("the model in this process reads no images")
+        return await asyncio.to_thread(generate, self._weights, body)
+
+
+def load_weights(source: str) -> Weights:
+    """The model of a folder or hub id."""
+    runtime = current()
+    device = resolve_device(runtime.device)
+    precision = resolve_precision(device, runtime.precision)
+
+    def load() -> Weights:
+        transformers = require("transformers", "clip")
+        folder = _find(source)
+        try:
+            with quiet():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                module = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch_dtype(precision))
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{source}: cannot be loaded as a chat model ({one_line(error)})") from None
+        if tokenizer.chat_template is None:
+            raise InputError(f"{source}: its tokenizer has no chat template, expected a model tuned for chat")
+        name = f"{source}@{weights_digest(module).hex()[:12]}"
+        return Weights(name, module.to(device).eval(), tokenizer)
+
+    return _LOADED.get((source, device, precision), load)
+
+
+def content_key(source: str, fetch: bool) -> str:
+    """The key of a model by the content of its files, wherever they are.
+
+    A model that is not on this machine is fetched first, or has its name alone where nothing may be fetched.
+    """
+    folder = _find(source) if fetch else local(source) or _cached(source)
+    return f"local:{_content_digest(folder, file_stats(folder))}" if folder else f"local:{source}"
+
+
+def _find(source: str) -> Path:
+    return find(source, "a server of chat models can be named by endpoint=...", TEXT_FILES)
+
+
+def _cached(repository: str) -> Path | None:
+    """The folder of a model in the hub's cache."""
+    hub, errors = require("huggingface_hub", "clip"), require("huggingface_hub.errors", "clip")
+    with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
+        return Path(hub.snapshot_download(repository, local_files_only=True))
+    return None
+
+
+@lru_cache(maxsize=8)
+def _content_digest(folder: Path, stats: object) -> str:
+    digest = sha256()
+    for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
+        if path.is_file() and path.suffix in CONTENT:
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
+    """One reply: greedy at temperature 0, else sampled under the seed of the request."""
+    torch = require("torch", "clip")
+    tokenizer, module = weights.tokenizer, weights.module
+    with quiet():
+        prompt = tokenizer.apply_chat_template(
+            list(body["messages"]), add_generation_prompt=True, return_tensors="pt", return_dict=True
+        ).to(module.device)
+    length = prompt["input_ids"].shape[1]
+    limit = getattr(module.config, "max_position_embeddings", None)
+    if limit is not None and length + 1 > limit:
+        raise Unanswered(f"{length} tokens, the model reads {limit}")
+    sampling = (
+        {"do_sample": False} if not body["temperature"] else {"do_sample": True, "temperature": body["temperature"]}
+    )
+    with torch.random.fork_rng(), torch.no_grad(), quiet():
+        torch.manual_seed(body["seed"])
+        output = module.generate(
+            **prompt,
+            **sampling,
+            max_new_tokens=body["max_tokens"],
+            pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
+            return_dict_in_generate=True,
+            output_logits=True,
+        )
+    ids = output.sequences[0, length:].tolist()
+    ends = {tokenizer.eos_token_id, *_listed(module.generation_config.eos_token_id)}
+    stopped = bool(ids) and ids[-1] in ends
+    ids = ids[:-1] if stopped else ids
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True)},
+        "finish_reason": "stop" if stopped else "length",
+    }
+    if body.get("logprobs"):
+        rows = torch.stack(output.logits)[: len(ids), 0].float().log_softmax(-1)
+        choice["logprobs"] = {
+            "content": [
+                _alternatives(tokenizer, ids[:index], token, row, body["top_logprobs"])
+                for index, (token, row) in enumerate(zip(ids, rows, strict=True))
+            ]
+        }
+    usage = {"prompt_tokens": length, "completion_tokens": len(ids) + stopped}
+    return {"model": weights.name, "choices": [choice], "usage": usage}
+
+
+def _alternatives(tokenizer: Any, before: list[int], token: int, logprobs: Any, top: int) -> dict[str, Any]:
+    values, indices = logprobs.topk(min(top, len(logprobs)))
+    others = [
+        {"token": _text_of(tokenizer, before, index), "logprob": value}
+        for index, value in zip(indices.tolist(), values.tolist(), strict=True)
+    ]
+    return {"token": _text_of(tokenizer, before, token), "logprob": float(logprobs[token]), "top_logprobs": others}
+
+
+def _text_of(tokenizer: Any, before: list[int], token: int) -> str:
+    """What a token adds to the text: many tokenizers decode a token alone without the space before it."""
+    context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
+    whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
+    return whole[len(tokenizer.decode(context)) :] if context else whole
+
+
+def _listed(value: int | list[int] | None) -> list[int]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,286 @@
+"""Scene graphs as SVG: objects in a row, attributes as chips beneath them, relations as labelled arrows above.
+
+The layout is computed once, here. The page's script draws the same shapes for the items of its explorer, where words
+must be written as text and never as markup.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from captious.render._charts import shortened
+from captious.render.document import Graph, Statement
+
+Shape = tuple[Any, ...]
+"""("rect", class, x, y, width, height, radius), ("text", class, x, y, words), ("path" or "polygon", class, points)."""
+NODE, CHIP, LEVEL, PORT = 30, 22, 30, 15
+"""Heights of an object and of a chip, the distance of arrows one above another, and of their ends on an object."""
+GAP, CORNER, MARGIN = 26, 9, 4
+NODE_FONT, FONT = 14.0, 12.0
+LETTERS = 28
+"""The number of letters of a label that are shown."""
+OBJECTS, CHIPS, ARROWS = 30, 8, 60
+"""Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all."""
+
+
+class Drawing(NamedTuple):
+    """Shapes and the size of the area they fill."""
+
+    width: float
+    height: float
+    shapes: list[Shape]
+
+
+class _Arrow(NamedTuple):
+    source: int
+    target: int
+    label: str
+    tone: str
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return min(self.source, self.target), max(self.source, self.target)
+
+
+def svg(graph: Graph) -> str:
+    """The graph as an element of the page."""
+    width, height, shapes = drawing(graph)
+    label = escape("; ".join(written(one.parts) for one in graph.statements) or "no tuples")
+    body = "".join(map(_element, shapes))
+    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg class="scene" {size} role="img" aria-label="{label}">{body}</svg>'
+
+
+def _element(shape: Shape) -> str:
+    tag, name, *rest = shape
+    if tag == "text":
+        x, y, text = rest
+        return f'<text class="{name}" x="{x:g}" y="{y:g}" text-anchor="middle">{escape(text)}</text>'
+    if tag == "rect":
+        x, y, width, height, radius = rest
+        return f'<rect class="{name}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius:g}"/>'
+    attribute = "d" if tag == "path" else "points"
+    return f'<{tag} class="{name}" {attribute}="{rest[0]}"/>'
+
+
+def written(parts: Sequence[str]) -> str:
+    """A tuple as papers write it.
+
+    >>> written(("man", "ride", "horse"))
+    '(man, ride, horse)'
+    """
+    return f"({', '.join(parts)})"
+
+
+def lists(graph: Graph) -> dict[str, list[str]]:
+    """The tuples by what became of them: matched, wrong and missed; without a comparison, all of them as ``said``."""
+    by_mark = {mark: [written(one.parts) for one in graph.statements if one.matched is mark] for mark in MARKS}
+    named = {MARKS[mark]: tuples for mark, tuples in by_mark.items() if tuples}
+    return {**named, "missed": [written(parts) for parts in graph.missed]} if graph.missed else named
+
+
+MARKS = {True: "matched", False: "wrong", None: "said"}
+
+
+def drawing(graph: Graph) -> Drawing:
+    """Where everything stands."""
+    names, hidden = _order(graph.statements)
+    tones = {one.parts[0]: MARKS[one.matched] for one in graph.statements if len(one.parts) == 1}
+    chips: list[list[tuple[str, str]]] = [[] for _ in names]
+    arrows: list[_Arrow] = []
+    places = {name: place for place, name in enumerate(names)}
+    for parts, mark in graph.statements:
+        if len(parts) == 2 and parts[0] in places:
+            chips[places[parts[0]]].append((shortened(parts[1], LETTERS), MARKS[mark]))
+        elif len(parts) == 3 and parts[0] in places and parts[2] in places and len(arrows) < ARROWS:
+            label = shortened(parts[1], LETTERS)
+            arrows.append(_Arrow(places[parts[0]], places[parts[2]], label, MARKS[mark]))
+    chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]
+    shown = [shortened(name, LETTERS) for name in names]
+    ends = _ports(len(names), arrows, levels := _levels(arrows))
+    boxes = [max(_extent(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
+    centers = _centers(boxes, chips, arrows)
+    top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
+    shapes: list[Shape] = []
+    feet = [
+        [
+            centers[place] + PORT * (ends[place].index((number, side)) - (len(ends[place]) - 1) / 2)
+            for side, place in enumerate((arrow.source, arrow.target))
+        ]
+        for number, arrow in enumerate(arrows)
+    ]
+    for arrow, level, (start, end) in zip(arrows, levels, feet, strict=True):
+        above = [x for pair, other in zip(feet, levels, strict=True) if other > level for x in pair]
+        shapes += _arrow(arrow, start, end, above, top - LEVEL * (level + 0.7) - 3, top)
+    for name, center, box, own in zip(names, centers, boxes, chips, strict=True):
+        tone = tones.get(name, "said")
+        shapes.append(("rect", f"node {tone}", _r(center - box / 2), _r(top), _r(box), NODE, 8))
+        shapes.append(("text", f"node {tone}", _r(center), _r(top + 20), shortened(name, LETTERS)))
+        for row, (label, kind) in enumerate(own):
+            y, width = top + NODE + 6 + row * (CHIP + 4), _extent(label, FONT) + 18
+            shapes.append(("rect", f"chip {kind}", _r(center - width / 2), _r(y), _r(width), CHIP, CHIP / 2))
+            shapes.append(("text", f"chip {kind}", _r(center), _r(y + 15), label))
+    width = max((center + _half(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)), default=0)
+    if hidden:
+        text = f"and {hidden} more objects"
+        shapes.append(("text", "chip more", _r(width + GAP + _extent(text, FONT) / 2), _r(top + 20), text))
+        width += GAP + _extent(text, FONT)
+    height = top + NODE + max((6 + len(own) * (CHIP + 4) for own in chips if own), default=0)
+    return Drawing(_r(width + MARGIN), _r(height + MARGIN), shapes)
+
+
+def _order(statements: Sequence[Statement]) -> tuple[list[str], int]:
+    """Objects from left to right, each followed by what it relates to; and how many are not drawn."""
+    after: dict[str, list[str]] = {}
+    targets = set()
+    for parts, _ in statements:
+        own = after.setdefault(parts[0], [])
+        if len(parts) == 3:
+            after.setdefault(parts[2], [])
+            own.append(parts[2])
+            targets.add(parts[2])
+    order: dict[str, None] = {}
+    alone = [name for name, own in after.items() if not own and name not in targets]
+    roots = [name for name, own in after.items() if own and name not in targets]
+    for root in (*roots, *(name for name in after if name not in alone), *alone):
+        waiting = [root]
+        while waiting:
+            name = waiting.pop()
+            if name not in order:
+                order[name] = None
+                # What leads nowhere stands nearest, which keeps arrows short.
+                waiting += sorted(after[name], key=lambda one: len(after[one]))[::-1]
+    names = list(order)[:OBJECTS]
+    links = {frozenset((parts[0], parts[2])) for parts, _ in statements if len(parts) == 3 and parts[0] != parts[2]}
+    return _closer(names, [(one, other) for one, other in map(sorted, links)]), len(order) - len(names)
+
+
+def _closer(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
+    """The order with neighbors swapped for as long as that makes the arrows shorter."""
+    place = {name: number for number, name in enumerate(names)}
+    joined: dict[str, list[str]] = {name: [] for name in names}
+    for one, other in links:
+        if one in place and other in place:
+            joined[one].append(other)
+            joined[other].append(one)
+
+    def pull(name: str) -> int:
+        """How many more arrows lead right than left."""
+        return sum(1 if place[other] > place[name] else -1 for other in joined[name])
+
+    for _ in names:
+        swapped = False
+        for number in range(1, len(names)):
+            left, right = names[number - 1], names[number]
+            # The arrow between the two does not change, and counts for both.
+            if pull(left) - pull(right) > 2 * (right in joined[left]):
+                names[number - 1], names[number] = right, left
+                place[left], place[right] = number, number - 1
+                swapped = True
+        if not swapped:
+            break
+    return names
+
+
+def _levels(arrows: Sequence[_Arrow]) -> list[int]:
+    """How high each arrow runs: shorter ones below, and no two on one level over the same ground."""
+    levels = [0] * len(arrows)
+    placed: list[int] = []
+    for number in sorted(range(len(arrows)), key=lambda one: arrows[one].ends[1] - arrows[one].ends[0]):
+        low, high = arrows[number].ends
+        for other in placed:
+            start, end = arrows[other].ends
+            loop = start == end or low == high
+            if (low <= end and start <= high) if loop else (max(low, start) < min(high, end)):
+                levels[number] = max(levels[number], levels[other] + 1)
+        placed.append(number)
+    return levels
+
+
+def _ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """The ends of arrows on each object from left to right, in an order in which they do not cross.
+
+    An end is the number of its arrow, and 0 for the source or 1 for the target.
+    """
+    ends: list[list[tuple[int, int, int, int]]] = [[] for _ in range(objects)]
+    for number, arrow in enumerate(arrows):
+        for side, (place, other) in enumerate(((arrow.source, arrow.target), (arrow.target, arrow.source))):
+            # First those that leave to the left, the highest last; then those to the right, the highest first.
+            direction = (other > place) - (other < place)
+            height = -levels[number] if direction > 0 else levels[number]
+            ends[place].append((direction, height, side if direction == 0 else 0, 2 * number + side))
+    return [[divmod(end[3], 2) for end in sorted(own)] for own in ends]
+
+
+def _centers(
+    boxes: Sequence[float], chips: Sequence[Sequence[tuple[str, str]]], arrows: Sequence[_Arrow]
+) -> list[float]:
+    """The middle of each object: no two touch, and the label of an arrow has room between its ends."""
+    loops = [
+        max((_extent(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0)
+        for place in range(len(boxes))
+    ]
+    halves = [max(_half(box, own), loop) for box, own, loop in zip(boxes, chips, loops, strict=True)]
+    centers: list[float] = []
+    for place, half in enumerate(halves):
+        center = MARGIN + half if not centers else centers[-1] + halves[place - 1] + half + GAP
+        for arrow in arrows:
+            low, high = arrow.ends
+            if high == place and low < place:
+                room = _extent(arrow.label, FONT) + 4 * CORNER + (boxes[low] + boxes[high]) / 2
+                center = max(center, centers[low] + room)
+        centers.append(center)
+    return centers
+
+
+def _half(box: float, chips: Sequence[tuple[str, str]]) -> float:
+    return max([box, *(_extent(label, FONT) + 18 for label, _ in chips)]) / 2
+
+
+def _arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
+    """Up from its source, along, and down to its target, with a gap in the line for the label."""
+    way = 1 if end > start else -1
+    half = _extent(arrow.label, FONT) / 2 + 3
+    turn, tip, tone = way * CORNER, bottom - 2, arrow.tone
+    gap = min(half, abs(end - start) / 2 - CORNER)
+    middle = _free(min(start, end) + CORNER, max(start, end) - CORNER, above, half)
+    rise = f"M{_r(start)} {_r(bottom)}V{_r(y + CORNER)}Q{_r(start)} {_r(y)} {_r(start + turn)} {_r(y)}"
+    fall = f"M{_r(middle + way * gap)} {_r(y)}H{_r(end - turn)}Q{_r(end)} {_r(y)} {_r(end)} {_r(y + CORNER)}"
+    # The label of a loop is wider than the loop and stands above it.
+    if gap < half:
+        yield "path", tone, f"{rise}H{_r(end - turn)}Q{_r(end)} {_r(y)} {_r(end)} {_r(y + CORNER)}V{_r(tip - 6)}"
+        yield "text", f"label {tone}", _r(middle), _r(y - 4), arrow.label
+    else:
+        yield "path", tone, f"{rise}H{_r(middle - way * gap)}{fall}V{_r(tip - 6)}"
+        yield "text", f"label {tone}", _r(middle), _r(y + 4), arrow.label
+    yield "polygon", tone, f"{_r(end - 4)},{_r(tip - 7)} {_r(end + 4)},{_r(tip - 7)} {_r(end)},{_r(tip)}"
+
+
+def _free(low: float, high: float, crossings: Sequence[float], half: float) -> float:
+    """Where between two ends a label stands: near the middle, and not on a line that comes down from above."""
+    middle = (low + high) / 2
+    edges = [low, *sorted(x for x in crossings if low < x < high), high]
+    rooms = [(a, b) for a, b in pairwise(edges) if b - a >= 2 * half]
+    spots = [min(max(middle, a + half), b - half) for a, b in rooms]
+    return min(spots, key=lambda spot: abs(spot - middle), default=middle)
+
+
+def _extent(text: str, size: float) -> float:
+    """Width of a text in pixels, rather too much than too little: fonts differ."""
+    return size * sum(_letter(character) for character in text)
+
+
+def _letter(character: str) -> float:
+    if character in "fijlrt.,'|/ ()-":
+        return 0.4
+    if character in "mwMW@%" or character.isupper():
+        return 0.9
+    return 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.62
+
+
+def _r(value: float) -> float:
+    return round(value, 1)

@@ -1,0 +1,94 @@
+"""The web app of a study: the pages of raters, those of the owner behind a token, and the answers to what fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from captious.studio.access import App, Guard, Limit, Receive, Rules, Scope, Send, TokenGate
+from captious.studio.collect._database import DatabaseAway
+from captious.studio.collect._pages import RaterPages, wants_json
+from captious.studio.collect._rendering import RendererInForce
+from captious.studio.collect._wording import Wording
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.sessions import TURK_FORMS, TURK_FRAMES, study_name
+from captious.studio.owner._pages import OwnerPages
+
+WORDS = {404: "wrong_address", 405: "wrong_use", 500: "server_failed"}
+"""What pages say of a refusal or a failure that says nothing itself, by the name of the text."""
+
+logger = logging.getLogger("captious.studio")
+
+
+def build_app(
+    plan: Plan, log: StudyLog, rules: Rules, address: str, owner_token: str, answers: Limit | None = None
+) -> App:
+    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token.
+
+    ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
+    """
+    renderer = RendererInForce(log.plan)
+    rules = replace(rules, error_page=lambda status, message: renderer().error(status, message))
+    if plan.source.name == "mturk":
+        rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
+    pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
+    owner = OwnerPages(log, owner_token, address, renderer)
+    failures = Failures(rules, lambda: log.plan().wording)
+    handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
+    app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
+    # Cookies of one machine are shared by all its ports: every study has a name of its own.
+    gate = TokenGate(app, owner_token, f"captious_owner_{study_name(plan)}", rules, pages.sessions.wrong)
+
+    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        await (gate if path == "/owner" or path.startswith("/owner/") else app)(scope, receive, send)
+
+    return Guard(gated, rules)
+
+
+class Failures:
+    """Answers to requests that fail: a page for people, JSON for a script. A database that is away is logged once."""
+
+    def __init__(self, rules: Rules, words: Callable[[], Wording]) -> None:
+        self.rules, self._words = rules, words
+        self._silent_until = 0.0
+
+    @property
+    def say(self) -> Wording:
+        """The words of the pages."""
+        return self._words()
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """A refusal of ours, or of the router."""
+        assert isinstance(error, HTTPException)
+        status = error.status_code
+        return self._answer(
+            request, status, self.say(WORDS[status]) if status in WORDS else error.detail, error.headers
+        )
+
+    async def away(self, request: Request, error: Exception) -> Response:
+        """The database cannot be reached or written."""
+        now = time.monotonic()
+        if now >= self._silent_until:
+            logger.error("the database is out of reach: %s", " ".join(str(error).split()))
+        self._silent_until = now + 60
+        return self._answer(request, 503, self.say("database_away"), {"retry-after": "5"})
+
+    async def broken(self, request: Request, error: Exception) -> Response:
+        """A mistake in the program; the server prints it."""
+        return self._answer(request, 500, self.say(WORDS[500]))
+
+    def _answer(
+        self, request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        if wants_json(request):
+            return JSONResponse({"saved": False, "error": message}, status, headers)
+        return HTMLResponse(self.rules.error_page(status, message), status, headers)

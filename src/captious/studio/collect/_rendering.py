@@ -1,0 +1,227 @@
+"""Pages as HTML: templates, what they call captions and keys, and the error page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from captious.studio.collect._events import Page
+from captious.studio.collect._markdown import example_images, prose
+from captious.studio.collect.kinds import Gap, Incomplete, kind_of
+from captious.studio.collect.plan import Aspect, Plan
+
+FOLDER = Path(__file__).parents[1] / "pages"
+MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+"""Files of the folder that are sent as they are; the rest are templates."""
+COMMENT = 2000
+"""Most characters of a comment."""
+SCRIPT = (
+    *("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing"),
+    *("moved", "time_over"),
+)
+"""Texts that the script of a page says."""
+
+
+class PageRenderer:
+    """The pages of one study. Everything that comes from a file or a rater is escaped."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.words = plan.wording
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The templates with their filters."""
+        environment = Environment(
+            loader=FileSystemLoader(FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        filters = (anchor, keyed, number, sentence)
+        environment.filters |= {function.__name__: function for function in filters} | {"prose": self.prose}
+        script = {name: self.words.texts[name] for name in SCRIPT}
+        environment.globals |= {"static": self.static_address, "title": self.plan.title, "say": self.say}
+        environment.globals |= {"language": self.words.language, "direction": self.words.direction, "script": script}
+        return environment
+
+    def say(self, name: str, /, **values: Any) -> Markup:
+        """A text of the pages in the language of the study; what is filled in is escaped unless it is HTML already."""
+        return escape(self.words.texts[name]).format(**values)
+
+    @cached_property
+    def examples(self) -> list[str]:
+        """The images that texts of the study show, by name; pages ask for them by number."""
+        return example_images(self.plan)
+
+    def prose(self, text: str) -> Markup:
+        """A text of the owner's in Markdown as HTML."""
+        if text not in self._prose:
+            addresses = {name: f"/example/{index}" for index, name in enumerate(self.examples)}
+            self._prose[text] = prose(text, addresses, self.words("example_image"))
+        return self._prose[text]
+
+    @cached_property
+    def _prose(self) -> dict[str, Markup]:
+        return {}
+
+    @cached_property
+    def static_files(self) -> dict[str, tuple[bytes, str]]:
+        """Content and media type of the files that are sent as they are."""
+        files = [path for path in FOLDER.iterdir() if path.suffix in MEDIA]
+        return {path.name: (path.read_bytes(), MEDIA[path.suffix]) for path in files}
+
+    @cached_property
+    def _versions(self) -> dict[str, str]:
+        return {name: hashlib.sha256(content).hexdigest()[:10] for name, (content, _) in self.static_files.items()}
+
+    def static_address(self, name: str) -> str:
+        """Address of a file; it changes with the content, so that browsers may keep the file."""
+        return f"/static/{name}?v={self._versions[name]}"
+
+    def render(self, template: str, **values: Any) -> str:
+        """The HTML of a template."""
+        return self.environment.get_template(template).render(**values)
+
+    def error(self, status: int, message: str) -> str:
+        """The page of a refusal or a failure."""
+        heading = self.words.texts.get(f"heading_{status}", self.words("heading_400"))
+        return self.render("error.html", status=status, heading=heading, message=self.words.of_english(message))
+
+    def task(self, page: Page, form: Mapping[str, str], gaps: Sequence[Gap] = (), **values: Any) -> str:
+        """The page of a task, with the values of its form and what is missing in them."""
+        plan, task = self.plan, page.task
+        choices = {choice.id: choice for choice in task.choices}
+        return self.render(
+            "task.html",
+            plan=plan,
+            page=page,
+            choices=[choices[name] for name in page.order if name in choices],
+            things=page.order,
+            lacks=_lacks(plan, page),
+            references=task.references if plan.show_references else (),
+            form={"comment": "", **form},
+            gaps=gaps,
+            brief=plan.summary,
+            full=plan.details,
+            help=keys_of(plan),
+            most=COMMENT,
+            characters=self.words.number(COMMENT),
+            **values,
+        )
+
+
+class RendererInForce:
+    """The pages of the plan in force: an amendment makes new ones."""
+
+    def __init__(self, plan: Callable[[], Plan]) -> None:
+        self._plan = plan
+        self._renderer = PageRenderer(plan())
+
+    def __call__(self) -> PageRenderer:
+        """The pages as they are now."""
+        plan = self._plan()
+        if plan is not self._renderer.plan:
+            self._renderer = PageRenderer(plan)
+        return self._renderer
+
+
+def _lacks(plan: Plan, page: Page) -> dict[str, str]:
+    """What the page says of each field that has no value."""
+    try:
+        kind_of(plan).read(plan, page.task, page.order, {})
+    except Incomplete as error:
+        return {gap.field: gap.message for gap in error.gaps}
+    return {}
+
+
+def anchor(field: str) -> str:
+    """The id of the element that holds a form field.
+
+    >>> anchor("rating:0:word choice")
+    'rating-0-word-choice'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", field)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter in front, as a heading.
+
+    >>> sentence("word choice of NASA")
+    'Word choice of NASA'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def number(point: float) -> str:
+    """A point of a scale as people write it, with a minus sign.
+
+    >>> number(-0.5), number(4.0)
+    ('−0.5', '4')
+    """
+    return f"{point:g}".replace("-", "−")
+
+
+def key_of(aspect: Aspect, point: float) -> str:
+    """The digit key of a point: its own number where every point has one digit, otherwise its place on the scale.
+
+    >>> key_of(Aspect("fluency", "", (1, 5)), 4), key_of(Aspect("penalty", "", (-1, -0.5, 0)), -0.5)
+    ('4', '2')
+    """
+    digits = aspect.points[0] >= 0 and aspect.points[-1] <= 9 and all(float(one).is_integer() for one in aspect.points)
+    number = int(point) if digits else aspect.points.index(point) + 1
+    return str(number) if number <= 9 else ""
+
+
+@cache
+def keyed(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
+    """The points of a scale: each as the form has it, as people read it, and with the attribute of its key."""
+    keys = [key_of(aspect, point) for point in aspect.points]
+    attributes = [Markup(' data-key="{}"').format(key) if key else Markup() for key in keys]
+    points = zip(aspect.points, attributes, strict=True)
+    return [(escape(f"{point:g}"), escape(number(point)), attribute) for point, attribute in points]
+
+
+def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
+    """Keys of a page and what they do."""
+    say = plan.wording
+    sides = ["→", "←"] if say.direction == "rtl" else ["←", "→"]
+    own: dict[str, list[tuple[list[str], str]]] = {
+        "ratings": [*_scale_keys(plan), (["↑", "↓"], say("key_scales")), (sides, say("key_lower_higher"))],
+        "ranking": [
+            (["1", "2", "…"], say("key_place")),
+            (["↑", "↓"], say("key_captions")),
+            (["Alt ↑", "Alt ↓"], say("key_move")),
+        ],
+        "pairs": [
+            (sides, say("key_sides")),
+            *([(["e"], say("key_equal"))] if plan.ties else []),
+            *([(["b"], say("key_both_bad"))] if plan.both_bad else []),
+        ],
+        "yesno": [(["y", "n"], say("key_yes_no")), (["↑", "↓"], say("key_lines"))],
+        "labels": [([option.key], option.text or option.name) for option in plan.options],
+    }
+    cannot = [(["x"], say("key_cannot"))] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
+    back = ["u", "Backspace"] if "u" not in {option.key for option in plan.options} else ["Backspace"]
+    shared = [
+        (["Enter"], say("key_save")),
+        (["Ctrl Enter"], say("key_save_comment")),
+        (back, say("key_back")),
+        (["?"], say("key_help")),
+    ]
+    return [*own[plan.kind], *cannot, *shared]
+
+
+def _scale_keys(plan: Plan) -> list[tuple[list[str], str]]:
+    scales = [aspect for aspect in plan.aspects if len(aspect.points) <= 9]
+    spans = sorted({(key_of(aspect, aspect.points[0]), key_of(aspect, aspect.points[-1])) for aspect in scales})
+    return [([first, "…", last], plan.wording("key_rating")) for first, last in spans]

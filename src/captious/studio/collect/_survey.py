@@ -1,0 +1,88 @@
+"""Questions about the rater before the first task and after the last one: from a form to what the log keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from captious.studio.collect._events import Event
+from captious.studio.collect.kinds import Gap, Incomplete
+from captious.studio.collect.plan import Plan, SurveyQuestion
+
+Moment = Literal["before", "after"]
+LONGEST = 2000
+"""Most characters of a text."""
+
+
+def questions_of(plan: Plan, when: Moment) -> list[SurveyQuestion]:
+    """The questions of a moment, in the order of the plan."""
+    return [one for one in plan.questions if one.when == when]
+
+
+def read_survey(plan: Plan, when: Moment, form: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """The answers of a form by name, None where an optional one is empty, and the questions that screen the rater out.
+
+    `Incomplete` where an answer is missing or cannot be.
+    """
+    answers: dict[str, Any] = {}
+    gaps: list[Gap] = []
+    questions = questions_of(plan, when)
+    for one in questions:
+        answers[one.name], message = _read(plan, one, form.get(f"question:{one.name}", "").strip())
+        gaps += [Gap(f"question:{one.name}", message)] if message else []
+    if gaps:
+        raise Incomplete(gaps)
+    return answers, [one.name for one in questions if one.screens_out(answers[one.name])]
+
+
+def _read(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | None, str]:
+    """An answer, and what is wrong with it."""
+    say = plan.wording
+    if not text:
+        return None, "" if one.optional else say("question_no_answer", question=one.question)
+    if one.kind == "choice":
+        return text, "" if text in one.options else say("not_a_choice", value=text[:40])
+    if one.kind == "text":
+        too_long = say(
+            "question_too_long", question=one.question, count=say.number(len(text)), most=say.number(LONGEST)
+        )
+        return text.replace("\r\n", "\n"), too_long if len(text) > LONGEST else ""
+    try:
+        number = float(text.replace(",", "."))
+    except ValueError:
+        number = math.nan
+    if not one.low <= number <= one.high:
+        return None, say("question_no_number", question=one.question, low=f"{one.low:g}", high=f"{one.high:g}")
+    return int(number) if number.is_integer() else number, ""
+
+
+def random_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[str, str]:
+    """A form that a simulated rater sends: any answers that do not screen it out."""
+    form = {}
+    for one in questions_of(plan, when):
+        options = [option for option in one.options if not one.screens_out(option)]
+        near = np.arange(one.low, min(one.high, one.low + 100) + 1e-9)
+        numbers = [number for number in near if not one.screens_out(float(number))]
+        if one.kind == "number":
+            options = [f"{number:g}" for number in numbers] or [f"{one.low:g}"]
+        form[f"question:{one.name}"] = str(rng.choice(options)) if options else "simulated"
+    return form
+
+
+def survey_rows(plan: Plan, events: Iterable[Event]) -> list[dict[str, Any]]:
+    """A row for each rater who answered questions and is not excluded; None for a question without an answer."""
+    rows: dict[str, dict[str, Any]] = {}
+    excluded: set[str] = set()
+    for event in events:
+        if event.kind == "excluded":
+            excluded.add(event.rater)
+        elif event.kind == "reinstated":
+            excluded.discard(event.rater)
+        elif event.kind == "surveyed":
+            blank = {"rater": event.rater, **{one.name: None for one in plan.questions}, "screened": False}
+            row = rows.setdefault(event.rater, blank)
+            row |= {**event.body["answers"], "screened": row["screened"] or bool(event.body.get("screened"))}
+    return [row for rater, row in rows.items() if rater not in excluded]

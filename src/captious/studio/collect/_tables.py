@@ -1,0 +1,515 @@
+"""The tables of a study's database, and the rows that are read from them and written to them.
+
+The same tables serve SQLite and PostgreSQL. Every statement is built once, when this file is read: to build one takes
+longer than to run it. Times are texts in UTC that sort as the times do. Raters are numbers, shown as r1, r2, …
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captious._records import from_json
+from captious.errors import InputError, UnknownKey, one_line, require
+from captious.studio.collect._events import OWNER, Event, Slot, generator
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.tasks import Task
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+# Tables, the triggers that keep the log append-only, and the steps from version to version
+
+metadata = sa.MetaData()
+Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""Text that both engines sort by its bytes."""
+Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+version = sa.Table("schema_version", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
+study = sa.Table(
+    "study",
+    metadata,
+    sa.Column("digest", Text, primary_key=True),
+    sa.Column("tasks_digest", Text, nullable=False),
+    sa.Column("begun", Text, nullable=False),
+    sa.Column("toml", Text, nullable=False),
+    sa.Column("plan", Text, nullable=False),
+)
+task = sa.Table(
+    "task",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False, unique=True),
+    sa.Column("gold", sa.Integer, nullable=False),
+    sa.Column("payload", Text, nullable=False),
+)
+rater = sa.Table(
+    "rater",
+    metadata,
+    sa.Column("number", Number, primary_key=True),
+    sa.Column("token", Text, unique=True),
+    sa.Column("events", sa.Integer, nullable=False, server_default="0"),
+)
+identity = sa.Table(
+    "identity",
+    metadata,
+    sa.Column("rater", Number, primary_key=True, autoincrement=False),
+    sa.Column("source", Text, nullable=False),
+    sa.Column("person", Text, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.UniqueConstraint("source", "person"),
+)
+session = sa.Table(
+    "session",
+    metadata,
+    sa.Column("number", Number, primary_key=True),
+    sa.Column("token", Text, nullable=False, unique=True),
+    sa.Column("rater", Number, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.Index("session_rater", "rater"),
+)
+"""Visits of raters whom a platform sent: the hash of a random token, and what the platform said of the visit."""
+event = sa.Table(
+    "event",
+    metadata,
+    sa.Column("seq", Number, primary_key=True),
+    sa.Column("key", Text, nullable=False, unique=True),
+    sa.Column("at", Text, nullable=False),
+    sa.Column("study", Text, nullable=False),
+    sa.Column("rater", Number, nullable=False),
+    sa.Column("n", sa.Integer, nullable=False),
+    sa.Column("task", Text),
+    sa.Column("kind", Text, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.UniqueConstraint("rater", "n"),
+    sa.Index("event_rater_task", "rater", "task"),
+    sqlite_autoincrement=True,
+)
+slot = sa.Table(
+    "slot",
+    metadata,
+    sa.Column("task", Text, primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("rater", Number),
+    sa.Column("lease", Text),
+    sa.Column("done", sa.Integer, nullable=False, server_default="0"),
+    sa.Index("slot_next", "done", "place", "position"),
+    sa.Index("slot_rater", "rater"),
+)
+
+FROZEN = ("event", "task", "study")
+"""Tables whose rows are never changed, removed or replaced."""
+_SQLITE = """
+CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END;
+CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never removed'); END;
+CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN EXISTS (SELECT 1 FROM {table} WHERE {taken})
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never replaced'); END;
+"""
+# With recursive_triggers off, as other programs have it, INSERT OR REPLACE fires no DELETE trigger: hence the third.
+_TAKEN = {
+    "event": "seq = NEW.seq OR key = NEW.key OR (rater = NEW.rater AND n = NEW.n)",
+    "task": "id = NEW.id OR position = NEW.position",
+    "study": "1",
+}
+_POSTGRESQL = """
+CREATE TRIGGER {table}_frozen BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION captious_refuse();
+CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION captious_refuse();
+ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_frozen;
+ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_no_truncate;
+"""
+_REFUSE = """
+CREATE FUNCTION captious_refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'rows of %% are never changed, removed or replaced', TG_TABLE_NAME; END $$
+"""
+
+
+def _version_1(connection: sa.Connection) -> None:
+    """Version 1: all tables and triggers but the sessions of platforms."""
+    metadata.create_all(connection, [table for table in metadata.sorted_tables if table not in (version, session)])
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(_REFUSE)
+        for table in FROZEN:
+            connection.exec_driver_sql(_POSTGRESQL.format(table=table))
+        return
+    for table in FROZEN:
+        for statement in _SQLITE.format(table=table, taken=_TAKEN[table]).strip().split("END;"):
+            if statement.strip():
+                connection.exec_driver_sql(f"{statement}END;")
+
+
+def _version_2(connection: sa.Connection) -> None:
+    """Version 2: the sessions of raters whom a platform sent, which were made of the platform's ids before."""
+    session.create(connection, checkfirst=True)
+
+
+def _version_3(connection: sa.Connection) -> None:
+    """Version 3: row 0 of the raters numbers the owner's own events, so that none can be missing."""
+    connection.execute(rater.insert().values(number=0))
+
+
+MIGRATIONS = (_version_1, _version_2, _version_3)
+"""Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
+
+
+def trigger_names(dialect: str) -> set[str]:
+    """The triggers that a whole database has."""
+    endings = ("frozen", "no_truncate") if dialect == "postgresql" else ("no_update", "no_delete", "no_replace")
+    return {f"{table}_{ending}" for table in FROZEN for ending in endings}
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The version of a database, 0 where it is empty."""
+    tables = sa.inspect(connection).get_table_names()
+    if version.name in tables:
+        return connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0
+    if tables:
+        raise InputError(f"{connection.engine.url.database}: is no database of a study; name another one")
+    return 0
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Bring a database to the present version, inside the transaction of the caller."""
+    version.create(connection, checkfirst=True)
+    for number, step in enumerate(MIGRATIONS, start=1):
+        if number > (connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0):
+            step(connection)
+            connection.execute(version.insert().values(version=number))
+
+
+# Events and slots
+
+
+def bind(name: str) -> sa.BindParameter[Any]:
+    """A value that a statement gets when it runs."""
+    return sa.bindparam(name)
+
+
+WRITERS = 5_150_412
+"""Number of PostgreSQL's advisory lock: writers share it, who reads the whole log holds it alone for a moment."""
+SHARE_WRITING = sa.select(sa.func.pg_advisory_xact_lock_shared(WRITERS))
+STOP_WRITING = sa.select(sa.func.pg_advisory_xact_lock(WRITERS))
+
+LOCK_RATER = sa.select(rater.c.number).where(rater.c.number == bind("rater")).with_for_update()
+COUNT_EVENT = (
+    rater.update().where(rater.c.number == bind("of_rater")).values(events=rater.c.events + 1).returning(rater.c.events)
+)
+STORED = sa.select(event).where(event.c.key == bind("key"))
+BODY = sa.select(event.c.body).where(event.c.seq == bind("seq"))
+INSERT_EVENT = event.insert().returning(event.c.seq)
+_OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n"))
+EVENTS_OF_OWNER = sa.select(event).where(event.c.rater == 0, event.c.n > bind("of_owner")).order_by(event.c.n)
+EVENTS_OF_RATER = sa.union_all(_OF_RATER, EVENTS_OF_OWNER.order_by(None)).order_by("n")
+"""New events of a rater, and those of the owner: one statement, so that an amendment counts at once everywhere."""
+EVENTS = (
+    sa.select(event)
+    .where(event.c.seq > bind("after"), event.c.seq <= bind("last"))
+    .order_by(event.c.seq)
+    .limit(bind("most"))
+)
+LAST_EVENT = sa.select(sa.func.max(event.c.seq))
+
+_UNSEEN = ~sa.exists(1).where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
+_FREE = sa.or_(slot.c.lease.is_(None), slot.c.lease <= bind("now"), slot.c.lease > bind("far"))
+NEXT_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, _FREE, _UNSEEN)
+    .order_by(slot.c.place, slot.c.position)
+    .limit(1)
+    .with_for_update(of=slot, skip_locked=True)
+)
+"""The free slot with the fewest answers before it, of a task that the rater has never opened."""
+NEXT_SLOTS = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, _FREE, _UNSEEN)
+    .order_by(slot.c.place, slot.c.position)
+    .limit(200)
+)
+"""The slots of which `NEXT_SLOT` would take the first, not locked: for studies that spread raters over groups."""
+THIS_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.task == bind("task"), slot.c.place == bind("place"), slot.c.done == 0, _FREE, _UNSEEN)
+    .with_for_update(of=slot, skip_locked=True)
+)
+_ANSWERED = sa.exists(1).where(event.c.rater == slot.c.rater, event.c.kind == "answered")
+NEWCOMERS_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED, _UNSEEN)
+    .order_by(slot.c.lease, slot.c.position)
+    .limit(1)
+    .with_for_update(of=slot, skip_locked=True)
+)
+"""The slot that has been kept longest for somebody who has never answered anything."""
+NEWCOMERS_PLACE = (
+    sa.select(slot.c.place)
+    .where(slot.c.task == bind("task"), slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED)
+    .order_by(slot.c.lease)
+    .limit(1)
+)
+SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
+"""A task that others have open, and which may become free for the rater."""
+LEASES = sa.select(sa.func.count()).select_from(slot).where(slot.c.done == 0, slot.c.lease > bind("now"))
+SLOTS_OF_TASK = sa.select(slot).where(slot.c.task == bind("task")).order_by(slot.c.place).with_for_update()
+SLOT = sa.select(slot).where(slot.c.task == bind("task"), slot.c.place == bind("place"))
+SET_SLOT = slot.update().where(slot.c.task == bind("of_task"), slot.c.place == bind("of_place"))
+SET_SLOT = SET_SLOT.values(rater=bind("rater"), lease=bind("lease"), done=bind("done"))
+FREE_SLOTS = slot.update().where(slot.c.rater == bind("of_rater"), slot.c.done <= bind("of_done"))
+FREE_SLOTS = FREE_SLOTS.values(rater=None, lease=None, done=0)
+LEASED = sa.select(slot).where(slot.c.lease.is_not(None)).order_by(slot.c.task, slot.c.place).with_for_update()
+PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
+
+
+def to_event(row: Any) -> Event:
+    """The event of a row."""
+    try:
+        return Event(
+            row.seq, row.key, parse_time(row.at), name_of(row.rater), row.n, row.kind, row.task, json.loads(row.body)
+        )
+    except (ValueError, TypeError):
+        raise InputError(f"event {row.seq} is damaged in the database; captious studio verify says more") from None
+
+
+def to_slot(row: Any) -> Slot:
+    """The slot of a row."""
+    who = None if row.rater is None else name_of(row.rater)
+    return Slot(row.task, row.place, who, None if row.lease is None else parse_time(row.lease), bool(row.done))
+
+
+def set_slot(connection: sa.Connection, new: Slot) -> None:
+    """Store a slot."""
+    values = {
+        "rater": None if new.rater is None else number_of(new.rater),
+        "lease": None if new.lease is None else stamp(new.lease),
+        "done": int(new.done),
+    }
+    connection.execute(SET_SLOT, {"of_task": new.task, "of_place": new.place, **values})
+
+
+def number_of(rater: str) -> int:
+    """The number of a rater.
+
+    >>> number_of("r17")
+    17
+    """
+    number = rater[1:]
+    if not re.fullmatch(r"r[1-9][0-9]{0,17}", rater):
+        raise UnknownKey(f"there is no rater {rater!r}; raters are r1, r2, …")
+    return int(number)
+
+
+def name_of(number: int) -> str:
+    """The name of whoever made an event, by the number of a row: a rater, or the owner in row 0.
+
+    >>> name_of(17), name_of(0)
+    ('r17', 'owner')
+    """
+    return f"r{number}" if number else OWNER
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
+
+def dump(value: Any) -> str:
+    """A value in JSON, the same text for equal values."""
+    try:
+        return _ENCODER.encode(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"a value that the database cannot keep: {one_line(error)}") from None
+
+
+def utc(now: datetime | None) -> datetime:
+    """A time in UTC; the present one for None."""
+    return datetime.now(timezone.utc) if now is None else now.astimezone(timezone.utc)
+
+
+def stamp(at: datetime) -> str:
+    """A time as text.
+
+    >>> stamp(datetime(2026, 3, 1, tzinfo=timezone.utc))
+    '2026-03-01T00:00:00.000000+00:00'
+    """
+    return at.isoformat(timespec="microseconds")
+
+
+def parse_time(stamp: str) -> datetime:
+    """The time of a text."""
+    return datetime.fromisoformat(stamp)
+
+
+# Raters: pseudonyms, hashes of their tokens, and what may be erased: their identities and visits
+
+PERSON = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
+"""The parameter that names the person, of those that a platform sends."""
+RATER_OF_TOKEN = sa.select(rater.c.number).where(rater.c.token == bind("token"))
+RATER_OF_PERSON = sa.select(identity.c.rater).where(
+    identity.c.source == bind("source"), identity.c.person == bind("person")
+)
+SESSION = sa.select(session.c.rater, session.c.body).where(session.c.token == bind("token"))
+FIRST_SESSION = sa.select(session.c.token).where(session.c.rater == bind("rater")).order_by(session.c.number).limit(1)
+
+
+class PlatformVisit(NamedTuple):
+    """A session of a rater whom a platform sent."""
+
+    rater: int
+    parameters: dict[str, str]
+    """What the platform said of this visit."""
+    person: str
+    """The hash of the rater's first token: the same in every visit, and known to nobody but the database."""
+
+
+def rater_of_token(connection: sa.Connection, hash: str) -> int | None:
+    """The rater whose token has a hash."""
+    return connection.execute(RATER_OF_TOKEN, {"token": hash}).scalar()
+
+
+def add_raters(connection: sa.Connection, hashes: Sequence[str], names: Sequence[str]) -> list[int]:
+    """A rater for each hash; one that is known keeps its rater and name."""
+    numbers = []
+    for index, hash in enumerate(hashes):
+        number = rater_of_token(connection, hash)
+        if number is None:
+            number = _new_rater(connection, hash)
+            if names:
+                _identify(connection, number, "name", str(number), {"name": names[index]})
+        numbers.append(number)
+    return numbers
+
+
+def rater_of_identity(connection: sa.Connection, source: str, parameters: Mapping[str, str]) -> int | None:
+    """The rater who has come under these parameters of a platform before."""
+    return connection.execute(RATER_OF_PERSON, {"source": source, "person": _person(source, parameters)}).scalar()
+
+
+def find_or_add_rater(connection: sa.Connection, source: str, parameters: Mapping[str, str]) -> int:
+    """The rater of a platform's parameters; a new one where nobody has come under them."""
+    number = rater_of_identity(connection, source, parameters)
+    if number is None:
+        number = _new_rater(connection, None)
+        _identify(connection, number, source, _person(source, parameters), parameters)
+    return number
+
+
+def add_session(connection: sa.Connection, number: int, hash: str, parameters: Mapping[str, str]) -> None:
+    """Keep the hash of a new token of a rater whom a platform sent."""
+    connection.execute(session.insert().values(token=hash, rater=number, body=dump(dict(parameters))))
+
+
+def visit_of_session(connection: sa.Connection, hash: str) -> PlatformVisit | None:
+    """The visit whose token has a hash."""
+    stored = connection.execute(SESSION, {"token": hash}).first()
+    if stored is None:
+        return None
+    person = connection.execute(FIRST_SESSION, {"rater": stored.rater}).scalar_one()
+    return PlatformVisit(stored.rater, json.loads(stored.body), person)
+
+
+def forget_rater(connection: sa.Connection, number: int) -> None:
+    """Erase who a rater is, with the visits, which hold the platform's ids too."""
+    connection.execute(session.delete().where(session.c.rater == number))
+    connection.execute(identity.delete().where(identity.c.rater == number))
+
+
+def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
+    """What is known of raters, by pseudonym: what their platform or owner said, and the platform at the last visit."""
+    rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
+    known = {name_of(number): json.loads(body) for number, body in rows}
+    for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):
+        known[name_of(number)] = {**known.get(name_of(number), {}), **json.loads(body)}
+    return known
+
+
+def _new_rater(connection: sa.Connection, hash: str | None) -> int:
+    statement = rater.insert().values(token=hash).returning(rater.c.number)
+    return int(connection.execute(statement).scalar_one())
+
+
+def _identify(connection: sa.Connection, number: int, source: str, person: str, body: Mapping[str, str]) -> None:
+    values = {"rater": number, "source": source, "person": person, "body": dump(dict(body))}
+    connection.execute(identity.insert().values(**values))
+
+
+def _person(source: str, parameters: Mapping[str, str]) -> str:
+    return dump(parameters.get(PERSON.get(source, "")) or dict(parameters))
+
+
+# The plan and the tasks, which are stored when the study begins; an amendment adds tasks and places, and changes none
+
+
+def store_study(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at: datetime) -> None:
+    """Store a plan, its tasks in a random order, and a free slot for every answer that is wanted."""
+    _, stored_digest = add_tasks(connection, plan, tasks)
+    digests = {"digest": plan_digest(plan), "tasks_digest": stored_digest}
+    values = {"begun": stamp(at), "toml": plan.text, "plan": dump(to_json(plan))}
+    connection.execute(study.insert().values(**digests, **values))
+
+
+def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> tuple[int, str]:
+    """Store tasks behind those that are there, and a free slot for every answer that is wanted and has none yet.
+
+    Gives the number and the digest of all tasks.
+    """
+    for id, count in Counter(one.id for one in tasks).items():
+        if count > 1 or "\0" in id:
+            raise InputError(f"{plan.path}: task {id!r} {'is there twice' if count > 1 else 'has a null character'}")
+    payloads = list(connection.execute(PAYLOADS).scalars())
+    first = len(payloads)
+    work = [one for one in tasks if one.gold is None]
+    order = generator(plan.seed, f"tasks/{first}" if first else "tasks").permutation(len(work))
+    ordered = [work[index] for index in order] + [one for one in tasks if one.gold is not None]
+    rows = [
+        {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _payload(plan, one)}
+        for position, one in enumerate(ordered, first)
+    ]
+    if rows:
+        connection.execute(task.insert(), rows)
+    for place in range(plan.overlap):
+        has_it = sa.exists(1).where(slot.c.task == task.c.id, slot.c.place == place)
+        free = sa.select(task.c.id, sa.literal(place), task.c.position).where(task.c.gold == 0, ~has_it)
+        connection.execute(slot.insert().from_select(["task", "place", "position"], free))
+    payloads += [str(row["payload"]) for row in rows]
+    return len(payloads), tasks_digest(payloads)
+
+
+PAYLOADS = sa.select(task.c.payload).order_by(task.c.position)
+
+
+def _payload(plan: Plan, one: Task) -> str:
+    try:
+        return dump(one.to_dict())
+    except InputError as error:
+        raise InputError(f"{plan.path}: task {one.id!r} has {error}") from None
+
+
+def plan_digest(plan: Plan) -> str:
+    """The digest of a plan: that of its text; of its values where it was made without one."""
+    return plan.digest or hashlib.sha256(dump(to_json(plan)).encode()).hexdigest()
+
+
+def tasks_digest(payloads: Sequence[str]) -> str:
+    """The digest of the tasks as the database has them, in their order."""
+    return hashlib.sha256("\n".join(payloads).encode()).hexdigest()
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """The values of a plan as JSON keeps them; its text and digests are kept beside them."""
+    kept = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
+    values = {**asdict(plan), **kept}
+    del values["origin"]
+    return values
+
+
+def load_plan(data: Mapping[str, Any], text: str, digest: str, origin: str = "") -> Plan:
+    """The plan as it was stored. Its text is not parsed again: what a later captious refuses was right at the time."""
+    plan: Plan = from_json(Plan, data)
+    return replace(plan, text=text, digest=digest, origin=origin)

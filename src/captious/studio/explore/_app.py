@@ -1,0 +1,304 @@
+"""The explorer's server: items, charts and single items as JSON, images by number, saved views, ids and studies.
+
+Everything but reading needs the form token, and the whole app stands behind the rules of ``captious.studio.access``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious.errors import InputError, one_line, require
+from captious.render.html import bundle
+from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
+from captious.studio.explore import _charts as charts
+from captious.studio.explore._page import SERVED, explorer_page, style_of
+from captious.studio.explore._records import Records, Rows, first_of
+from captious.studio.explore._saved import SavedViews, beside, views_file
+from captious.studio.explore._selection import MOST, write_selection
+from captious.studio.explore._views import Explorer, View, view_of
+from captious.studio.explore.table import ItemTable
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+PAGE = 200
+"""Most items of one answer."""
+COOKIE = "captious_explore"
+
+
+def build_app(table: ItemTable, token: str, rules: Rules | None = None) -> App:
+    """The ASGI app for a table; only the holder of the token gets in."""
+    require("starlette", "studio")
+    rules = rules or Rules()
+    server = _Server(table, token)
+    return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
+
+
+class _Server:
+    """The routes and what they share."""
+
+    def __init__(self, table: ItemTable, token: str) -> None:
+        self.table, self.token = table, form_token(token)
+        self.explorer = Explorer(table)
+        self.records = Records(self.explorer, self._addresses)
+        self.views = SavedViews(views_file(table.runs[0].root))
+
+    def _addresses(self, item: int, rows: Rows) -> tuple[str | None, str | None]:
+        image = self.table.pictures.path(first_of(rows, "id"), first_of(rows, "image"))
+        return (None, None) if image is None else (f"thumbnail/{item}", f"image/{item}")
+
+    def starlette(self) -> App:
+        """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        reads: dict[str, Callable[[Request], Any]] = {
+            "list": self.list,
+            "place": self.place,
+            "item": self.item,
+            "captions": self.captions,
+            "distribution": self.distribution,
+            "points": self.points,
+            "lengths": lambda request: charts.lengths(self.table, self._score(request)),
+            "agreement": lambda request: self.explorer.agreement(),
+            "explain": self.explain,
+            "views": lambda request: self.views.all(),
+        }
+        routes = [
+            Route("/", self.page),
+            Route("/explore.js", lambda request: _text(bundle(SERVED), "text/javascript")),
+            Route("/explore.css", lambda request: _text(style_of(), "text/css")),
+            *(Route(f"/api/{name}", _answering(read)) for name, read in reads.items()),
+            Route("/api/views", self._changing(self.save_view), methods=["POST"]),
+            Route("/api/study", self._changing(self.study), methods=["POST"]),
+            Route("/favicon.ico", lambda request: _text("", "image/x-icon")),
+            Route("/ids.txt", self.ids_file),
+            Route("/thumbnail/{number:int}", self.thumbnail),
+            Route("/image/{number:int}", self.image),
+        ]
+        return Starlette(routes=routes)
+
+    def about(self) -> dict[str, Any]:
+        """What the page must know before it asks for anything."""
+        table = self.table
+        systems = range(len(table.systems))
+        return {
+            "systems": [
+                {"name": run.name, "signatures": [run.signatures.get(score.key, "") for score in table.scores]}
+                for run in table.runs
+            ],
+            "metrics": [
+                {**asdict(score), "bounds": charts.bounds(table, place), "short": score.short}
+                for place, score in enumerate(table.scores)
+            ],
+            "total": len(table),
+            "rated": bool(table.ratings),
+            "pictures": "image" in table.fields or table.pictures.folder is not None,
+            "unscored": {"all": self._unscored(None), "systems": [self._unscored(system) for system in systems]},
+            "columns": table.columns,
+            "token": self.token,
+        }
+
+    def _unscored(self, system: int | None) -> int:
+        """How many items a metric of a system, or of any, has not scored."""
+        return self.explorer.count(View(0, system=system, unscored=True))
+
+    def page(self, request: Request) -> Response:
+        """The page itself."""
+        return _text(explorer_page(self.table, {"about": self.about()}), "text/html")
+
+    def _view(self, parameters: Mapping[str, str]) -> View:
+        return view_of(self.table, parameters)
+
+    def _item(self, request: Request) -> int:
+        key = request.query_params.get("id", "")
+        item = self.table.item_of(key)
+        if item is None:
+            raise InputError(f"no item with id {key[:80]!r}")
+        return item
+
+    def _score(self, request: Request, name: str = "score") -> int:
+        return view_of(self.table, {"sort": request.query_params.get(name, "")}).score
+
+    def list(self, request: Request) -> dict[str, Any]:
+        """One page of the items that a view lists."""
+        view = self._view(request.query_params)
+        number = _whole(request, "number", 50, PAGE, least=1)
+        total = self.explorer.total(view)
+        last = max(0, (total - 1) // number * number)
+        first = min(_whole(request, "first", 0, total), last)
+        records = self.records.listed(self.explorer.page(view, first, number))
+        return {"total": total, "first": first, "records": records}
+
+    def place(self, request: Request) -> dict[str, int]:
+        """Where a view lists an item; −1 where it does not."""
+        return {"place": self.explorer.place(self._view(request.query_params), self._item(request))}
+
+    def item(self, request: Request) -> dict[str, Any]:
+        """One item in full."""
+        return self.records.full(self._item(request))
+
+    def captions(self, request: Request) -> dict[str, Any]:
+        """The captions of an item by all systems."""
+        return {"captions": self.records.captions(self._item(request))}
+
+    def distribution(self, request: Request) -> Any:
+        """How many items have which values."""
+        low, high = (_number(request, name) for name in ("low", "high"))
+        if not low < high:
+            raise InputError(f"low={low:g}, high={high:g}: expected low < high")
+        bins = _whole(request, "bins", 40, charts.BINS, least=1)
+        return charts.distribution(self.table, self._score(request), low, high, bins)
+
+    def points(self, request: Request) -> Any:
+        """Two scores against each other."""
+        return charts.points(self.explorer, self._score(request, "x"), self._score(request, "y"))
+
+    def explain(self, request: Request) -> Any:
+        """Why a caption has its score."""
+        view = view_of(self.table, {"system": request.query_params.get("system", "")})
+        if view.system is None:
+            raise InputError(f"system: expected {', '.join(self.table.systems)}")
+        return self.records.explain(view.system, self._score(request), self._item(request))
+
+    def ids_file(self, request: Request) -> Response:
+        """The ids that a view lists, one a line, to download."""
+        from starlette.responses import StreamingResponse
+
+        try:
+            lists = self.explorer.ids(self._view(request.query_params))
+            first = next(lists, [])
+        except _refused() as error:
+            return _json({"error": _line(error)}, 400)
+        content = ("".join(f"{key}\n" for key in keys).encode("utf-8", "replace") for keys in chain([first], lists))
+        headers = {"content-disposition": 'attachment; filename="ids.txt"'}
+        return StreamingResponse(content, media_type="text/plain; charset=utf-8", headers=headers)
+
+    def save_view(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """Keep an address under a name, or forget the name."""
+        return self.views.save(str(body.get("name", "")), str(body.get("address", "")))
+
+    def study(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
+        ids = body.get("ids")
+        if isinstance(ids, list) and ids:
+            items = [item for key in map(str, ids) if (item := self.table.item_of(key)) is not None]
+        else:
+            given = body.get("view") or {}
+            if not isinstance(given, dict):
+                raise InputError("view: expected an object")
+            view = self._view({str(name): str(value) for name, value in given.items()})
+            if (total := self.explorer.total(view)) > MOST:
+                raise InputError(f"{total:,} items, expected at most {MOST:,} for a study; filter the list first")
+            items = self.explorer.items(view)
+        return write_selection(self.table, items, str(body.get("name", "")), beside(self.table.runs[0].root))
+
+    def _image(self, request: Request) -> tuple[str, str | None]:
+        """The id of an item, and what its row calls the image."""
+        item = request.path_params["number"]
+        rows = [row for (row,) in self.table.rows([item])] if 0 <= item < len(self.table) else []
+        return first_of(rows, "id") or "", first_of(rows, "image")
+
+    def thumbnail(self, request: Request) -> Response:
+        """The small image of an item; it may be kept by the browser, for its number does not change."""
+        from starlette.responses import Response
+
+        small = self.table.pictures.thumbnail(*self._image(request))
+        if small is None:
+            return Response(status_code=404)
+        return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
+
+    def image(self, request: Request) -> Response:
+        """The image of an item as its file is."""
+        from starlette.responses import FileResponse, Response
+
+        try:
+            path, kind = self.table.pictures.file(*self._image(request))
+        except InputError:
+            return Response(status_code=404)
+        return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+
+    def _changing(self, change: Callable[[Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+        """A route that changes something, for requests of our own page."""
+
+        async def endpoint(request: Request) -> Response:
+            from starlette.concurrency import run_in_threadpool
+
+            if not same_token(request.headers.get("x-form-token", ""), self.token):
+                return _json({"error": "The page is too old: reload it."}, 403)
+            try:
+                body = json.loads(await request.body())
+            except (ValueError, RecursionError):
+                return _json({"error": "expected JSON"}, 400)
+            if not isinstance(body, dict):
+                return _json({"error": "expected a JSON object"}, 400)
+            return await run_in_threadpool(_guarded, change, body)
+
+        return endpoint
+
+
+def _answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    """A route that answers with JSON; a mistake in the address is one line."""
+
+    def endpoint(request: Request) -> Response:
+        return _guarded(read, request)
+
+    return endpoint
+
+
+def _guarded(function: Callable[[Any], Any], argument: Any) -> Response:
+    try:
+        return _json(function(argument))
+    except _refused() as error:
+        return _json({"error": _line(error)}, 400)
+    except OSError as error:
+        return _json({"error": f"cannot be read or written ({error.strerror or error})"}, 500)
+
+
+def _refused() -> tuple[type[Exception], ...]:
+    """What a request raises that cannot be answered: wrong words, half a character, what DuckDB cannot compute."""
+    import duckdb
+
+    return InputError, UnicodeError, duckdb.Error
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else f"it cannot be computed ({one_line(error)})"
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(content.encode("utf-8", "replace"), status, media_type="application/json")
+
+
+def _text(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
+    from starlette.responses import Response
+
+    return Response(text.encode("utf-8", "replace"), media_type=f"{kind}; charset=utf-8", headers=dict(headers or {}))
+
+
+def _whole(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
+    text = request.query_params.get(name, str(default))
+    if not text.isdecimal() or len(text) > 9 or int(text) < least:
+        raise InputError(f"{name}={text[:40]!r}, expected a whole number" + f" from {least}" * bool(least))
+    return min(int(text), most)
+
+
+def _number(request: Request, name: str) -> float:
+    text = request.query_params.get(name, "")
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{name}={text[:40]!r}, expected a number") from None
+    if not np.isfinite(value):
+        raise InputError(f"{name}={text[:40]!r}, expected a finite number")
+    return value

@@ -1,0 +1,156 @@
+"""Items as the page shows them: captions, scores and their place in the distribution, ratings, why a score is so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from captious.errors import InputError
+from captious.render.sections import section_data
+from captious.runs.report import report_of
+from captious.runs.stored import known_metrics
+from captious.runs.tables import reasons_of
+from captious.studio.explore._ratings import mean_of
+from captious.studio.explore._views import Explorer, Listed
+
+if TYPE_CHECKING:
+    from captious.runs import Report
+
+FIELD = 200
+"""Letters of a further column on a card; the item in full has all."""
+LISTED = 200
+"""Rows of an explanation's table."""
+
+Rows = Sequence[Mapping[str, Any] | None]
+"""The row of one item in each run."""
+
+
+class Records:
+    """The items of an explorer as JSON."""
+
+    def __init__(self, explorer: Explorer, image_of: Callable[[int, Rows], tuple[str | None, str | None]]) -> None:
+        """``image_of`` gives the addresses of an item's thumbnail and of its image."""
+        self.explorer, self.table, self._image_of = explorer, explorer.table, image_of
+        self._lock = Lock()
+        self._reports: dict[int, Report] = {}
+
+    def briefs(self, items: Sequence[int]) -> list[dict[str, Any]]:
+        """Items for cards."""
+        rows = self.table.rows(items)
+        return [self._record(item, own) for item, *own in zip(items, *rows, strict=True)]
+
+    def listed(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
+        """Items for the cards of a view: what each is sorted by, and whose captions pass the filters."""
+        records = self.briefs([one.item for one in items])
+        for record, one in zip(records, items, strict=True):
+            record["sorted_by"] = _finite(one.value)
+            for own, passes in zip(record["systems"], one.passes, strict=True):
+                own["passes"] = passes
+        return records
+
+    def full(self, item: int) -> dict[str, Any]:
+        """An item with everything that is known of it."""
+        rows = [row for (row,) in self.table.rows([item])]
+        record = self._record(item, rows)
+        record["fields"] = self._fields(rows)
+        for system, own in enumerate(record["systems"]):
+            own["ratings"] = self.ratings(system, item)
+            own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
+        return record
+
+    def captions(self, item: int) -> list[list[str]]:
+        """The captions of an item by all systems."""
+        return [texts_of(row, "candidates") for (row,) in self.table.rows([item])]
+
+    def _record(self, item: int, rows: Rows) -> dict[str, Any]:
+        thumbnail, large = self._image_of(item, rows)
+        key = next(row["id"] for row in rows if row is not None)
+        return {
+            "item": key,
+            "id": key,
+            "references": first_of(rows, "references") or [],
+            "fields": {name: text[:FIELD] for name, text in self._fields(rows).items()},
+            "picture": thumbnail,
+            "large": large,
+            "systems": [self._system(system, item, row) for system, row in enumerate(rows)],
+        }
+
+    def _fields(self, rows: Rows) -> dict[str, str]:
+        values = {name: first_of(rows, name) for name in self.table.fields if name != "image"}
+        return {name: _shown(value) for name, value in values.items() if value is not None}
+
+    def _system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
+        table, explorer = self.table, self.explorer
+        reasons = reasons_of(row.get("unscored")) if row else {}
+        said = table.ratings.get((item, system), ())
+        values = [
+            _finite(mean_of(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None)
+            for score in table.scores
+        ]
+        texts = texts_of(row, "candidates")
+        return {
+            "texts": texts,
+            "words": sum(len(text.split()) for text in texts) / len(texts) if texts else None,
+            "values": values,
+            "shares": [
+                None if value is None else round(explorer.share_below(system, score, value), 1)
+                for score, value in enumerate(values)
+            ],
+            "reasons": [reasons.get(score.key) for score in table.scores],
+            "whys": [],
+        }
+
+    def ratings(self, system: int, item: int) -> list[dict[str, Any]]:
+        """What people said of a caption, one entry a rater."""
+        return [
+            {"rater": one.rater, "values": dict(one.values), "comment": one.comment, "seconds": one.seconds}
+            for one in self.table.ratings.get((item, system), ())
+        ]
+
+    @cached_property
+    def explainable(self) -> list[list[int]]:
+        """The scores of each system whose values its run explains."""
+        keys = [score.key for score in self.table.scores]
+        metrics = [known_metrics(run.run) for run in self.table.runs]
+        return [[keys.index(key) for key, metric in known.items() if metric.explains] for known in metrics]
+
+    def explain(self, system: int, score: int, item: int) -> list[dict[str, Any]]:
+        """Why a caption has its score, as sections of tables, texts and graphs.
+
+        It comes from what the run holds: no chat model is asked, and no image outside of it is opened unless the user
+        has named the folder of the images.
+        """
+        run, one = self.table.runs[system], self.table.scores[score]
+        if one.key not in run.signatures:
+            raise InputError(f"{run.name} has no {one.label}")
+        if score not in self.explainable[system]:
+            raise InputError(f"{one.label} does not explain single values")
+        key = next(row["id"] for (row,) in self.table.rows([item]) if row is not None)
+        with self._lock:  # the corpus statistics of a metric are collected once, whoever asks first
+            if system not in self._reports:
+                folder = self.table.pictures.folder
+                self._reports[system] = report_of(run.run, images=None if folder is None else folder.path)
+            explanation = self._reports[system].explain(key, one.key)[one.key]
+        return section_data(list(explanation.document().walk()), LISTED)
+
+
+def first_of(rows: Rows, name: str) -> Any:
+    """The value of a column in the first run that has one."""
+    return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
+
+
+def texts_of(row: Mapping[str, Any] | None, name: str) -> list[str]:
+    """The texts of an item."""
+    return [text or "" for text in (row.get(name) if row else None) or ()]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _finite(value: Any) -> float | None:
+    number = float("nan") if value is None else float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,87 @@
+"""The items of a selection as the files that a rating study begins with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from captious._files import whole_folder
+from captious.errors import InputError
+from captious.runs.folder import system_folders
+from captious.studio.collect.new import new_plan
+from captious.studio.explore._records import first_of, texts_of
+from captious.studio.explore.table import ItemTable
+
+REFERENCES, STUDY = "references.jsonl", "study.toml"
+MARKER = "ids.txt"
+"""The file of ids in every folder of a selection, one a line."""
+MOST = 100_000
+"""Items of a study."""
+
+
+def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: Path) -> dict[str, Any]:
+    """Write the captions and references of some items, and a study of them, into a new folder; gives what to run."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
+    if not 0 < len(plain) <= 60:
+        raise InputError("name: expected 1 to 60 letters, digits or hyphens")
+    if not items:
+        raise InputError("no item is selected")
+    target, rows = parent / plain, list(zip(*table.rows(items), strict=True))
+    ids = [first_of(own, "id") for own in rows]
+    paths = [table.pictures.path(key, first_of(own, "image")) for key, own in zip(ids, rows, strict=True)]
+    files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
+    images = _image_folder(paths)
+    with whole_folder(target, marker=MARKER) as folder:
+        (folder / "captions").mkdir()
+        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
+        for system, file in enumerate(files.values()):
+            texts = [texts_of(own[system], "candidates") for own in rows]
+            entries = [
+                {"id": key, "caption": own[0], **_image(path, images)}
+                for key, own, path in zip(ids, texts, paths, strict=True)
+                if own
+            ]
+            _write(folder / file, entries)
+        references = {key: first_of(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
+        if any(references.values()):
+            _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
+        (folder / STUDY).write_text(
+            _study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+        )
+    study = shlex.quote(str(target / STUDY))
+    return {
+        "folder": str(target),
+        "items": len(ids),
+        "check": f"captious studio check {study}",
+        "serve": f"captious studio serve {study}",
+    }
+
+
+def _study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+    """The text of the study; the files of its folder are named relative to it, so that the folder may move."""
+    return new_plan(
+        target / STUDY,
+        "ratings",
+        captions=[f"{system}={os.path.relpath(target / file)}" for system, file in files.items()],
+        references=os.path.relpath(target / REFERENCES) if referenced else None,
+        images=images,
+    )
+
+
+def _image_folder(paths: Sequence[Path | None]) -> Path | None:
+    """The folder below which the images of all items lie."""
+    folders = [path.absolute().parent for path in paths if path]
+    return Path(os.path.commonpath(folders)) if folders else None
+
+
+def _image(path: Path | None, folder: Path | None) -> dict[str, str]:
+    return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8", newline="\n")

@@ -1,0 +1,197 @@
+"""Tasks and raters that open: what was shown, what was answered, how long it took, and what was remarked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from captious.studio.collect._events import Answered
+from captious.studio.collect._pages import image_response
+from captious.studio.collect._rendering import PageRenderer, number
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.tasks import Task
+from captious.studio.owner.export import numbered
+
+SHOWN = 50
+"""Tasks, or answers of a rater, on one page."""
+PURPOSES = {"work": "", "gold": "check", "repeat": "repeated"}
+
+
+class AnswerLine(NamedTuple):
+    """A caption, or a thing, at the place where the rater saw it, and what was answered."""
+
+    place: str
+    system: str
+    text: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """One answer as the owner reads it."""
+
+    rater: str
+    task: Task
+    purpose: str
+    lines: tuple[AnswerLine, ...]
+    seconds: float | None
+    late: bool
+    excluded: bool
+    comment: str
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """A task in the list of tasks."""
+
+    task: Task
+    answers: int
+    seconds: float | None
+    """The median time on its page."""
+    comments: int
+
+
+def answer_view(plan: Plan, task: Task, one: Answered) -> AnswerView:
+    """What a rater saw and answered, in the order that the rater saw."""
+    purpose, lines = PURPOSES[one.purpose], tuple(answer_lines(plan, task, one))
+    return AnswerView(one.rater, task, purpose, lines, one.seconds, one.late, one.excluded, one.comment)
+
+
+def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
+    """The captions or things of a page with their answers; a label is a line of its own."""
+    answer = one.answer
+    if plan.kind == "yesno":
+        words = {True: "yes", False: "no", None: "cannot judge"}
+        return [AnswerLine("", "", thing, words[answer["seen"].get(thing)]) for thing in one.order or task.things]
+    choices = {choice.id: choice for choice in task.choices}
+    shown = [choices[key] for key in one.order if key in choices] or list(task.choices)
+    if plan.kind == "labels":
+        texts = [choice.text for choice in shown] or [task.heading]
+        return [AnswerLine("", "", text, str(answer["label"] or "cannot judge")) for text in texts]
+    lines = []
+    for place, choice in enumerate(shown, 1):
+        if plan.kind == "ratings":
+            said = _ratings(plan, answer["ratings"].get(choice.id, {}))
+        elif plan.kind == "ranking":
+            said = f"rank {number(answer['ranks'][choice.id])} of {len(task.choices)}"
+        else:
+            said = "preferred" if answer["preferred"] == choice.id else ""
+        lines.append(
+            AnswerLine(str(place) if plan.kind != "pairs" else "AB"[place - 1], choice.system, choice.text, said)
+        )
+    if plan.kind == "pairs" and (answer["preferred"] is None or answer.get("both_bad")):
+        said = "; ".join(["equally good"] * (answer["preferred"] is None) + ["both bad"] * bool(answer.get("both_bad")))
+        lines.append(AnswerLine("", "", "", said))
+    return lines
+
+
+def _ratings(plan: Plan, ratings: Mapping[str, float | None]) -> str:
+    values = [(aspect.label, ratings.get(aspect.name)) for aspect in plan.aspects]
+    said = [(label, "cannot judge" if value is None else number(value)) for label, value in values]
+    return said[0][1] if len(said) == 1 else " · ".join(f"{label} {value}" for label, value in said)
+
+
+def task_rows(tasks: Iterable[Task], answers: Sequence[Answered]) -> list[TaskRow]:
+    """All tasks in the order of their numbers."""
+    by_task: dict[str, list[Answered]] = {}
+    for one in answers:
+        by_task.setdefault(one.task, []).append(one)
+    rows = []
+    for task in sorted(tasks, key=lambda one: numbered(one.id)):
+        own = [one for one in by_task.get(task.id, ()) if not one.excluded]
+        times = [one.seconds for one in own if one.seconds is not None]
+        work = sum(one.purpose != "repeat" for one in own)
+        rows.append(TaskRow(task, work, median(times) if times else None, sum(bool(one.comment) for one in own)))
+    return rows
+
+
+def seconds_shown(seconds: float) -> str:
+    """A time that people read at a glance.
+
+    >>> seconds_shown(12.34), seconds_shown(200)
+    ('12.3 s', '3.3 min')
+    """
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+class AnswerPages:
+    """The pages of tasks and raters below ``/owner``, and the images on them."""
+
+    def __init__(
+        self,
+        plan: Callable[[], Plan],
+        renderer: Callable[[], PageRenderer],
+        answers: Callable[[], tuple[Mapping[str, Task], list[Answered]]],
+    ) -> None:
+        self._plan, self._renderer, self._answers = plan, renderer, answers
+
+    def routes(self) -> list[BaseRoute]:
+        """What the owner's pages include."""
+        return [
+            Route("/owner/tasks", self.tasks),
+            Route("/owner/tasks/{task}", self.task),
+            Route("/owner/raters/{rater}", self.rater),
+            Route("/owner/image/{task}", self.image),
+        ]
+
+    def tasks(self, request: Request) -> Response:
+        """The list of tasks, some at a time."""
+        tasks, answers = self._answers()
+        rows = task_rows(tasks.values(), answers)
+        return self._render("owner-tasks.html", request, rows, heading="Tasks", overlap=self._plan().overlap)
+
+    def task(self, request: Request) -> Response:
+        """One task with all its answers."""
+        tasks, answers = self._answers()
+        task = tasks.get(request.path_params["task"])
+        if task is None:
+            raise HTTPException(404)
+        own = sorted((one for one in answers if one.task == task.id), key=lambda one: numbered(one.rater))
+        views = [answer_view(self._plan(), task, one) for one in own]
+        heading = f"{task.id}: {task.item}" if task.item else task.id
+        return self._render("owner-answers.html", request, views, heading=heading, task=task)
+
+    def rater(self, request: Request) -> Response:
+        """One rater with all answers, the first one first."""
+        tasks, answers = self._answers()
+        rater = request.path_params["rater"]
+        own = sorted((one for one in answers if one.rater == rater), key=lambda one: one.seq)
+        if not own:
+            raise HTTPException(404, f"{rater} has not answered a task.")
+        views = [answer_view(self._plan(), tasks[one.task], one) for one in own]
+        return self._render("owner-answers.html", request, views, heading=rater, task=None)
+
+    def image(self, request: Request) -> Response:
+        """The image of a task."""
+        task = self._answers()[0].get(request.path_params["task"])
+        if task is None or task.image is None:
+            raise HTTPException(404)
+        return image_response(self._plan(), task.image, f"task {task.id}")
+
+    def _render(self, template: str, request: Request, rows: Sequence[object], **values: object) -> Response:
+        """A page with some of the rows, and links to those before and after them."""
+        written = request.query_params.get("from", "")
+        first = int(written[:9]) if written.isascii() and written.isdigit() else 0
+        path, last = request.url.path, first + SHOWN
+        earlier = f"{path}?from={max(0, first - SHOWN)}" if first else ""
+        later = f"{path}?from={last}" if last < len(rows) else ""
+        text = self._renderer().render(
+            template,
+            rows=rows[first:last],
+            first=first,
+            number=len(rows),
+            earlier=earlier,
+            later=later,
+            pictured=bool(self._plan().images),
+            show_references=self._plan().show_references,
+            seconds=seconds_shown,
+            **values,
+        )
+        return HTMLResponse(text)

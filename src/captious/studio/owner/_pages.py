@@ -1,0 +1,454 @@
+"""The owner's page: coverage, agreement, time, flags, metrics so far, and what an owner can do about them."""
+
+from __future__ import annotations
+
+import io
+import math
+import threading
+import time
+import zipfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from captious._version import __version__
+from captious.errors import InputError
+from captious.metrics.registry import parse_all
+from captious.options import Resampling
+from captious.render.html import draw
+from captious.stats.bootstrap import Estimate
+from captious.studio.access import form_token, same_token
+from captious.studio.collect._events import Answered, Event, answers_of
+from captious.studio.collect._rendering import PageRenderer, RendererInForce
+from captious.studio.collect._tables import PERSON
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.plan import Plan
+from captious.studio.collect.sessions import invite, study_name
+from captious.studio.collect.tasks import Task
+from captious.studio.owner._agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
+from captious.studio.owner._answers import AnswerPages, seconds_shown
+from captious.studio.owner._payments import payment_files, payments_table, study_payments
+from captious.studio.owner._results import PeopleResult, people_result
+from captious.studio.owner.export import FILES, export_study
+from captious.studio.owner.history import changes_table, is_paused
+from captious.studio.owner.progress import StudyProgress, progress_of
+
+SAMPLES = Resampling(samples=200)
+"""The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
+PAUSE, SHARE = 2.0, 10.0
+"""Seconds between two computations at least, and at least so many times what the last one took."""
+AGAIN = 60.0
+"""Seconds after which raters who have left are looked for, though nothing was stored."""
+REFRESH = 4.0
+"""Seconds after which the page asks for what is new."""
+RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
+"""Raters and comments that the page shows, links that it makes at once, and characters of a reason."""
+
+
+@dataclass
+class LiveMetrics:
+    """The agreement of chosen metrics, computed beside the pages of raters."""
+
+    metrics: tuple[str, ...] = ()
+    working: bool = False
+    agreement: MetricAgreement | None = None
+    error: str = ""
+    version: int = 0
+
+
+class Dashboard:
+    """The progress of a study, computed again after something happened, but never so often that raters would notice.
+
+    Methods may be called from several threads.
+    """
+
+    def __init__(self, log: StudyLog, metrics: Sequence[str] | None = None) -> None:
+        self.log = log
+        self.tasks = log.tasks()
+        self.running = LiveMetrics()
+        self._events: list[Event] = []
+        self._progress: StudyProgress | None = None
+        self._people: PeopleResult | None = None
+        self._next = self._next_metrics = self._again = 0.0
+        self._stale = False
+        self._values = MetricValues(())
+        self._lock, self._metrics_lock = threading.Lock(), threading.Lock()
+        referenced = any(task.references and task.choices for task in self.tasks.values())
+        self._wanted = tuple(metrics if metrics is not None else USUAL if referenced else ())
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self.log.plan()
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether metrics can be held against answers of this kind."""
+        return self.plan.kind in STATISTICS
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the page would."""
+        progress = self.progress()
+        left = sum(rater.state == "left" for rater in progress.raters)
+        return f"{progress.seq}-{len(progress.raters)}-{left}-{self.running.version}"
+
+    def progress(self, fresh: bool = False) -> StudyProgress:
+        """The progress as of a moment ago, or with ``fresh`` as of now."""
+        with self._lock:
+            if self._progress is None or fresh or time.monotonic() >= self._next:
+                self._read(fresh)
+            assert self._progress is not None
+            return self._progress
+
+    @property
+    def answers(self) -> list[Answered]:
+        """The last answer of every rater to every task, as of the last progress."""
+        with self._lock:
+            return answers_of(self._events)
+
+    @property
+    def people(self) -> PeopleResult:
+        """What raters have said so far; computed when an owner looks."""
+        self.progress()
+        with self._lock:
+            if self._people is None:
+                begin = time.monotonic()
+                self._people = people_result(self.plan, self.tasks, answers_of(self._events), SAMPLES)
+                self._next = max(self._next, time.monotonic() + SHARE * (time.monotonic() - begin))
+            return self._people
+
+    def _read(self, fresh: bool) -> None:
+        begin = time.monotonic()
+        new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
+        self._events += new
+        if any(event.kind == "amended" for event in new):
+            self.log.read_on()
+            self.tasks = self.log.tasks()
+            self._values = MetricValues(())
+        if new or fresh or self._progress is None or begin >= self._again:
+            self._again = begin + AGAIN
+            raters, now = self.log.rater_ids(), datetime.now(timezone.utc)
+            self._progress = progress_of(
+                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES, now=now
+            )
+            self._people = None if new else self._people
+            self._stale = self.can_measure
+        if self._stale and self._wanted:
+            self._compute_metrics()
+        self._next = time.monotonic() + max(PAUSE, SHARE * (time.monotonic() - begin))
+
+    def choose(self, written: str) -> None:
+        """Show the agreement of these metrics from now on."""
+        metrics = tuple(str(metric) for metric in parse_all([written])) if written.strip() else ()
+        with self._metrics_lock:
+            self._wanted, self._next_metrics = metrics, 0.0
+            self.running = LiveMetrics(version=self.running.version + 1)
+        self.progress(fresh=True)
+
+    @property
+    def chosen(self) -> str:
+        """The metrics as they were written."""
+        return ", ".join(self._wanted)
+
+    def _compute_metrics(self) -> None:
+        """Begin to compute in a thread of its own, unless one is at work or was a moment ago."""
+        with self._metrics_lock:
+            if self.running.working or time.monotonic() < self._next_metrics:
+                return
+            self.running.working, self._stale = True, False
+            self.running.version += 1
+            threading.Thread(target=self._metrics, args=(self._wanted, list(self._events)), daemon=True).start()
+
+    def _metrics(self, metrics: tuple[str, ...], events: Sequence[Event]) -> None:
+        agreement, error, begin = None, "", time.monotonic()
+        try:
+            values = self._values if metrics == self._values.metrics else MetricValues(metrics)
+            self._values = values
+            agreement = metric_agreement(self.plan, self.tasks, answers_of(events), values, SAMPLES)
+        except InputError as problem:
+            error = str(problem)
+        except Exception as problem:  # a metric of somebody else, a model that does not load: the page goes on
+            error = f"{type(problem).__name__}: {problem}"
+        with self._metrics_lock:
+            if metrics == self._wanted:
+                self._next_metrics = time.monotonic() + SHARE * (time.monotonic() - begin)
+                self.running = LiveMetrics(metrics, False, agreement, error, self.running.version + 1)
+            else:
+                self.running.working = False
+
+
+class OwnerPages:
+    """The routes below ``/owner``. `TokenGate` must stand before them."""
+
+    def __init__(
+        self,
+        log: StudyLog,
+        token: str,
+        address: str,
+        renderer: RendererInForce,
+        metrics: Sequence[str] | None = None,
+    ) -> None:
+        self.log, self._renderer = log, renderer
+        self.address = address
+        self._csrf = form_token(token)
+        self._metrics = metrics
+        self._dashboard: Dashboard | None = None
+        self._building = threading.Lock()
+        self._notice: tuple[str, bool] | None = None
+        self._opened = AnswerPages(log.plan, renderer, self._answers)
+
+    def _answers(self) -> tuple[Mapping[str, Task], list[Answered]]:
+        self.dashboard.progress()
+        return self.dashboard.tasks, self.dashboard.answers
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self.log.plan()
+
+    @property
+    def renderer(self) -> PageRenderer:
+        """The pages of the plan in force."""
+        return self._renderer()
+
+    def routes(self) -> list[BaseRoute]:
+        """What the app of a study includes."""
+        return [
+            Route("/owner", self.page),
+            Route("/owner/live", self.live),
+            Route("/owner/owner.css", self.style),
+            Route("/owner/metrics", self._posted(self.choose), methods=["POST"]),
+            Route("/owner/pause", self._posted(self.pause), methods=["POST"]),
+            Route("/owner/invite", self._posted(self.invite), methods=["POST"]),
+            Route("/owner/raters/{rater}", self._posted(self.act), methods=["POST"]),
+            *self._opened.routes(),
+            Route("/owner/export.zip", self.archive),
+            Route("/owner/export/{name}", self.export),
+        ]
+
+    @property
+    def dashboard(self) -> Dashboard:
+        """The dashboard, which is made when an owner first looks: it reads all tasks."""
+        with self._building:
+            if self._dashboard is None:
+                self._dashboard = Dashboard(self.log, self._metrics)
+            return self._dashboard
+
+    def _posted(
+        self, work: Callable[[Request, Mapping[str, str]], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint that reads a form of this page, and works on it in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            body = await request.body()
+            try:
+                form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+            except ValueError:
+                raise HTTPException(400, "The form cannot be read.") from None
+            if not same_token(form.get("csrf", ""), self._csrf):
+                raise HTTPException(403, "The form is not one of this page. Reload the page and send it again.")
+            return await run_in_threadpool(work, request, form)
+
+        return endpoint
+
+    # What an owner sees
+
+    def page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
+        """The whole page, with raters and their links that were just made."""
+        version = self.dashboard.version
+        notice, failed = self._notice or ("", False)
+        self._notice = None
+        plan = self.plan
+        text = self.renderer.render(
+            "owner.html",
+            **self._values(request),
+            version=version,
+            refresh=REFRESH,
+            notice=notice,
+            failed=failed,
+            links=links,
+            csv=quote("rater,link\r\n" + "".join(f"{rater},{link}\r\n" for rater, link in links)),
+            source=plan.source.name,
+            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._changes_file()],
+            release=__version__,
+            kind=plan.kind,
+            overlap=plan.overlap,
+            digest=plan.digest[:12],
+        )
+        return HTMLResponse(text)
+
+    def _changes_file(self) -> list[str]:
+        return ["changes.jsonl"] if self.dashboard.progress().changes else []
+
+    def live(self, request: Request) -> Response:
+        """The part of the page that changes; nothing where the browser has this version of it."""
+        version = self.dashboard.version
+        if request.query_params.get("version") == version:
+            return Response(status_code=204)
+        text = self.renderer.render("owner-live.html", **self._values(request))
+        return HTMLResponse(text, headers={"x-version": version})
+
+    def _values(self, request: Request) -> dict[str, Any]:
+        """What both templates show."""
+        progress, running, people = self.dashboard.progress(), self.dashboard.running, self.dashboard.people
+        raters = progress.raters if "all" in request.query_params else progress.raters[:RATERS]
+        states = [rater.state for rater in progress.raters]
+        agreement = running.agreement
+        return {
+            "csrf": self._csrf,
+            "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
+            "progress": progress,
+            "cover": progress.coverage,
+            "active": sum(state in ("working", "done", "left") for state in states),
+            "at_work": states.count("working"),
+            "finished": states.count("done"),
+            "excluded": states.count("excluded"),
+            "waiting": states.count("invited"),
+            "charts": Markup("".join(map(draw, progress.charts()))),
+            "agreement_table": Markup(draw(progress.agreement_table())) if len(progress.questions) > 1 else "",
+            "people": people,
+            "people_charts": Markup("".join(map(draw, people.charts))),
+            "people_tables": Markup("".join(map(draw, people.tables))),
+            "can_measure": self.dashboard.can_measure,
+            "chosen": self.dashboard.chosen,
+            "running": running,
+            "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
+            "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
+            "paused": is_paused(progress.changes),
+            "changes_table": Markup(draw(changes_table(progress.changes))) if progress.changes else "",
+            "payments_table": self._payments(progress),
+            "payment_files": payment_files(self.plan),
+            "raters": raters,
+            "has_checks": any(rater.passed + rater.failed for rater in progress.raters),
+            "has_repeats": any(rater.repeats.tasks for rater in progress.raters),
+            "hidden_raters": len(progress.raters) - len(raters),
+            "comments": progress.comments[::-1][:COMMENTS],
+            "hidden_comments": max(0, len(progress.comments) - COMMENTS),
+            "now": datetime.now(timezone.utc).strftime("%H:%M:%S"),
+            "percent": _percent,
+            "seconds": seconds_shown,
+            "number": _number,
+            "interval": _interval,
+        }
+
+    def _payments(self, progress: StudyProgress) -> str:
+        """Who is to be paid, of a study whose raters a platform sends."""
+        if self.plan.source.name not in PERSON:
+            return ""
+        return Markup(draw(payments_table(study_payments(self.plan, progress.raters, self.log.identities()))))
+
+    def style(self, request: Request) -> Response:
+        """The report's style, then that of this page."""
+        report = (files("captious.render") / "page" / "page.css").read_text(encoding="utf-8")
+        own = self.renderer.static_files["owner.css"][0].decode()
+        return Response(f"{report}\n{own}", media_type="text/css")
+
+    # What an owner does
+
+    def act(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Exclude or reinstate a rater, or release what the rater has open."""
+        acts = {
+            "exclude": (self.log.exclude, "excluded"),
+            "reinstate": (self.log.reinstate, "reinstated"),
+            "release": (self.log.release, "released from open tasks"),
+        }
+        rater, reason = request.path_params["rater"], form.get("reason", "").strip()[:REASON]
+        if form.get("action") not in acts or not reason:
+            return self._back("Say a reason: the log keeps it.", failed=True)
+        act, done = acts[form["action"]]
+        try:
+            act(rater, reason)
+        except InputError as error:
+            return self._back(str(error), failed=True)
+        self.dashboard.progress(fresh=True)
+        return self._back(f"{rater} is {done}: {reason}")
+
+    def pause(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Pause the study with a message for raters, or go on with it."""
+        message = form.get("message", "").strip()[:REASON]
+        try:
+            if form.get("action") == "resume":
+                self.log.resume()
+            else:
+                self.log.pause("paused on the owner's page", message)
+        except InputError as error:
+            return self._back(str(error), failed=True)
+        self.dashboard.progress(fresh=True)
+        return self._back("The study goes on." if form.get("action") == "resume" else "The study is paused.")
+
+    def choose(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Choose the metrics of the running result."""
+        try:
+            self.dashboard.choose(form.get("metrics", ""))
+        except InputError as error:
+            return self._back(str(error), failed=True)
+        return self._back("", part="metrics")
+
+    def invite(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Make personal links; they are shown once, since the log keeps their hashes alone."""
+        if self.plan.source.name != "links":
+            return self._back("This study has one link for everybody, and no personal ones.", failed=True)
+        written = form.get("number", "")
+        if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
+            return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)
+        links = invite(self.log, int(written), self.address)
+        self.dashboard.progress(fresh=True)
+        return self.page(request, links)
+
+    def _back(self, notice: str, failed: bool = False, part: str = "") -> Response:
+        self._notice = (notice, failed) if notice else None
+        return RedirectResponse(f"/owner#{part}" if part else "/owner", 303)
+
+    # Export
+
+    def archive(self, request: Request) -> Response:
+        """All files of the export."""
+        content = io.BytesIO()
+        with TemporaryDirectory() as folder, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in self._exported(Path(folder)):
+                archive.write(path, path.name)
+        return _download(content.getvalue(), f"{self.plan.path.stem}-export.zip", "application/zip")
+
+    def export(self, request: Request) -> Response:
+        """One file of the export, by its name."""
+        with TemporaryDirectory() as folder:
+            name = request.path_params["name"]
+            paths = {path.name: path for path in self._exported(Path(folder), name in payment_files(self.plan))}
+            path = paths.get(name)
+            if path is None:
+                raise HTTPException(404)
+            return _download(path.read_bytes(), path.name, "application/octet-stream")
+
+    def _exported(self, folder: Path, payments: bool = False) -> list[Path]:
+        export_study(self.log, folder / "export", payments=payments)
+        return sorted((folder / "export").iterdir())
+
+
+def _download(content: bytes, name: str, kind: str) -> Response:
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def _interval(estimate: Estimate) -> str:
+    return "" if math.isnan(estimate.low) else f"[{_number(estimate.low)}, {_number(estimate.high)}]"

@@ -1,0 +1,396 @@
+"""Contrast of images and texts: CLIP, with several captions and softened targets, and LongCLIP; their first encoders.
+
+All similarities are cosines times exp(logit scale), about 100, as in the published code.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captious._random import draws
+from captious._typing import Ints
+from captious.errors import InputError, require
+from captious.options import Runtime, using
+from captious.train import processes
+from captious.train._data import Example, TokenLists, tokenized
+from captious.train._objective import Method, Objective, TrainingBatch, Validation
+from captious.train._schedule import Rows
+from captious.train._towers import Towers, halves, lock, towers_of, unit
+from captious.train._validation import RetrievalValidation
+
+torch = require("torch", "clip")
+
+Tensor = Any
+
+
+def contrast(
+    images: Tensor, texts: Tensor, scale: Tensor, *, both: bool = True, gather: bool = False, smoothing: float = 0.0
+) -> Tensor:
+    """Cross-entropy of each text over the images of the batch and, with ``both``, of each image over the texts.
+
+    ``images`` and ``texts`` are unit vectors of the same rows. With ``gather`` the candidates come from all processes.
+    """
+    first = processes.rank() * len(images) if gather else 0
+    target = torch.arange(first, first + len(images), device=images.device)
+    entropy = torch.nn.functional.cross_entropy
+    to_image = scale * texts @ processes.gathered(images, gather).T
+    loss = entropy(to_image, target, label_smoothing=smoothing)
+    if not both:
+        return loss
+    to_text = scale * images @ processes.gathered(texts, gather).T
+    return (loss + entropy(to_text, target, label_smoothing=smoothing)) / 2
+
+
+def coarse_images(images: Tensor, components: int, *, gather: bool = False) -> Tensor:
+    """Image vectors reduced to the batch's first principal components: what a short caption can be asked to match.
+
+    The mean is kept. The components are taken as constants: the gradient flows through the vectors alone, since that of
+    an eigenvector is undefined where eigenvalues coincide. The result is not brought back to unit length.
+    """
+    everything = processes.gathered(images, gather)
+    with torch.autocast(images.device.type, enabled=False):
+        mean = everything.mean(dim=0)
+        centered = (everything - mean).detach()
+        # The smaller of the two Gram matrices has the same leading directions.
+        if len(centered) < centered.shape[1]:
+            values, vectors = torch.linalg.eigh(centered @ centered.T)
+            # Rows that are centered span one direction less than there are rows: nothing is left of the last.
+            length = torch.where(values > 1e-6 * values[-1], values.clamp(min=0).rsqrt(), 0)
+            basis = (centered.T @ (vectors * length))[:, -components:]
+        else:
+            _, vectors = torch.linalg.eigh(centered.T @ centered)
+            basis = vectors[:, -components:]
+        return (images - mean) @ basis @ basis.T + mean
+
+
+_CAPTION, _CAPTIONS = 21, 41
+"""Purposes of draws."""
+CHUNK = 256
+LONGCLIP_BASE = "openai/clip-vit-base-patch32"
+"""Where no model is named to start from."""
+
+
+@dataclass
+class Contrast(Objective):
+    """CLIP: image and caption belong together, both directions; one caption of each image per epoch, drawn anew."""
+
+    towers: Towers
+    captions: TokenLists
+    first: Ints
+    images: Ints
+    seed: int = 0
+    gather: bool = True
+    most_scale: float = 4.6052
+    """The logit scale is held below ln 100, as CLIP's training does."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
+        """Images, each with its captions of this epoch."""
+        chosen = self.chosen(rows, epoch)
+        texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
+        images = self.towers.image_batch(self.images[rows], epoch)
+        return TrainingBatch(images, self.towers.text_batch(texts), (rows, chosen))
+
+    def chosen(self, rows: Rows, epoch: int) -> Ints:
+        """The caption of each example, as a column."""
+        counts = self.first[rows + 1] - self.first[rows]
+        captions = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
+        return captions[:, None]
+
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
+        images = unit(self.towers.images(batch.images))
+        texts = unit(self.towers.texts(batch.texts))
+        return {"loss": contrast(images, texts, self.towers.scale, gather=self.gather)}
+
+    def after_step(self) -> None:
+        """Hold the logit scale."""
+        with torch.no_grad():
+            self.towers.encoder.logit_scale.clamp_(max=self.most_scale)
+
+
+class ContrastiveObjective(Objective):
+    """Several texts an image; batches are encoded together, and their losses taken one by one."""
+
+    texts_per_image: ClassVar[int]
+    joins = True
+
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
+        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
+        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, self.texts_per_image)).chunk(batch.joined)
+        losses = [self.losses(*pair) for pair in zip(images, texts, strict=True)]
+        return {key: sum(parts[key] for parts in losses) / len(losses) for key in losses[0]}
+
+    @abstractmethod
+    def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+        """The losses of one batch, of unit vectors: images × dimensions, images × texts × dimensions."""
+
+
+@dataclass
+class LongShort(ContrastiveObjective):
+    """LongCLIP: the long caption against the image, its first sentence against the image's coarse features.
+
+    Coarse features are the projection on the first principal components of the batch. Both directions, labels smoothed.
+    """
+
+    towers: Towers
+    long: TokenLists
+    short: TokenLists
+    images: Ints
+    gather: bool = True
+    components: int = 32
+    smoothing: float = 0.1
+    texts_per_image = 2
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
+        """Images, each with its caption and the caption's first sentence."""
+        around = self.towers.frame.around
+        texts = [[around(self.long[row]), around(self.short[row])] for row in rows.tolist()]
+        return TrainingBatch(
+            self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts), joined=count
+        )
+
+    def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+        long, short = texts.unbind(1)
+        coarse = coarse_images(images, self.components, gather=self.gather)
+        scale, gather, smoothing = self.towers.scale, self.gather, self.smoothing
+        parts = {
+            "long": contrast(images, long, scale, gather=gather, smoothing=smoothing),
+            "short": contrast(coarse, short, scale, gather=gather, smoothing=smoothing),
+        }
+        return {"loss": parts["long"] + parts["short"], **parts}
+
+
+@dataclass
+class SoftContrast(Contrast):
+    """``per_image`` captions of an image are right at once; ``soften`` is the share of the softened target.
+
+    ``sharpness`` multiplies the cosines of captions before their softmax.
+    """
+
+    per_image: int = 2
+    soften: float = 0.0
+    sharpness: float = 10.0
+    _texts: Tensor = field(default=None, init=False, repr=False)
+    _images: Tensor = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.soften:
+            self._texts = self._caption_vectors()
+            owner = torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))).to(self._texts.device)
+            sums = torch.zeros(len(self), self._texts.shape[1], device=self._texts.device)
+            self._images = unit(sums.index_add_(0, owner, self._texts))
+
+    def chosen(self, rows: Rows, epoch: int) -> Ints:
+        """Captions of each example, all different where it has enough."""
+        counts = self.first[rows + 1] - self.first[rows]
+        columns = np.arange(max(int(counts.max()), 1))
+        captions = self.first[rows][:, None] + columns
+        keys = np.where(columns < counts[:, None], draws(captions, self.seed, epoch, _CAPTIONS), 2.0)
+        order = np.argsort(keys, axis=1)
+        turns = np.arange(self.per_image) % counts[:, None]
+        indices: Ints = np.take_along_axis(captions, np.take_along_axis(order, turns, axis=1), axis=1)
+        return indices
+
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
+        images = unit(self.towers.images(batch.images))
+        texts = unit(self.towers.texts(batch.texts))
+        every_image, every_text = (processes.gathered(each, self.gather) for each in (images, texts))
+        rows, chosen = batch.extra
+        to_text, to_image = self._targets(rows, chosen, images.device)
+        scale = self.towers.scale
+        entropy = torch.nn.functional.cross_entropy
+        loss = entropy(scale * images @ every_text.T, to_text) + entropy(scale * texts @ every_image.T, to_image)
+        return {"loss": loss / 2}
+
+    def _targets(self, rows: Rows, chosen: Ints, device: Any) -> tuple[Tensor, Tensor]:
+        """How much of each image belongs to each caption of all processes, and of each caption to each image."""
+        share = self.per_image
+        first = processes.rank() if self.gather else 0
+        world = processes.world() if self.gather else 1
+        own = torch.arange(len(rows), device=device) + first * len(rows)
+        right = torch.nn.functional.one_hot(own, world * len(rows)).float()
+        to_text, to_image = right.repeat_interleave(share, 1) / share, right.repeat_interleave(share, 0)
+        if not self.soften:
+            return to_text, to_image
+        images = self._images[torch.from_numpy(rows).to(device)]
+        texts = self._texts[torch.from_numpy(chosen.ravel()).to(device)]
+        near = self.sharpness * images @ processes.gathered(texts, self.gather).T
+        far = self.sharpness * texts @ processes.gathered(images, self.gather).T
+        keep = 1 - self.soften
+        return keep * to_text + self.soften * near.softmax(1), keep * to_image + self.soften * far.softmax(1)
+
+    def _caption_vectors(self) -> Tensor:
+        """Unit vectors of all captions by the text tower as it is now; one that is locked need not see them again."""
+        encoder, frame = self.towers.encoder, self.towers.frame
+        below, _ = halves(encoder, "text")
+        encoder.module.eval()
+        order = np.argsort(np.diff(self.captions.offsets), kind="stable")  # texts of one length pad little
+        vectors = []
+        with torch.no_grad():
+            for at in range(0, len(order), CHUNK):
+                texts = [frame.around(self.captions[caption]) for caption in order[at : at + CHUNK].tolist()]
+                features = below(torch.from_numpy(frame.stacked(texts)).to(encoder.device)).float()
+                if "text" in self.towers.locked:
+                    self.towers.add_text_features(texts, features)
+                vectors.append(unit(features))
+        return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
+
+
+class EncoderMethod(Method):
+    """An objective that trains an encoder with an image and a text tower."""
+
+    def start(self, examples: Sequence[Example]) -> Any:
+        """A fresh encoder, with the towers locked that do not learn."""
+        encoder = self.opened(examples)
+        lock(encoder, self.job.settings.lock)
+        return encoder
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """The encoder to start from."""
+        return starting_encoder(self.job.training.base, self.job.runtime.device)
+
+    def towers(self, examples: Sequence[Example], encoder: Any) -> tuple[Towers, Ints]:
+        """The towers with the images of the examples, and the image of each example."""
+        towers, images, note = towers_of(examples, encoder, self.job)
+        self.notes.append(note)
+        return towers, images
+
+    def noted(self, texts: TokenLists, encoder: Any) -> TokenLists:
+        """The texts, with a note on those that are longer than the encoder reads."""
+        cut = int((texts.lengths > np.diff(texts.offsets)).sum())
+        if cut:
+            self.notes.append(f"{cut} of {len(texts)} captions are longer than {encoder.limit} tokens and are cut")
+        return texts
+
+    def validation(self, checks: Sequence[Example], model: Any) -> Validation:
+        """Retrieval recall on the validation images."""
+        towers, images, _ = towers_of(checks, model, self.job)
+        return RetrievalValidation(towers, *_captions([self.captions(example) for example in checks], model), images)
+
+    def captions(self, example: Example) -> Sequence[str]:
+        """The captions of an example that are retrieved."""
+        return example.captions
+
+
+class ClipMethod(EncoderMethod):
+    """``captious train clip``."""
+
+    merges = True
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """A model that exists, a new small one, or new heads on two towers."""
+        options = self.job.options
+        texts = [text for one in examples for text in (*one.captions, *one.units, *one.wrong_units)]
+        where, seed = self.job.runtime.device, self.job.settings.seed
+        return starting_encoder(
+            self.job.training.base, where, options.new, options.towers, options.heads, texts=texts, seed=seed
+        )
+
+    def objective(self, examples: Sequence[Example], model: Any) -> Objective:
+        """One caption of an image at a time, or several."""
+        options, settings = self.job.options, self.job.settings
+        towers, images = self.towers(examples, model)
+        captions, first = _captions([example.captions for example in examples], model)
+        shared = (towers, self.noted(captions, model), first, images, settings.seed, settings.gather)
+        if options.captions_per_image == 1 and not options.soften:
+            return Contrast(*shared)
+        return SoftContrast(*shared, per_image=options.captions_per_image, soften=options.soften)
+
+
+class LongClipMethod(EncoderMethod):
+    """``captious train longclip``."""
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """A CLIP with room for 248 tokens."""
+        encoder = stretched(starting_encoder(self.job.training.base or LONGCLIP_BASE, self.job.runtime.device))
+        if self.job.options.logit_scale is not None:
+            encoder.logit_scale.data.fill_(self.job.options.logit_scale)
+        return encoder
+
+    def objective(self, examples: Sequence[Example], model: Any) -> Objective:
+        """Long captions, and their first sentences."""
+        options = self.job.options
+        towers, images = self.towers(examples, model)
+        long = self.noted(tokenized(model, [example.captions[0] for example in examples]), model)
+        short = tokenized(model, [first_sentence(example.captions[0]) for example in examples])
+        return LongShort(towers, long, short, images, self.job.settings.gather, options.components, options.smoothing)
+
+    def captions(self, example: Example) -> Sequence[str]:
+        """The long caption."""
+        return example.captions[:1]
+
+
+def first_sentence(caption: str) -> str:
+    """The caption up to its first full stop and space, as LongCLIP cuts it.
+
+    >>> first_sentence("A dog runs. It is brown.")
+    'A dog runs'
+    """
+    return caption.split(". ", 1)[0]
+
+
+def _captions(lists: Sequence[Sequence[str]], encoder: Any) -> tuple[TokenLists, Ints]:
+    """All captions, and the index of the first of each example."""
+    first = np.concatenate([[0], np.cumsum([len(texts) for texts in lists])]).astype(np.int64)
+    return tokenized(encoder, [text for texts in lists for text in texts]), first
+
+
+def starting_encoder(
+    base: str | None,
+    device: str,
+    new: str | None = None,
+    towers: tuple[str, str] | None = None,
+    heads: str = "residual",
+    *,
+    texts: Iterable[str] = (),
+    seed: int = 0,
+) -> Any:
+    """A fresh encoder in fp32 that may be changed: ``base`` loaded, a ``new`` one, or new heads on two ``towers``.
+
+    The tokenizer of a new one knows the words of ``texts``.
+    """
+    if [base, new, towers].count(None) != 2:
+        raise InputError("pass one of base=... (a folder, file or hub id), new='mini', or towers=... (image and text)")
+    if towers is not None:
+        from captious.models.dual import DualHeads, new_dual
+
+        return new_dual(*towers, DualHeads(heads=heads), seed=seed, device=device)
+    with using(Runtime(device=device, precision="fp32")):
+        if base is not None:
+            from captious.models.loading import load_trainable
+
+            return load_trainable(base, device)
+        from captious.models.mini import new_mini
+
+        return new_mini(texts, device=device, seed=seed)
+
+
+def stretched(encoder: Any) -> Any:
+    """The encoder with room for 248 tokens instead of 77; one that has as much already is left alone."""
+    from captious.models.checkpoints import stretch
+    from captious.models.clip import wrap
+
+    config = encoder.module.config
+    if getattr(config, "model_type", "") != "clip":
+        raise InputError(f"{encoder.name}: is not a CLIP model, whose table of positions could be stretched")
+    if encoder.limit >= 248:
+        return encoder
+    module = encoder.module
+    tower = getattr(module.text_model, "text_model", module.text_model)
+    old = tower.embeddings.position_embedding.weight.detach().cpu().numpy()
+    table = torch.from_numpy(stretch(old).astype(np.float32))
+    tower.embeddings.position_embedding = torch.nn.Embedding.from_pretrained(table, freeze=False)
+    tower.embeddings.register_buffer("position_ids", torch.arange(len(table)).expand((1, -1)), persistent=False)
+    config.text_config.max_position_embeddings = tower.config.max_position_embeddings = len(table)
+    tokenizer = replace(encoder.tokenizer, limit=len(table))
+    return wrap(module, tokenizer, encoder.preparation, encoder.name, str(encoder.device), "fp32")

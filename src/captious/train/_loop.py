@@ -1,0 +1,499 @@
+"""The loop of a training: steps with their log, validation and checkpoints. It stops cleanly and resumes to the bit.
+
+``accelerate`` carries mixed precision, several processes and the state of a checkpoint. Order, draws and learning rate
+are functions of the step, so that a checkpoint need not hold them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
+from captious.errors import InputError, one_line, require
+from captious.models.pipeline import ahead
+from captious.options import Runtime
+from captious.train._objective import Objective, TrainingBatch, Validation
+from captious.train._schedule import EpochPlan, rate
+from captious.train.options import Settings
+from captious.train.processes import anyone, rank, wait, world
+
+torch = require("torch", "clip")
+
+FOLDER, LAST_CHECKPOINT, STATE = "checkpoints", "last", "training.json"
+
+LOG_FILE = "log.jsonl"
+PENDING = 20
+"""Steps whose numbers wait on the device before they are fetched together, so that no step waits for the next."""
+
+
+class TrainingLog:
+    """Appends to ``log.jsonl``; a training that resumes cuts off what came after its checkpoint."""
+
+    def __init__(self, folder: Path, step: int, writes: bool = True) -> None:
+        self.path = folder / LOG_FILE
+        self._pending: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._writes = writes
+        self._since, self._samples = time.perf_counter(), 0
+        if writes:
+            before = [row for row in read(folder) if row["step"] <= step] if step else []
+            with whole_file(self.path) as draft:
+                draft.write_text("".join(_line(row) for row in before), encoding="utf-8", newline="\n")
+
+    def step(self, record: dict[str, Any], parts: dict[str, Any], samples: int) -> None:
+        """Note a step; the parts may still be on the device."""
+        self._pending.append((record, parts))
+        self._samples += samples
+        if len(self._pending) >= PENDING:
+            self.flush()
+
+    def validation(self, step: int, epoch: int, figures: dict[str, float]) -> None:
+        """Note a validation."""
+        self.flush()
+        self._append([{"step": step, "epoch": epoch, "validation": figures}])
+
+    def flush(self) -> None:
+        """Fetch what is pending and write it; stops the training where a loss is not a number."""
+        if not self._pending:
+            return
+        values = [{key: float(f"{float(value):.6g}") for key, value in parts.items()} for _, parts in self._pending]
+        now = time.perf_counter()
+        speed = round(self._samples / max(now - self._since, 1e-9), 1)
+        rows = [
+            {**record, **parts, "samples_per_second": speed}
+            for (record, _), parts in zip(self._pending, values, strict=True)
+        ]
+        self._pending, self._samples, self._since = [], 0, now
+        self._append(rows)
+        broken = next((row for row in rows if not math.isfinite(row["loss"])), None)
+        if broken is not None:
+            raise InputError(
+                f"step {broken['step']}: the loss is {broken['loss']}; try a smaller lr=..., or precision='fp32'"
+            )
+
+    def pause(self) -> None:
+        """Start the clock anew, after something that is not training."""
+        self._since = time.perf_counter()
+
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        if self._writes:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+                file.writelines(_line(row) for row in rows)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a log; a last line that a kill cut short is left out."""
+    path = folder / LOG_FILE
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+AHEAD = 4
+"""Batches that are laid out before they are needed."""
+
+
+def batches_ahead(
+    plan: EpochPlan, objective: Objective, done: int, together: int
+) -> Generator[TrainingBatch, None, None]:
+    """Batches from a step on, laid out by threads before they are needed, always in the same order."""
+
+    def layout(group: tuple[int, list[int]]) -> TrainingBatch:
+        epoch, numbers = group
+        rows = np.concatenate([plan.rows(epoch, number, rank()) for number in numbers])
+        return objective.batch(rows, epoch, len(numbers))
+
+    groups = (
+        (plan.epoch(step), numbers)
+        for step in range(done, plan.steps)
+        for numbers in grouped(plan.batches(step), together)
+    )
+    return ahead(layout, groups, threads=2, window=AHEAD)
+
+
+def grouped(numbers: list[int], together: int) -> list[list[int]]:
+    """Neighbors, so many at a time.
+
+    >>> grouped([4, 5, 6], 2)
+    [[4, 5], [6]]
+    """
+    return [numbers[at : at + together] for at in range(0, len(numbers), together)]
+
+
+TOWERS = ("vision_model.", "text_model.")
+
+
+def optimizer(module: Any, settings: Settings, device: str) -> Any:
+    """AdamW over what learns, in groups: with and without decay, of towers and of heads with their own rate."""
+    named = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
+    if not named:
+        raise InputError("lock=... leaves nothing to learn")
+    rate = settings.lr or 0.0
+    times = settings.head_lr / rate if settings.head_lr else 1.0
+    groups: dict[tuple[float, float], list[Any]] = {}
+    for name, one in named:
+        factor = 1.0 if name.startswith(TOWERS) else times
+        plain = one.ndim < 2 or "position_embedding" in name
+        groups.setdefault((factor, 0.0 if plain else settings.weight_decay), []).append(one)
+    parameters = [
+        {"params": params, "weight_decay": decay, "times": factor}
+        for (factor, decay), params in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1]))
+    ]
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, settings.beta2), fused=device == "cuda")
+
+
+def train_mode(module: Any) -> None:
+    """Training mode for what learns; a locked tower stays as it is used."""
+    module.train()
+    for child in module.children():
+        parameters = list(child.parameters())
+        if parameters and not any(one.requires_grad for one in parameters):
+            child.eval()
+
+
+def keep_positions(module: Any, rows: int) -> None:
+    """Empty the gradient of the first rows of the text tower's position table."""
+    text = getattr(module, "text_model", None)
+    embeddings = getattr(getattr(text, "text_model", text), "embeddings", None)
+    table = getattr(getattr(embeddings, "position_embedding", None), "weight", None)
+    if rows and table is not None and table.grad is not None:
+        table.grad[:rows] = 0
+
+
+MARKER = "captious-training.json"
+LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
+"""Files that say what a folder is: they come when all others are there."""
+
+
+def prepare(out: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse at once what cannot be, such as an occupied folder; clear what a new training replaces."""
+    there = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    if there and not resume and not overwrite and (out / MARKER).exists():
+        raise InputError(f"{out}: holds a training already; resume=True goes on with it, overwrite=True starts again")
+    refuse_occupied(out, overwrite or resume, MARKER)
+    if resume and not (out / FOLDER / LAST_CHECKPOINT).is_dir():
+        start = "leave resume=True out" if not out.exists() else "pass overwrite=True in place of resume=True"
+        raise InputError(f"{out / FOLDER / LAST_CHECKPOINT}: no checkpoint to resume from; {start} to start")
+    if overwrite and not resume and rank() == 0:
+        for name in (FOLDER, "best"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        (out / LOG_FILE).unlink(missing_ok=True)
+
+
+def put_model(model: Any, folder: Path) -> None:
+    """Save a model into a folder that holds other things: each file whole, the one that says what it is last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with draft_folder(folder / "model") as draft:
+        model.save(draft)
+        with_default_modes(draft)
+        for path in sorted(draft.iterdir(), key=lambda path: path.name in LAST):
+            target = folder / path.name
+            if path.is_dir():
+                shutil.rmtree(target, ignore_errors=True)
+            path.replace(target)
+
+
+GROWING = ("epochs", "steps")
+"""What may be more than before when a training resumes."""
+
+
+def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
+    """Refuse to go on from the checkpoint of another training; of this one, epochs may be more than before."""
+    path = folder / FOLDER / LAST_CHECKPOINT / STATE
+    try:
+        before = load_json(path)["identity"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path.parent}: is damaged ({one_line(error, 120)})") from None
+    for key, value in json.loads(json.dumps(identity)).items():
+        was = before.get(key)
+        if was == value or (key in GROWING and was is not None and value is not None and was < value):
+            continue
+        if key in GROWING:
+            raise InputError(
+                f"{folder}: cannot resume: {key} was {was}, now it is {value}; a training only gets longer"
+            )
+        if ended:
+            raise InputError(f"{folder}: ended already, with {key} {was!r}, now it is {value!r}")
+        raise InputError(f"{folder}: cannot resume: {key} was {was!r}, now it is {value!r}")
+
+
+@dataclass
+class StopSignal:
+    """A signal that Ctrl-C, SIGTERM or a test sets; the training ends after the step at work."""
+
+    asked: bool = False
+
+
+@contextmanager
+def signals(stop: StopSignal) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask to stop; a second one ends at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class Patience:
+    """Ends a training after so many validations without a new best; 0 never does."""
+
+    most: int = 0
+    best: float = float("-inf")
+    since: int = 0
+
+    def see(self, value: float) -> bool:
+        """Note a validation; True when it is enough."""
+        self.best, self.since = (value, 0) if value > self.best else (self.best, self.since + 1)
+        return self.exhausted
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it is enough."""
+        return bool(self.most) and self.since >= self.most
+
+
+@dataclass
+class Trainer:
+    """One training from its checkpoint, or its start, to its end."""
+
+    objective: Objective
+    settings: Settings
+    plan: EpochPlan
+    folder: Path
+    accelerator: Any
+    """The ``accelerate.Accelerator`` of the training."""
+    runtime: Runtime = field(default_factory=Runtime)
+    validation: Validation | None = None
+    keep_best: Callable[[], None] = lambda: None
+    """A function that is called after a validation that is the best so far."""
+    patience: Patience = field(default_factory=Patience)
+    identity: dict[str, Any] = field(default_factory=dict)
+    """What a checkpoint must agree on to be resumed."""
+    stop: StopSignal = field(default_factory=StopSignal)
+
+    def __post_init__(self) -> None:
+        self.model = self.objective.model
+        self.device = self.model.device
+        self.step_module = self.accelerator.prepare_model(self._as_module(), device_placement=False)
+        adam = optimizer(self.model.module, self.settings, self.device.type)
+        self.optimizer = self.accelerator.prepare_optimizer(adam, device_placement=False)
+        self.done = 0
+        self.best: float | None = None
+        usual = self.settings.accumulate if self.device.type == "cuda" else 1
+        self.together = (self.settings.together or usual) if self.objective.joins else 1
+
+    def _as_module(self) -> Any:
+        """The losses of a batch as a module, so that several processes can share its gradients."""
+        objective = self.objective
+        forward = {"forward": lambda module, batch: objective.parts(batch)}
+        module = type("Step", (torch.nn.Module,), forward)()
+        module.model = self.model.module
+        if world() > 1 and getattr(self.model.module.config, "model_type", "") != "clip":
+            # Some towers have weights that features do not use, such as a pooler; CLIP has none.
+            handlers = require("accelerate", "clip").DistributedDataParallelKwargs
+            self.accelerator.ddp_handler = handlers(find_unused_parameters=True)
+        return module
+
+    def run(self, resume: bool = False, ended: bool = False) -> bool:
+        """Train to the end; False where it was stopped before its end. A checkpoint is there in either case.
+
+        Where the training that is resumed has ``ended`` already, only what it was is compared.
+        """
+        torch.manual_seed(1000 * self.settings.seed + rank())  # for dropout; a checkpoint has its own state
+        if resume:
+            self._restore(ended)
+        if ended:
+            return True
+        log = TrainingLog(self.folder, self.done, writes=rank() == 0)
+        train_mode(self.model.module)
+        if self.validation is not None and not self.done:
+            self._validate(log)
+        finished: bool | None = None
+        with signals(self.stop):
+            while finished is None:
+                finished = self._steps(log)
+        log.flush()
+        early = not finished and anyone(self.patience.exhausted, self.device)  # only the first process validates
+        if early:
+            since = self.patience.most
+            steps = f"stopped after step {self.done} of {self.plan.steps}"
+            self.runtime.log(f"no better validation in the last {since}: {steps}")
+        return finished or early
+
+    def _steps(self, log: TrainingLog) -> bool | None:
+        """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
+        with closing(batches_ahead(self.plan, self.objective, self.done, self.together)) as batches:
+            while self.done < self.plan.steps:
+                before = self.objective.state()
+                try:
+                    self._step(batches, log)
+                except (torch.OutOfMemoryError, MemoryError) as error:
+                    self._less(before, error)
+                    return None
+                if self._between(log):
+                    return False
+        return True
+
+    def _less(self, before: dict[str, Any], error: BaseException) -> None:
+        """Undo a step that did not fit into memory and encode half as many batches at once, where that is possible."""
+        if self.together == 1 or world() > 1:
+            half, twice = max(1, self.plan.batch // 2), self.settings.accumulate * 2
+            raise InputError(
+                f"out of memory with batch_size={self.plan.batch}: try batch_size={half} accumulate={twice}, which "
+                f"sums as many examples a step; each is then contrasted with {half - 1} others instead of "
+                f"{self.plan.batch - 1}"
+            ) from error
+        self.optimizer.zero_grad()
+        self.objective.restore(before)
+        self.together //= 2
+        which = f"{self.together} of a step's batches are encoded at once"
+        self.runtime.log(f"out of memory: from step {self.done + 1} on, {which}")
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
+        step, numbers = self.done, self.plan.batches(self.done)
+        now = (self.settings.lr or 0.0) * rate(step, self.plan.steps, self.settings.warmup_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = now * group["times"]
+        sums: dict[str, Any] = {}
+        for members in grouped(numbers, self.together):
+            share = len(members) / len(numbers)
+            parts = self._backward(next(batches), share, last=members[-1] == numbers[-1])
+            for key, value in parts.items():
+                sums[key] = sums.get(key, 0.0) + value.detach() * share
+        keep_positions(self.model.module, self.settings.frozen_positions)
+        trained = [one for group in self.optimizer.param_groups for one in group["params"] if one.grad is not None]
+        norm = self.accelerator.clip_grad_norm_(trained, self.settings.clip_norm or math.inf)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.objective.after_step()
+        self.done += 1
+        samples = len(numbers) * self.plan.batch * self.plan.processes
+        record = {"step": self.done, "epoch": self.plan.epoch(step), "lr": now}
+        log.step(record, {**sums, "scale": self.objective.scale.detach(), "norm": norm}, samples)
+        self.runtime.progress("steps", self.done, self.plan.steps)
+
+    def _backward(self, batch: TrainingBatch, share: float, last: bool) -> dict[str, Any]:
+        """Losses and gradients of a batch; processes exchange gradients after the last of a step."""
+        try:
+            with nullcontext() if last else self.accelerator.no_sync(self.step_module):
+                parts: dict[str, Any] = self.step_module(batch)
+                self.accelerator.backward(parts["loss"] * share)
+                return parts
+        except RuntimeError as error:  # a CPU has no class of its own for this
+            if "not enough memory" in str(error) or "can't allocate" in str(error):
+                raise MemoryError from error
+            raise
+
+    def _between(self, log: TrainingLog) -> bool:
+        """What happens between steps: validation, checkpoint, stop. True to stop."""
+        ends = self.done % self.plan.steps_in_epoch == 0
+        every = self.settings.validate_every
+        if self.validation is not None and (ends or (every and self.done % every == 0)):
+            self._validate(log)
+        stop = anyone(self.stop.asked, self.device) and self.done < self.plan.steps
+        if ends or stop or self.done % self.settings.save_every == 0:
+            log.flush()
+            self._save()
+            log.pause()
+        return stop
+
+    def _validate(self, log: TrainingLog) -> None:
+        if rank() == 0 and self.validation is not None:
+            self.model.module.eval()
+            figures = self.validation()
+            log.validation(self.done, self.plan.epoch(max(self.done - 1, 0)), figures)
+            value = figures[self.validation.goal]
+            if self.done and (self.best is None or value > self.best):
+                self.best = value
+                self.keep_best()
+            if self.patience.see(value):
+                self.stop.asked = True
+            train_mode(self.model.module)
+        wait()
+        log.pause()
+
+    def _save(self) -> None:
+        """Write the checkpoint: each process its own part, into a folder that takes its name when all is there."""
+        target = self.folder / FOLDER / LAST_CHECKPOINT
+        draft = target.with_name(".next")
+        if rank() == 0:
+            shutil.rmtree(draft, ignore_errors=True)
+        wait()
+        self.accelerator.save_state(str(draft))
+        torch.save(self.objective.state(), draft / f"objective_{rank()}.pt")
+        wait()
+        if rank() == 0:
+            state: dict[str, Any] = {"step": self.done, "best": self.best, "processes": world()}
+            state |= {"identity": self.identity, "patience": [self.patience.best, self.patience.since]}
+            with whole_folder(target, overwrite=True, marker=STATE) as folder:
+                for path in draft.iterdir():
+                    path.replace(folder / path.name)
+                (folder / STATE).write_text(json.dumps(state), encoding="utf-8", newline="\n")
+            draft.rmdir()
+        wait()
+
+    def _restore(self, ended: bool) -> None:
+        folder = self.folder / FOLDER / LAST_CHECKPOINT
+        try:
+            state = load_json(folder / STATE)
+            if state["processes"] != world():
+                raise InputError(
+                    f"{self.folder}: {state['processes']} processes began it, not {world()}; start as many"
+                )
+            compare(self.folder, self.identity, ended)
+            self.accelerator.load_state(str(folder))
+            _restore_random_state(folder)
+            self.objective.restore(torch.load(folder / f"objective_{rank()}.pt", weights_only=True))
+            self.done, self.best = state["step"], state["best"]
+            self.patience.best, self.patience.since = state["patience"]
+            if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: what ended it before does not count
+                self.patience.since = 0
+        except InputError:
+            raise
+        except Exception as error:  # a damaged file makes the unpickler raise almost anything
+            raise InputError(f"{folder}: is damaged ({' '.join(str(error).split())[:120]})") from None
+
+
+def _restore_random_state(folder: Path) -> None:
+    """Set the random state of a checkpoint; ``load_state`` goes on without a word where its file is damaged."""
+    utils = require("accelerate", "clip").utils
+    try:
+        states = utils.load(folder / f"{utils.RNG_STATE_NAME}_{rank()}.pkl")
+        random.setstate(states["random_state"])
+        np.random.set_state(states["numpy_random_seed"])  # noqa: NPY002 - accelerate stored this one
+        torch.set_rng_state(states["torch_manual_seed"])
+    except Exception as error:
+        raise ValueError(f"random state: {one_line(error)}") from error
