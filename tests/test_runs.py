@@ -298,3 +298,13 @@ def test_a_run_holds_no_absolute_path(tmp_path, run, monkeypatch):
     code, _, error = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
     again = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
     assert (code, again[0]) == (0, 0), again
+
+
+def test_a_column_of_many_lists_within_lists_is_stored_as_text(tmp_path):
+    """Parquet is written with 50 levels, and then cannot be read."""
+    deep = 1
+    for _ in range(50):
+        deep = [deep]
+    captions = CaptionSet.of({"1": "a dog"}, {"1": ["a dog"]}, {"deep": [deep]})
+    captious.evaluate(captions, "rouge", Resampling(0)).save(tmp_path / "run")
+    assert json.loads(read_run(tmp_path / "run").captions.columns["deep"][0]) == deep

@@ -232,6 +232,8 @@ def test_a_run_without_a_part_is_refused(run):
     change(run, parts={})
     with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
         read_run(run)
+    with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
+        open_run(run).captions()
 
 
 def test_an_image_that_is_no_text_is_none_in_the_explorer(run):

@@ -95,7 +95,7 @@ def outcome_of(case, folder):
         faults.append(f"left behind: {new[0]}")
     if code == 2:
         checked = case.arguments[0] == "check" and out
-        messages = [line for line in lines if line not in logged]
+        messages = [line for line in lines if line not in logged and "compiling METEOR's tables" not in line]
         if len(messages) != 1 and not checked:
             faults.append(f"{len(messages)} lines on standard error")
         if out and not checked:

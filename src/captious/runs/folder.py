@@ -104,6 +104,10 @@ class Run:
                 f"{self.address}: {len(left)} of {shards_of(len(names))} {are} not scored yet{such}; "
                 "score the same shards again to go on"
             )
+        if not marker.parts and marker.unit == "item":
+            raise InputError(
+                f"{self.address}: names no part with an item, expected at least one; score the captions again"
+            )
         return list(marker.parts)
 
     def parts(self) -> list[str]:

@@ -32,6 +32,8 @@ COUNTS = ("words", "characters")
 TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
 """Columns of the items that are neither values nor columns of the input."""
 TAKEN = (*TEXTS, IMAGE)
+DEEPEST = 20
+"""Lists within lists of a column; one with more is stored as JSON text."""
 INPUT = "input."
 """The prefix of an input's column whose name a column of ours has."""
 
@@ -105,8 +107,14 @@ def _arrow_lists(texts: Ragged) -> Any:
 
 def _input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, Any]:
     """The image's path and the further columns of the input; pixels and other bytes are not stored."""
+    import pyarrow as pa
+
     columns = {name: values for name, values in captions.columns.items() if not _holds_bytes(values)}
-    arrays = to_arrow(columns)
+    table = to_arrow(columns)
+    arrays = {name: table[name] for name in columns}
+    for name, array in arrays.items():
+        if str(array.type).count("list<") > DEEPEST:  # Parquet can be written so, and then not read
+            arrays[name] = pa.array([None if one is None else dumps(one, None) for one in columns[name]], pa.string())
     ordered = sorted(columns, key=lambda name: name != IMAGE)
     return {stored: arrays[name] for name, stored in stored_names(ordered, metrics).items()}
 
