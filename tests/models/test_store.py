@@ -241,7 +241,7 @@ def test_drafts_of_killed_processes_go_once_they_are_old(tmp_path):
     assert not stale.exists() and fresh.exists()
 
 
-@pytest.mark.parametrize("text", ["", "many", "2 XB", "-1"])
+@pytest.mark.parametrize("text", ["", "many", "2 XB", "-1", "9" * 400])
 def test_a_size_that_is_none(text, monkeypatch):
     with pytest.raises(InputError, match="expected such as"):
         stores.parse_size(text)

@@ -323,7 +323,10 @@ def parse_size(text: str) -> int:
     if match is None:
         raise InputError(f"{text!r} is no size, expected such as 500MB or 2GB")
     number, unit, binary = match[1], match[2].upper(), match[3]
-    return int(float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit]))
+    size = float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit])
+    if size >= 2**63:
+        raise InputError(f"{text[:40]!r} is more than any disk holds, expected such as 500MB or 2GB")
+    return int(size)
 
 
 def format_size(size: float) -> str:

@@ -98,6 +98,13 @@ def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, t
     assert list(table.ratings) == [(0, 0)] and table.values(0, 2)[0] == 3.5
 
 
+def test_a_rating_of_an_aspect_that_no_statistic_holds_is_refused(runs, tmp_path, kept):
+    path = tmp_path / "other.jsonl"
+    path.write_text(f'{{"id": "1", "system": "sat", "rating": 2, "fluency": {10**400}}}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"other\.jsonl: row 1: fluency is infinite or too large, expected a number"):
+        open_table(runs, path)
+
+
 def test_an_aspect_that_repeats_the_rating_is_no_score_of_its_own(runs, tmp_path):
     path = tmp_path / "other.jsonl"
     rows = [{"id": f"{key}/sat", "system": "sat", "rating": key, "overall": key, "fluency": 2} for key in (1, 2)]

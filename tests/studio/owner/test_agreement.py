@@ -101,3 +101,8 @@ def test_the_owner_reads_what_a_study_of_the_export_prints(study, tmp_path):
 def test_a_metric_that_nobody_knows_is_refused_before_anyone_answers(study):
     with pytest.raises(InputError, match="cannot read the metric 'bleu;rouge'"):
         study_progress(study, ["bleu;rouge"], SAMPLES)
+
+
+def test_a_metric_whose_file_is_not_there_is_a_warning(study):
+    progress = study_progress(study, ["cider(idf=nowhere.json)"], SAMPLES)
+    assert any("nowhere.json" in warning for warning in progress.document().warnings)

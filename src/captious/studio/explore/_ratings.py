@@ -81,11 +81,11 @@ def _by_rater(fields: Mapping[str, Any], column: str, rater: str, where: str) ->
     if isinstance(value, Mapping):
         people = {str(name): {RATING: number(one, where, column)} for name, one in value.items()}
     else:
-        aspects = {name: fields[name] for name in fields if name not in _NOT_ASPECTS and _is_number(fields[name])}
+        named = [name for name in fields if name not in _NOT_ASPECTS and _is_number(fields[name])]
+        aspects = {name: number(fields[name], where, name) for name in named}
         people = {rater or "rating 1": {RATING: number(value, where, column), **aspects}}
     return {
-        name: {aspect: float(one) for aspect, one in ratings.items() if one is not None}
-        for name, ratings in people.items()
+        name: {aspect: one for aspect, one in ratings.items() if one is not None} for name, ratings in people.items()
     }
 
 

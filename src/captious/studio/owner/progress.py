@@ -130,7 +130,9 @@ class StudyProgress(Result):
         bots = [rater for rater in self.raters if rater.simulated]
         simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"
         paused = "the study is paused: nobody gets a task before captious studio resume"
-        return [*([paused] if is_paused(self.changes) else []), *([simulated] if bots else [])]
+        # Metrics that were named and have no result: a file of theirs is not there, or the answers are few.
+        unmeasured = [self.metrics.reason] if self.metrics and self.metrics.reason and self.coverage.answers else []
+        return [*([paused] if is_paused(self.changes) else []), *([simulated] if bots else []), *unmeasured]
 
     def document(self) -> Document:
         """Coverage, agreement, time, raters with flags, metrics so far, comments."""
