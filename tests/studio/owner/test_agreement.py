@@ -104,5 +104,6 @@ def test_a_metric_that_nobody_knows_is_refused_before_anyone_answers(study):
 
 
 def test_a_metric_whose_file_is_not_there_is_a_warning(study):
+    work(study, raters=2, pages=10)
     progress = study_progress(study, ["cider(idf=nowhere.json)"], SAMPLES)
     assert any("nowhere.json" in warning for warning in progress.document().warnings)
