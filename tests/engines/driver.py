@@ -31,9 +31,16 @@ def ended(pid):
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([descriptor], [], [], 60)[0])
+        return _readable(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _readable(descriptor):
+    """Whether something can be read within a minute. Unlike select, poll takes descriptors above 1,023."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(60_000))
 
 
 def announced(pipe, count):
@@ -42,7 +49,7 @@ def announced(pipe, count):
     try:
         text = ""
         while len(set(text.split())) < count or not text.endswith("\n"):
-            assert select.select([descriptor], [], [], 60)[0], f"only these workers came within a minute: {text}"
+            assert _readable(descriptor), f"only these workers came within a minute: {text}"
             text += os.read(descriptor, 4096).decode()
     finally:
         os.close(descriptor)
