@@ -100,3 +100,9 @@ def test_long_texts_are_cut_until_a_comment_takes_them():
     assert len(text) <= MOST and text.count("\n| ") == 2 + 2 + 20
     short = markdown(long, most=500)
     assert len(short) <= 500 and short.startswith("### t")
+
+
+def test_a_long_word_is_read_once():
+    """An expression with a choice at every letter would try all ways to cut the word, and never end."""
+    assert cell("a" * 300 + "<") == f"<code>{'a' * 300}&#60;</code>"
+    assert cell("well-known dog's and/or 3,5 a_b") == "well-known dog's and/or 3,5 a_b"
