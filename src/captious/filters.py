@@ -104,7 +104,7 @@ class FilterColumn:
     kind: Kind
     sql: str
     folded: str = ""
-    """SQL of a text in lower case that contains all texts of the column, where there is one: it makes ``has`` quick."""
+    """SQL of the texts of the column in lower case, one a line, where they are stored so: it makes ``has`` quick."""
 
 
 @dataclass(frozen=True)
@@ -1138,11 +1138,10 @@ class _Compiler:
         sql = node.operand.column.sql
         if _kind(node.operand) == "text":
             return test.format(sql)
+        if node.kind == "has" and (folded := node.operand.column.folded) and "\n" not in node.value:
+            return f"CASE WHEN len({sql}) > 0 THEN contains({folded}, lower({value})) END"
         several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
-        absent = ""
-        if node.kind == "has" and (folded := node.operand.column.folded):
-            absent = f"WHEN len({sql}) > 0 AND NOT contains({folded}, lower({value})) THEN false "
-        return f"CASE {absent}WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
+        return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
     def value(self, node: Operand) -> str:
         """SQL of a number or a text, null where there is none."""

@@ -420,10 +420,8 @@ class Explorer:
     def _mentions(self, term: str, place: int) -> Condition:
         """The condition that an item has a word in its id, a caption or a reference."""
         table = self.table
-        if table.whole is not None:
-            return Condition(f"contains(items.h, lower($q{place}))", {f"q{place}": term})
-        texts = [FilterColumn("texts", f"items.t{system}") for system in range(len(table.systems))]
-        columns = [FilterColumn("text", "items.id"), *texts, FilterColumn("texts", table.references)]
+        captions = [table.captions(system) for system in range(len(table.systems))]
+        columns = [FilterColumn("text", "items.id"), *captions, table.all_references]
         tests = tuple(TextTest(0, 0, "has", ColumnNode(0, 0, "", column), term) for column in columns)
         filter = Filter("", (Clause("", Junction(0, 0, "or", tests)),))
         return filter.condition(prefix=f"q{place}_")

@@ -213,17 +213,25 @@ class ItemTable:
         """The names of the systems, as parameters of a statement."""
         return {f"name{number}": name for number, name in enumerate(self.systems)}
 
+    def captions(self, system: int) -> FilterColumn:
+        """The candidates of a system."""
+        return FilterColumn("texts", f"items.t{system}", "" if self.whole is None else f"items.h{system}")
+
+    @property
+    def all_references(self) -> FilterColumn:
+        """The references of an item."""
+        return FilterColumn("texts", self.references, "" if self.whole is None else "items.hq")
+
     def _columns(self, system: int) -> dict[str, FilterColumn]:
         rated = bool(self.ratings)
         columns = {score.key: FilterColumn("number", self.value(system, at)) for at, score in enumerate(self.scores)}
-        folded = "" if self.whole is None else "items.h"
         built_in = {
             **caption_columns(f"items.t{system}"),
-            "caption": FilterColumn("texts", f"items.t{system}", folded),
+            "caption": self.captions(system),
             "words": FilterColumn("number", self.words(system)),
             "id": FilterColumn("text", "items.id"),
             "system": FilterColumn("text", f"CAST($name{system} AS VARCHAR)"),
-            "references": FilterColumn("texts", self.references, folded),
+            "references": self.all_references,
             "comment": FilterColumn("texts", f"{self._people}.c{system}" if rated else "CAST([] AS VARCHAR[])"),
             "gap": FilterColumn("number", self.gap(system)),
             "raters": FilterColumn("number", f"coalesce({self._people}.p{system}, 0)" if rated else "0"),
@@ -416,9 +424,8 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         owners = [f"q_{system}" for system, run in systems if run.has_references]
         columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
         columns += [f"u{system}" for system, _ in systems]
-        lists = [*(f"t{system}" for system, _ in systems), *owners]
-        texts = ", ".join(["id", *(f"array_to_string({one}, chr(10))" for one in lists)])
-        columns.append(f"lower(concat_ws(chr(10), {texts})) AS h")
+        columns += [f"{_folded(f't{system}')} AS h{system}" for system, _ in systems]
+        columns.append(f"{_folded('q')} AS hq")
     joined = _stage(0, runs[0], keys, places, held)
     for system, run in systems[1:]:
         both = f"({joined}) AS a FULL JOIN ({_stage(system, run, keys, places, held)}) AS b ON a.id = b.id"
@@ -429,6 +436,11 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         return None
     table: pa.Table = connection.sql(select).to_arrow_table().combine_chunks()
     return table if len(runs) == 1 else table.sort_by("n")
+
+
+def _folded(texts: str) -> str:
+    """The texts of a list in lower case, one a line, as SQL."""
+    return f"lower(array_to_string({texts}, chr(10)))"
 
 
 def _number(runs: int) -> str:
