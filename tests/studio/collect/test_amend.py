@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 for extra in ("sqlalchemy", "starlette", "jinja2"):
     pytest.importorskip(extra, reason=f"{extra} is not installed: pip install 'captious[studio]'")
 
-from tests.studio.collect.test_interleavings import ACTIONS, MEMORY, PLAN, RATERS, UNSHRUNK, Play
+from tests.studio.collect.test_interleavings import ACTIONS, MEMORY, PLAN, RATERS, UNSHRUNK, Play, play
 from tests.studio.logs import LEASE, START, answer, assert_rebuilt, assert_whole, later
 from tests.studio.logs import make_plan as small_plan
 from tests.studio.logs import make_tasks as small_tasks
@@ -413,7 +413,7 @@ class AmendedPlay(Play):
 @given(plan=PLAN, steps=st.lists(STEP, max_size=25))
 def test_any_order_of_events_with_amendments_and_pauses(plan, steps):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        amended(Path(folder) / "study.db", Path(folder), plan, steps)
+        play(Path(folder) / "study.db", Path(folder), plan, steps, AmendedPlay)
 
 
 def test_any_order_of_amendments_on_postgresql(postgres_server, tmp_path):
@@ -422,21 +422,9 @@ def test_any_order_of_amendments_on_postgresql(postgres_server, tmp_path):
     acts = [(rng.choice((*ACTIONS, "pause", "resume", "amend")), rng.choice(RATERS), 30) for _ in range(12)]
     url = postgres_server.database()
     try:
-        amended(url, tmp_path, {"tasks": 3, "gold": 1, "overlap": 1, "per_rater": 3}, [*steps, *acts])
+        play(url, tmp_path, {"tasks": 3, "gold": 1, "overlap": 1, "per_rater": 3}, [*steps, *acts], AmendedPlay)
     finally:
         postgres_server.drop(url)
-
-
-def amended(address, folder, plan, steps):
-    game = AmendedPlay(address, folder, **plan)
-    try:
-        for step in steps:
-            game.step(*step)
-            game.check()
-        game.finish()
-    finally:
-        for log in game.logs:
-            log.close()
 
 
 # Kills

@@ -143,8 +143,9 @@ class Play:
         assert_whole(log)
 
 
-def play(address, folder, plan, steps):
-    game = Play(address, folder, **plan)
+def play(address, folder, plan, steps, kind=Play):
+    """Take the steps on a study; every one leaves it whole, and it can be finished after the last."""
+    game = kind(address, folder, **plan)
     try:
         for step in steps:
             game.step(*step)
