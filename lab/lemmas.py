@@ -3,7 +3,7 @@
     python -m lab.lemmas --wordnet /usr/share/wordnet --words amber-words.txt
 
 WordNet 3.0 is Debian's `wordnet-base`. The table has every form that inflects a word of CHAIR's vocabulary, or is one,
-and whose lemma is another word; `--words` adds words of files, one a line (AMBER's), as nouns. A form that WordNet's
+and whose lemma is another word; `--words` adds words of files, one per line (AMBER's), as nouns. A form that WordNet's
 rules cannot lead to one of these words changes no object, whatever its lemma.
 """
 
@@ -83,7 +83,7 @@ def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of WordNet 3.0")
-    parser.add_argument("--words", type=Path, action="append", default=[], help="file of nouns, one a line")
+    parser.add_argument("--words", type=Path, action="append", default=[], help="file of nouns, one per line")
     parser.add_argument("--out", type=Path, default=WORDNET_LEMMAS)
     options = parser.parse_args()
     wordnet = WordNet(options.wordnet)

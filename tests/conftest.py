@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import sys
 from hashlib import blake2b
 from pathlib import Path
@@ -46,6 +47,24 @@ def nltk_tagger(shared_data, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def meteor_home(request, tmp_path_factory):
+    """A home where METEOR's tables are compiled once, which takes 20 seconds, and kept with pytest's cache."""
+    if importlib.util.find_spec("pycocoevalcap") is None:
+        pytest.skip("METEOR's tables are not here: pip install 'captious[meteor]'")
+    cache = getattr(request.config, "cache", None)
+    return cache.mkdir("captious-meteor") if cache else tmp_path_factory.mktemp("meteor")
+
+
+@pytest.fixture
+def compiled_meteor(request, own_home):
+    """The home of this test has METEOR's compiled tables, where METEOR's data is installed."""
+    if importlib.util.find_spec("pycocoevalcap") is not None:
+        folder = request.getfixturevalue("meteor_home") / "meteor"
+        folder.mkdir(exist_ok=True)
+        (own_home / "meteor").symlink_to(folder)
+
+
+@pytest.fixture(scope="session")
 def coco_objects(shared_data, tmp_path_factory):
     """The stored objects of COCO's val2014 images, as the table that captious make objects writes."""
     from captious.metrics.hallucination.truth import ObjectTable
@@ -62,24 +81,40 @@ def coco_objects(shared_data, tmp_path_factory):
 
 
 LONG = (
-    "tests/fuzz/test_fuzz.py",
-    "tests/test_examples.py",
+    "tests/fuzz/test_kills.py",
+    "tests/studio/explore/test_browser.py",
     "tests/contract/test_contract.py",
     "tests/studio/collect/test_pages_in_browser.py",
-    "tests/studio/explore/test_browser.py",
+    "tests/test_examples.py",
+    "tests/compat/test_pycocoevalcap.py",
+    "tests/studio/test_faults.py",
     "tests/text/test_ptb.py",
-    "tests/test_package.py",
-    "tests/fuzz/test_kills.py",
-    "tests/scale/test_scoring.py",
+    "tests/studio/explore/test_app.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/test_scripts.py",
+    "tests/metrics/meteor/test_original.py",
     "tests/engines/test_ray.py",
     "tests/engines/test_tasks.py",
-    "tests/metrics/test_chair.py",
-    "tests/compat/test_pycocoevalcap.py",
-    "tests/compat/test_torchmetrics.py",
-    "tests/models/test_hub_unreachable.py",
-    "tests/models/test_openai_layout.py",
-    "tests/models/painters/test_diffusion.py",
+    "tests/studio/owner/test_papers.py",
+    "tests/studio/explore/test_views.py",
+    "tests/studio/explore/test_expression.py",
+    "tests/studio/owner/test_pages.py",
+    "tests/test_package.py",
+    "tests/studio/collect/test_log.py",
     "tests/test_site.py",
+    "tests/scale/test_scoring.py",
+    "tests/train/test_processes.py",
+    "tests/models/test_hub_unreachable.py",
+    "tests/metrics/test_chair.py",
+    "tests/study/test_recipes.py",
+    "tests/test_filters.py",
+    "tests/lab/test_reproductions.py",
+    "tests/train/test_loop.py",
+    "tests/models/test_openai_layout.py",
+    "tests/test_plugin.py",
+    "tests/models/painters/test_diffusion.py",
+    "tests/compat/test_torchmetrics.py",
+    "tests/metrics/test_capture.py",
     "tests/test_notebooks.py",
     "tests/cli/test_tree.py",
 )
@@ -106,6 +141,7 @@ def own_home(homes, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("CAPTIOUS_HOME", str(folder))
     monkeypatch.setenv("CAPTIOUS_PAINTERS", "lab.toy.painter:drawn")  # the one that the tests may import by its name
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -194,6 +230,22 @@ def run(monkeypatch, capsys):
         return exit.value.code or 0, captured.out, captured.err
 
     return command
+
+
+# Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in tests of other rooms.
+@pytest.fixture(scope="module")
+def chromium():
+    """The installed Chromium, driven by Playwright; one browser for the tests of a file."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium to open the pages with (Debian: apt-get install chromium)")
+    # Chromium's sandbox refuses root; containers have little shared memory.
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

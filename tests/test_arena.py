@@ -17,7 +17,7 @@ from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Resampling, Runtime
 from captious.stats.pairwise import rate_of
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
 
 

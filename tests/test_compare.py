@@ -8,6 +8,7 @@ from captious._compare import align, compare
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io import formats
 from captious.options import Resampling
 
 
@@ -187,3 +188,32 @@ def test_a_comparison_draws_systems_and_tests(systems):
     tests = result.plot("differences").to_dict()["data"]["values"]
     assert [test["value"] for test in tests] == [row.difference for row in result.differences]
     assert {test["row"] for test in tests} == {"sloppy − parrot", "solid − parrot", "expert − parrot"}
+
+
+@pytest.mark.parametrize("chunk", [7, 1000])
+def test_systems_scored_together_have_the_values_of_each_alone(systems, monkeypatch, chunk):
+    """Bit for bit: the order in which sums run does not depend on the other systems."""
+    monkeypatch.setattr("captious.metrics.chunks.CHUNK", chunk)
+    metrics = "bleu,rouge,rouge_n(n=2),cider,cider(variant=plain),vocab_size"
+    together = compare(systems, metrics)
+    for name, captions in systems.items():
+        alone = evaluate(captions, metrics)
+        assert together.reports[name].data() == alone.data() and together.reports[name].warnings == alone.warnings
+        for key, measurement in alone.measurements.items():
+            assert together.reports[name].measurements[key].values.tolist() == measurement.values.tolist()
+            assert str(together.reports[name].measurements[key].signature) == str(measurement.signature)
+
+
+def test_pairs_tested_together_have_the_values_of_each_alone(systems, monkeypatch):
+    together = compare(systems, "bleu,cider", every_pair=True)
+    monkeypatch.setattr("captious._compare.TOGETHER", 1)
+    assert compare(systems, "bleu,cider", every_pair=True).data() == together.data()
+
+
+def test_a_file_of_references_is_read_once(tmp_path, monkeypatch):
+    path = tmp_path / "refs.json"
+    path.write_text('{"1": ["a dog"], "2": ["a cat"]}')
+    reads, original = [], formats._content
+    monkeypatch.setattr(formats, "_content", lambda source: reads.append(str(source)) or original(source))
+    compare({name: {"1": "a dog", "2": f"a {name}"} for name in ("one", "two", "three")}, "rouge", references=path)
+    assert reads == [str(path)]

@@ -39,6 +39,17 @@ def test_links_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_links_of_the_readme_work_on_the_package_index_too():
+    """They are absolute, and lead to pages of the site and files of the repository that are there."""
+    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert target.startswith("https://"), target
+        if page := re.fullmatch(r"https://captious\.github\.io/captious/([\w/-]+)\.html(?:#.*)?", target):
+            assert (ROOT / f"docs/{page[1]}.md").exists() or page[1] == "reference/metrics/index", target
+        if file := re.search(r"captious/captious/(?:blob/)?main/(.+)$", target):
+            assert (ROOT / file[1]).exists(), target
+
+
 DOCUMENTED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 

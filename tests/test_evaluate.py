@@ -65,7 +65,10 @@ def test_shards_are_scored_as_one_set(captions):
     assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
 
 
-def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(captions, monkeypatch):
+@pytest.mark.parametrize("kept", [0, 30_000, 1 << 27])
+def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(captions, monkeypatch, kept):
+    """Of n-gram counts nothing is kept for the second pass, those of some chunks, or all; the values are the same."""
+    monkeypatch.setattr("captious.metrics.chunks.KEPT", kept)
     whole = evaluate(captions, "bleu,rouge,cider,vocab_size")
     sizes, tokenize = [], TextTable._of
 

@@ -62,7 +62,7 @@ def run_into(folder, content, overwrite=False):
 def test_a_run_is_replaced_only_when_asked(tmp_path):
     folder = tmp_path / "run"
     run_into(folder, "one")
-    with pytest.raises(InputError, match="is there already; pass overwrite=True"):
+    with pytest.raises(InputError, match="already exists; pass overwrite=True"):
         run_into(folder, "two")
     assert (folder / MARKER).read_text() == "one"
     run_into(folder, "two", overwrite=True)
@@ -239,7 +239,7 @@ def test_a_run_that_a_killed_process_had_set_aside_comes_back(tmp_path):
     old = named(target, dead_process(), 1, ".old")
     old.mkdir()
     target.rename(old / "run")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         refuse_occupied(target)
     assert (target / MARKER).read_text() == "one" and [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -300,7 +300,7 @@ def test_devices_and_pipes_are_refused_wherever_a_path_is_taken(reader, kind, tm
     else:
         os.mkfifo(path)
     if reader == "image":
-        kind = "cannot be read" if kind == "a named pipe" else "lies outside"  # a link out of the folder
+        kind = "cannot be read" if kind == "a named pipe" else "is outside"  # a link out of the folder
     with pytest.raises(InputError, match=kind):
         READERS[reader](path)
 
@@ -310,5 +310,5 @@ def test_small_texts_have_an_end(reader, tmp_path):
     path = tmp_path / "endless"
     with path.open("wb") as file:
         file.truncate(1 << 40)  # a hole, which takes no room on the disk
-    with pytest.raises(InputError, match="holds more than 1,000,000 bytes, expected a small text"):
+    with pytest.raises(InputError, match="contains more than 1,000,000 bytes, expected a small text"):
         READERS[reader](path)

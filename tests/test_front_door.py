@@ -144,7 +144,7 @@ WRONG = {
     ),
     "a list of None": (lambda: captious.evaluate([None]), "captions: entry 1: is None, expected a caption"),
     "a hole in a list": (lambda: captious.evaluate(["a cat", None]), r"captions: entry 2: caption is null"),
-    "nothing": (lambda: captious.evaluate([]), "captions: holds no captions"),
+    "nothing": (lambda: captious.evaluate([]), "captions: contains no captions"),
     "a caption": (lambda: captious.evaluate("a cat sits"), f"a cat sits: no such file, {EXPECTED}"),
     "an item among others": (
         lambda: captious.evaluate([ITEMS[0], "a"]),
@@ -179,9 +179,9 @@ WRONG = {
         "metrics: int, expected written metrics such as 'bleu,",
     ),
     "no metrics": (lambda: captious.evaluate(BY_ID, None), "metrics: NoneType, expected written metrics"),
-    "metrics of numbers": (lambda: captious.evaluate(BY_ID, [1]), "metrics: holds int, expected written metrics"),
+    "metrics of numbers": (lambda: captious.evaluate(BY_ID, [1]), "metrics: contains int, expected written metrics"),
     "references second, a dict": (lambda: captious.evaluate(BY_ID, REFERENCES_BY_ID), f"metrics: dict, .*{NAMED}"),
-    "references second, lists": (lambda: captious.evaluate(CAPTIONS, REFERENCES), f"metrics: holds list, .*{NAMED}"),
+    "references second, lists": (lambda: captious.evaluate(CAPTIONS, REFERENCES), f"metrics: contains list, .*{NAMED}"),
     "references second, texts": (
         lambda: captious.evaluate(CAPTIONS, ["a cat", "the dog"]),
         f"the metric 'a cat'.*{NAMED}",
@@ -302,7 +302,7 @@ def test_the_options_of_reading_are_an_argument_where_captions_are_read():
     report = captious.evaluate(rows, "rouge", reading=reading)
     assert report.captions["1"].candidates == ("a dog", "a cat")
     result = captious.compare({"a": rows, "b": rows}, "rouge", reading=reading)
-    assert result.reports["b"].captions["2"].references == ("a dog", "a dog")
+    assert result.reports["b"].captions["2"].references == ("a dog",)  # both rows of the item say it
     for call in (captious.evaluate, lambda captions, **options: captious.compare([captions, captions], **options)):
         with pytest.raises(InputError, match=r"reading: dict, expected one such as Reading\(id_column='photo'\)"):
             call({"1": "a"}, references={"1": "a"}, reading={"several": True})

@@ -127,7 +127,7 @@ def test_shards_have_the_value_of_one_set(call, tmp_path):
 BROKEN = {
     "missing": ("no_such_module:Metric", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
     "other": ("rare_words:RareWords", "rare_words:RareWords has another name, expected name = 'other', as its entry"),
-    "state": ("rare_words:WordCounts", "rare_words:WordCounts is no metric, expected a subclass of captious.Metric"),
+    "state": ("rare_words:WordCounts", "rare_words:WordCounts is not a metric, expected a subclass of captious.Metric"),
     "bare": ("broken:Bare", "its parameter 'weight' has no default value, expected one"),
     "old": ("broken:Old", "old declares needs_corpus=True, which follows from corpus_state: declare that instead"),
 }

@@ -76,7 +76,7 @@ def test_a_large_set_is_written_in_parts_and_read_back_whole(report, tmp_path, m
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
     report.save(tmp_path / "run")
     before = (tmp_path / "run" / MARKER).read_bytes()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         report.save(tmp_path / "run")
     assert (tmp_path / "run" / MARKER).read_bytes() == before
     report.save(str(tmp_path / "run"), overwrite=True)

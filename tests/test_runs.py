@@ -181,7 +181,7 @@ def test_references_are_left_out_where_that_is_asked_for(demo_runs, run, tmp_pat
     assert again["rouge"].corpus == reports["expert"]["rouge"].corpus and "5 references per item" in str(
         again.document().about
     )
-    with pytest.raises(InputError, match="holds no references, which explaining rouge needs"):
+    with pytest.raises(InputError, match="contains no references, which explaining rouge needs"):
         again.explain("1002")
 
 
@@ -291,7 +291,7 @@ def test_a_run_holds_no_absolute_path(tmp_path, run, monkeypatch):
             assert secret.encode() not in content, file
         images = read_run(name).source.captions().columns["image"]
         assert images == ("photos/1.png", "photos/2.png")
-        with pytest.raises(InputError, match=r"lies outside of the run \(photos/1\.png\); pass images=\.\.\."):
+        with pytest.raises(InputError, match=r"is outside the run \(photos/1\.png\); pass images=\.\.\."):
             read_run(name).explain("1", "clipscore")
         assert read_run(name, images=photos).explain("1", "clipscore")
     assert json.loads((tmp_path / "named" / "captious-run.json").read_text())["name"] == "named.jsonl"

@@ -65,7 +65,7 @@ def test_no_chat_model_is_asked(run, monkeypatch, tmp_path):
         renamed(run, "rouge", metric)
         report = read_run(run)
         assert f"{report.label(metric)} is not explained: " in report.explain("1").remarks[0]
-        with pytest.raises(InputError, match=r"replies|no reply|outside of the run|images="):
+        with pytest.raises(InputError, match=r"replies|no reply|outside the run|images="):
             report.explain("1", metric)
         renamed(run, metric, "rouge")
     assert not asked
@@ -88,9 +88,7 @@ def test_images_outside_of_the_run_are_not_opened(run, tmp_path, monkeypatch):
     monkeypatch.setattr("captious.io.images.read_regular", lambda path, *more: opened.append(path) or b"")
     report = read_run(run)
     assert report.captions.images == [None, None]
-    with pytest.raises(
-        InputError, match=r"run: the image of 1 lies outside of the run \(.*1\.png\); pass images=\.\.\."
-    ):
+    with pytest.raises(InputError, match=r"run: the image of 1 is outside the run \(.*1\.png\); pass images=\.\.\."):
         report.explain("1", "clipscore")
     assert report.explain("1").remarks[0].startswith("CLIPScore is not explained: ")
     report.save(tmp_path / "page.html")
@@ -143,7 +141,7 @@ METRIC = {"metric": "rouge", "label": "ROUGE-L"}
         ({"metrics": [7]}, "a metric is 7, expected its facts"),
         ({"metrics": {}}, "metrics is {}, expected a list"),
         ({"items": "two"}, "items is 'two', expected a whole number"),
-        ({"parts": {"../../secret": 2}}, "'../../secret' is no name of a part"),
+        ({"parts": {"../../secret": 2}}, "'../../secret' is not the name of a part"),
         ({"parts": {"captions": 3}}, "has 2 items, the marker says 3"),
         ({"unit": "page"}, "unit is 'page', expected item or shard"),
         ({"format": 2}, "has format 2, expected 1; score the captions again"),
@@ -208,7 +206,7 @@ def test_a_column_that_is_there_twice_is_refused(run, folder):
     path = run / folder / "captions.parquet"
     table = pq.read_table(path)
     pq.write_table(table.append_column(table.column_names[-1], table.column(0)), path)
-    with pytest.raises(InputError, match=rf"{folder}/captions\.parquet: column '.+' is there twice"):
+    with pytest.raises(InputError, match=rf"{folder}/captions\.parquet: column '.+' occurs twice"):
         read_run(run).captions  # noqa: B018 - reading is what is refused
 
 

@@ -22,7 +22,7 @@ CAPTIONS = ["two cats sleep", "a dog runs on grass", "a cat on the sofa, asleep"
 @pytest.mark.parametrize(
     "metric", ["bleu(n=2)", "rouge", "rouge_n(n=1)", "meteor", "cider(idf=CORPUS)", "novelty(CORPUS)"]
 )
-def test_a_value_is_that_of_the_caption_evaluated_alone(metric, tmp_path):
+def test_a_value_is_that_of_the_caption_evaluated_alone(metric, tmp_path, compiled_meteor):
     if metric == "meteor":
         pytest.importorskip("pycocoevalcap", reason="METEOR's tables are not here: pip install 'captious[meteor]'")
     if "CORPUS" in metric:
@@ -178,7 +178,7 @@ def test_a_wrong_batch_is_refused_in_one_line(ids, captions, message):
     ("metrics", "arguments", "message"),
     [
         ("mbleu(n=4)", {"references": REFERENCES}, "compares several captions of an item"),
-        ("rouge", {}, "no references, expected references by id"),
+        ("rouge", {}, "no references, expected them by id"),
         ("clipscore(captious-mini)", {"references": REFERENCES}, "needs images"),
         ("rouge", {"images": {"1": "a.png"}}, "needs references"),
     ],

@@ -1,16 +1,23 @@
 """The documentation site builds without a warning, and its generated pages say what the code says."""
 
+import doctest
 import json
 import re
 from pathlib import Path
 
 import pytest
 from lab.site.api_pages import api_pages
+from lab.site.cards import entries, metric_page
 from lab.site.cli_pages import cli_pages
 from lab.site.docstrings import markdown
 from lab.site.notebooks import notebook_markdown
 
+import captious
+from captious import __version__
+from captious.metrics.registry import METRICS, metric_class
+
 ROOT = Path(__file__).resolve().parents[1]
+CARDS = ROOT / "docs/reference/metrics"
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +36,11 @@ def site(tmp_path_factory):
 def test_the_site_has_every_kind_of_page(site):
     for page in (
         "index",
+        "install",
+        "gallery",
+        "changelog",
+        "roadmap",
+        "contributing",
         "tutorial",
         "guide/images",
         "reference/metrics/cider",
@@ -53,9 +65,39 @@ def test_the_site_asks_nothing_of_the_network(site):
         )
 
 
-def test_search_finds_a_guide(site):
-    locations = {entry["location"] for entry in json.loads((site / "search/search_index.json").read_text())["docs"]}
-    assert "guide/bias.html" in locations
+def test_search_finds_guides_and_the_front_pages(site):
+    found = json.loads((site / "search/search_index.json").read_text())["docs"]
+    pages = {entry["location"] for entry in found}
+    assert {"guide/bias.html", "install.html", "changelog.html", "roadmap.html"} <= pages
+    assert any("kappa" in entry["text"].lower() for entry in found)
+
+
+def test_the_page_of_a_metric_has_its_formula_and_its_paper(site):
+    page = (site / "reference/metrics/cider.html").read_text(encoding="utf-8")
+    assert "<math" in page and "<mtext>CIDEr-D</mtext>" in page
+    assert "https://doi.org/10.1109/CVPR.2015.7299087" in page and "vedantam2015cider" in page
+
+
+def test_the_header_has_the_version_and_every_page_can_be_edited(site):
+    page = (site / "guide/bias.html").read_text(encoding="utf-8")
+    assert f"captious {__version__}" in page
+    assert "edit/main/docs/guide/bias.md" in page
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METRICS if ">>>" in (CARDS / f"{name}.md").read_text(encoding="utf-8")]
+)
+def test_the_example_of_a_metric_runs_as_it_stands(name):
+    page = metric_page(name, (CARDS / f"{name}.md").read_text(encoding="utf-8"))
+    example = re.search(r"```python\n(>>>.*?)```", page, re.S)[1]
+    case = doctest.DocTestParser().get_doctest(example, {}, name, None, 0)
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(case).failed == 0
+
+
+def test_every_metric_with_a_citation_names_its_paper():
+    papers, metrics = entries()["papers"], entries()["metrics"]
+    assert {name for name in METRICS if metric_class(name).citation} == set(metrics)
+    assert {one["paper"] for one in metrics.values()} == set(papers)
 
 
 def test_the_command_line_reference_has_every_command_and_option():
@@ -105,3 +147,18 @@ def test_a_notebook_shows_what_its_cells_printed():
         "# Title\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n"
         '<div class="output">\n<b>bold</b>\n<i>x</i>\n</div>\n'
     )
+
+
+@pytest.mark.shared_data
+def test_typical_values_are_those_of_people_on_coco(shared_data):
+    rows = [
+        json.loads(line) for line in (shared_data / "coco/karpathy_test.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    captions = {row["id"]: row["references"][0] for row in rows}
+    references = {row["id"]: row["references"][1:] for row in rows}
+    report = captious.evaluate(captions, "bleu,rouge,cider", captious.Resampling(samples=0), references=references)
+    metrics = entries()["metrics"]
+    four = ", ".join(f"BLEU-{n} {report[f'bleu(n={n})'].corpus:.3f}" for n in (1, 2, 3, 4))
+    assert metrics["bleu"]["coco"] == four
+    assert metrics["rouge"]["coco"] == f"{report['rouge'].corpus:.3f}"
+    assert metrics["cider"]["coco"] == f"{report['cider'].corpus:.3f}"

@@ -229,7 +229,7 @@ class Random(Sound):
 
 
 class Infinite(Sound):
-    """A metric with a value that is no number."""
+    """A metric with a value that is not a number."""
 
     name: ClassVar[str] = "infinite"
     range: ClassVar[tuple] = (0.0, math.inf)

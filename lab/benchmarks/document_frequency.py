@@ -4,7 +4,7 @@ Captions are generated: a caption is a walk in which each word has followers of 
 parameters are set so that distinct n-grams of orders 1 to 4 grow as those of COCO do: 1.6 million of 200,000 captions,
 exponent .80. Shards of 100,000 captions are counted by two processes, each shard into a file (pass 1). The files of the
 first shards, and of all, are merged into one by a process of its own; another opens the result and looks up the n-grams
-of a new shard (pass 2). 100 million captions are reckoned from that.
+of a new shard (pass 2). 100 million captions are estimated from that.
 
 python lab/benchmarks/document_frequency.py [--sizes 100000,1000000,10000000] [--folder /tmp/frequencies]
 """
@@ -128,7 +128,7 @@ def report(folder: Path, sizes: Sequence[int]) -> None:
             seconds = merged["processor"] * scale
             rows.append(row(RECKONED, entries, slope, seconds, merged["peak"], opened, math.nan))
         before = now
-    rows[-1][0] += " (reckoned)"
+    rows[-1][0] += " (estimated)"
     print(table(rows))
 
 

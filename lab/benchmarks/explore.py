@@ -108,7 +108,7 @@ def served(*arguments: str) -> Iterator[tuple[str, int, float]]:
     """A server in a process of its own: its link, its process, and the seconds until it answered."""
     begin = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "captious", "view", *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "captious", "view", "--no-browser", *arguments], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -167,6 +167,8 @@ def requests(items: int, systems: int, number: int) -> dict[str, list[tuple[str,
         "scatter": [("points", {"x": METRICS[n % 3], "y": "rating"}) for n in rounds],
         "score by length": [("lengths", {"score": METRICS[n % 4]}) for n in range(4)],
         "agreement of metrics": [("agreement", {})] * 2,
+        "scatter of a selection": [("points", {"x": METRICS[n % 3], "y": "rating", "q": WORDS[n]}) for n in rounds],
+        "numbers of a selection": [("summary", {"sort": METRICS[n % 4], "q": WORDS[n]}) for n in rounds],
     }
 
 

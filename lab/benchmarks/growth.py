@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import SHARED
-from measure import in_process, table
+from lab.benchmarks.data import SHARED
+from lab.benchmarks.measure import in_process, table
 
 SIZES = "5000,40000,200000,1000000"
 REFERENCES = 5
@@ -181,7 +181,7 @@ class Clock:
 
 
 def write(path: Path, items: int) -> Path:
-    """The file of so many items, unless it is there already."""
+    """The file of so many items, unless it already exists."""
     if path.exists():
         return path
     part = path.with_suffix(".part")

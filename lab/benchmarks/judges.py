@@ -2,6 +2,7 @@
 
     PYTHONPATH=. python -m lab.benchmarks.judges          # all three, 10,000 calls each; some minutes
     PYTHONPATH=. python -m lab.benchmarks.judges speed
+    python -m lab.benchmarks.before_after --only judges --base ../older-tree    # processor time of the client alone
 
 The server is llama.cpp's with a tiny random model (`tests/models/chat/llama.py`), on this machine. Every call asks for
 one token with five probabilities. ``speed`` asks through captious at two concurrencies and through a plain loop around
@@ -13,7 +14,6 @@ by the tokens that it may use, and goes on with more.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import random
 import signal
 import sqlite3
@@ -75,8 +75,6 @@ def speed(url: str, folder: Path, number: int, peer: int) -> None:
         for name, (calls, rate) in {"plain httpx loop, nothing stored": (peer, base), **rates}.items()
     ]
     print(table([["way", "calls", "calls a second", "ratio"], *rows]))
-    if importlib.util.find_spec("sniffio") is None:
-        print("without sniffio, which captious[judge] brings: httpx looks for it at every request")
 
 
 def kills(url: str, folder: Path, number: int) -> None:

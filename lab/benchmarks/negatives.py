@@ -26,8 +26,8 @@ import numpy as np
 from measure import table
 
 from captious.captions import CaptionSet
+from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.train._neighbors import weighted_ngrams
-from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negative_records import write_negatives
 from captious.train.negatives import KINDS, Negatives, make_negatives
 from captious.train.similar_images import SimilarImages

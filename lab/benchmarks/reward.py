@@ -1,4 +1,5 @@
 """The reward of self-critical training: captious.Scorer beside pycocoevalcap's CIDEr-D with fixed document frequencies.
+The functions of captious.rewards are beside Scorer in the last rows, on the same 320 captions a batch.
 
 python lab/benchmarks/reward.py [karpathy | val2014 | a number of generated items]
 
@@ -48,7 +49,31 @@ def main(name: str) -> None:
     rows.append(["captious.Scorer on the same tokens", f"{fast:.1f}", f"{slow / fast:.0f}", f"{gap:.0e}"])
     rows.append(["captious.Scorer, PTB tokenizer included", f"{whole:.1f}", f"{slow / whole:.0f}", ""])
     print(table(rows))
-    print(f"\nreferences prepared once: {prepared:.1f} s")
+    print(f"\nreferences prepared once: {prepared:.1f} s\n")
+    functions(plain, sampled(plain))
+
+
+def functions(references: dict[str, list[str]], batches: list[Batch]) -> None:
+    """The table of captious.rewards against Scorer by the same metrics: strings, and messages of a chat."""
+    metrics = "cider, rouge, bleu(n=4)"
+    scorer, rewards = captious.Scorer(metrics, references=references), captious.rewards(metrics, references=references)
+    rows = [["by cider, rouge, bleu(n=4)", "ms per batch (median)", "times Scorer", "largest difference"]]
+    plain, strings, chats, gaps = [], [], [], []
+    for keys, samples in batches:
+        ids = [key for key in keys for _ in range(SAMPLES)]
+        texts = [text for row in samples for text in row]
+        messages = [[{"role": "assistant", "content": text + " "}] for text in texts]  # another batch, not remembered
+        plain.append(milliseconds(lambda ids=ids, texts=texts: scorer(ids, texts)))
+        strings.append(milliseconds(lambda ids=ids, texts=texts: [one(completions=texts, id=ids) for one in rewards]))
+        chats.append(milliseconds(lambda ids=ids, given=messages: [one(completions=given, id=ids) for one in rewards]))
+        expected = np.array(list(plain[-1][1].values()))
+        gaps.append([np.abs(np.array(runs[-1][1]) - expected).max() for runs in (strings, chats)])
+    base = median(one[0] for one in plain)
+    rows.append(["captious.Scorer", f"{base:.1f}", "", ""])
+    for name, runs, gap in zip(("strings", "messages"), (strings, chats), np.max(gaps, axis=0), strict=True):
+        cost = median(one[0] for one in runs)
+        rows.append([f"captious.rewards, {name}", f"{cost:.1f}", f"{cost / base:.2f}", f"{gap:.0e}"])
+    print(table(rows))
 
 
 def sampled(references: dict[str, list[str]]) -> list[Batch]:

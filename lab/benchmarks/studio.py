@@ -106,7 +106,7 @@ def load(options: Options) -> Row:
         and abs(memory[1] / memory[0] - 1) <= 0.2
     )
     where = "SQLite" if options.servers == 1 else f"{options.servers} servers, one PostgreSQL"
-    name = f"{options.raters} raters, {options.pause:g} s a task, {options.minutes:g} min, {where}"
+    name = f"{options.raters} raters, {options.pause:g} s per task, {options.minutes:g} min, {where}"
     return Row(name, measured, "no error; p95 < 150 ms, p99 < 500; memory ± 20 %", met)
 
 

@@ -39,7 +39,7 @@ REMEMBERED = "from memory of the paper"
 
 @dataclass(frozen=True)
 class Published:
-    """What a paper printed of one caption file: values in per cent, lengths in tokens."""
+    """What a paper printed of one caption file: values in percent, lengths in tokens."""
 
     file: str
     setting: str
@@ -182,7 +182,9 @@ def _verdict(ours: float, published: float) -> str:
     """Whether a printed value follows from ours: half a unit of its last decimal may go either way."""
     rounded = abs(published - round(published, 1)) < 1e-9
     return (
-        "comes out" if abs(ours - published) <= (0.0501 if rounded else 1e-4) else f"differs by {ours - published:+.3f}"
+        "reproduced"
+        if abs(ours - published) <= (0.0501 if rounded else 1e-4)
+        else f"differs by {ours - published:+.3f}"
     )
 
 

@@ -26,6 +26,7 @@ from lab.toy.sample import CAPTIONERS
 from lab.toy.scenes import KINDS, PERSON_WORDS, SETTINGS, Scene
 
 from captious import CaptionSet
+from captious.edits.masks import universal
 from captious.metrics.clip.encoded import to_references
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all
@@ -33,7 +34,7 @@ from captious.models import allow_painter
 from captious.models.loading import load
 from captious.options import Resampling, Runtime, using
 from captious.probes.entities import entities, read_answers, recall, tasks
-from captious.probes.masking import influences, universal
+from captious.probes.masking import influences
 from captious.probes.pictures import paint
 from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observed
 from captious.stats.tests import bootstrap_p

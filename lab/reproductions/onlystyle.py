@@ -22,7 +22,7 @@ import numpy.typing as npt
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS
-from captious.metrics.style.onlystyle import ModelNgrams, NgramRows, added, runs
+from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, added, runs
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.rankings import correlate
@@ -123,7 +123,7 @@ Scored = tuple[Ints, Floats]
 
 
 class _Order(NamedTuple):
-    rows: NgramRows
+    rows: StyledNgrams
     amount: Floats
     style: Ints
     """Of each entry (n-gram, style of captions here), the style; entries are sorted."""
@@ -160,7 +160,7 @@ class Cosines:
         self.sizes = np.diff(self.bounds)
         self.orders = [self._order(rows) for rows in ngrams.orders]
 
-    def _order(self, rows: NgramRows) -> _Order:
+    def _order(self, rows: StyledNgrams) -> _Order:
         grams, captions = rows.grams, self.ngrams.captions
         amount = grams.count.astype(np.float64) if self.reading.tf else np.ones(len(grams.count))
         style = self.style[grams.caption]

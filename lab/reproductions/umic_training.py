@@ -70,7 +70,7 @@ def drawn(out: Path, items: int, epochs: int, seed: int = 0) -> None:
     outcome = train(training, options, settings, Runtime(device="cpu", log=print))
     seconds = time.perf_counter() - started
     print(f"\ntrained in {seconds:.0f} s: {outcome.steps} steps of {settings.batch_size} captions\n")
-    print("Ranking accuracy on unseen scenes in per cent\n\n" + accuracies(outcome.validations))
+    print("Ranking accuracy on unseen scenes in percent\n\n" + accuracies(outcome.validations))
     print("\nKendall's tau-b with the true quality of the simulated captioners, 95 % intervals over scenes\n")
     metrics: dict[str, Metric] = {
         'CLIPScore, captious-mini, prefix=""': ClipScore(weights=MINI, value="raw", prefix=""),
@@ -169,7 +169,7 @@ def photographs(out: Path, flickr: Path, encoder: str, device: str, items: int, 
     plain = f'clipscore(weights={encoder},value=raw,prefix="")'
     model = _chosen(captious, out, where, plain, seed)
     ranked = _ranked(model, out / "test.jsonl", images, device)
-    print(f"Ranking accuracy on the test images in per cent\n\n{ranked}", flush=True)
+    print(f"Ranking accuracy on the test images in percent\n\n{ranked}", flush=True)
     if items:
         print("a trial: people's ratings are of all test images, and are left out")
         return

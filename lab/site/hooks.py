@@ -8,13 +8,24 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from captious import __version__
+from captious.metrics.registry import METRICS
+from lab.evidence.pages import leaderboard_page
 from lab.site.api_pages import api_pages
+from lab.site.cards import metric_page
 from lab.site.cli_pages import cli_pages
 from lab.site.notebooks import notebook_pages
 
+ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+"""Pages of the site that are files at the root of the repository."""
+
 
 def on_config(config: Any) -> Any:
-    """Fill the sections of the navigation that name a folder with its pages: ``- Metrics: reference/metrics/``."""
+    """Put the version into the header, and the pages of a folder into the navigation that names it.
+
+    ``- Metrics: reference/metrics/`` names a folder.
+    """
+    config.site_name = f"captious {__version__}"
     docs = Path(config.docs_dir)
     paths = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} | set(_generated(docs))
     config.nav = _filled({"": config.nav}, paths)[""]
@@ -28,13 +39,22 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **context: Any) -> str:
-    """Links to a notebook lead to its page."""
+def on_page_markdown(markdown: str, page: Any, **context: Any) -> str:
+    """Links to a notebook lead to its page; pages of metrics get formula and paper."""
+    folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    if folder == "reference/metrics" and name in METRICS:
+        markdown = metric_page(name, markdown)
     return re.sub(r"\]\(([^)]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def _generated(docs: Path) -> dict[str, str]:
-    return api_pages() | cli_pages() | notebook_pages(docs)
+    return api_pages() | cli_pages() | notebook_pages(docs) | leaderboard_page() | _root_pages(docs.parent)
+
+
+def _root_pages(root: Path) -> dict[str, str]:
+    """Files of the repository as pages, with links that lead on from the site."""
+    texts = {page: (root / name).read_text(encoding="utf-8") for page, name in ROOT_PAGES.items()}
+    return {page: re.sub(r"\]\(docs/", "](", text) for page, text in texts.items()}
 
 
 def _filled(entry: Any, paths: set[str]) -> Any:

@@ -30,6 +30,11 @@ from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
 from captious.options import using as using
+from captious.rewarding.functions import Reward as Reward
+from captious.rewarding.functions import Rewards as Rewards
+from captious.rewarding.functions import rewards as rewards
+from captious.rewarding.weighted import WeightedReward as WeightedReward
+from captious.rewarding.weighted import reward as reward
 from captious.runs.folder import Run as Run
 from captious.runs.folder import open_run as open_run
 from captious.runs.report import Report as Report

@@ -8,25 +8,36 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from captious._compare import align, named_systems, system_captions
 from captious._evaluate import settings_of
-from captious._tournament import Tournament
-from captious._typing import Floats
+from captious._tournament import Elo, Tournament, online_estimates
+from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
-from captious.errors import InputError
+from captious.errors import InputError, nearest
 from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.judges.dry_run import DryRun
 from captious.metrics.judges.judged import PROMPTS, JudgeSetup, plan_requests, read_prompt
-from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Preference, ask, draw, questions
+from captious.metrics.judges.matches import (
+    EVERYBODY,
+    FIELDS,
+    PROMPT,
+    Match,
+    Opponents,
+    Orders,
+    Preference,
+    ask,
+    draw,
+    questions,
+)
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
-from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, using
+from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, choices_of, using
 from captious.render import (
     Cell,
     Column,
@@ -62,6 +73,8 @@ class Arena(Result):
     resampling: Resampling = Resampling()
     blind: bool = False
     """Whether there are images that the model refused, so that it saw the references alone."""
+    opponents: Opponents = EVERYBODY
+    elo: Elo = "bradley-terry"
 
     def __repr__(self) -> str:
         return f"<Arena of {', '.join(self.systems)}: {len(self.judged):,} of {len(self.matches):,} comparisons judged>"
@@ -93,7 +106,7 @@ class Arena(Result):
             p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0 if ties[index, place] else float("nan")
             p_values[one_name, other_name] = p
         test = "exact sign test on the comparisons without a tie"
-        return Tournament(tuple(names), wins, ties, self.estimates, p_values, test, self.resampling)
+        return Tournament(tuple(names), wins, ties, self.estimates, p_values, test, self.resampling, self.elo)
 
     def _indices(self, match: Match) -> tuple[int, int]:
         names = list(self.systems)
@@ -105,47 +118,116 @@ class Arena(Result):
         names, rows = list(self.systems), self._rows()
         number = len(names) ** 2
 
+        scored = number + 2 * len(SHARES)
+
         def statistic(weights: Floats) -> dict[str, Floats]:
             sums = weights.T @ rows
             with np.errstate(invalid="ignore", divide="ignore"):
-                shares = sums[:, number::2] / sums[:, number + 1 :: 2]
-            return pairwise_values(sums[:, :number], names) | {
-                name: shares[:, index] for index, name in enumerate(SHARES)
-            }
+                shares = sums[:, number:scored:2] / sums[:, number + 1 : scored : 2]
+            return (
+                pairwise_values(sums[:, :number], names)
+                | {name: shares[:, index] for index, name in enumerate(SHARES)}
+                | self._scores(sums[:, scored:])
+            )
 
-        return estimate(statistic, len(rows), self.resampling)
+        estimates = estimate(statistic, len(rows), self.resampling)
+        if self.elo == "online":
+            estimates |= online_estimates(*self._played(), names, self.resampling)
+        return estimates
 
-    def _rows(self) -> Floats:
-        """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares."""
-        ids = list(dict.fromkeys(match.id for match in self.judged))
-        order = {ids[index]: place for place, index in enumerate(id_order(ids))}
+    def _scores(self, sums: Floats) -> dict[str, Floats]:
+        """The score of each challenger against each baseline, and their mean, in which its own caption counts 0."""
+        values: dict[str, Floats] = {}
+        baselines = self.opponents.baselines
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scores = 100 * sums[:, ::2] / sums[:, 1::2]
+        for row, challenger in enumerate(self.opponents.challengers):
+            own = scores[:, row * len(baselines) : (row + 1) * len(baselines)].copy()
+            own[:, [name == challenger for name in baselines]] = 0.0
+            values[score_of(challenger)] = own.mean(axis=1)
+            values |= {score_of(challenger, name): own[:, column] for column, name in enumerate(baselines)}
+        return values
+
+    def _played(self) -> tuple[Ints, Ints, Floats]:
+        """The systems of each comparison that has a verdict, by number, and the score of the first."""
         scores = {"first": 1.0, "second": 0.0, "tie": 0.5}
         score = np.array([scores[match.outcome or "tie"] for match in self.judged])
-        group = np.array([order[match.id] for match in self.judged], dtype=np.int64)
         first, second = np.array([self._indices(match) for match in self.judged], dtype=np.int64).reshape(-1, 2).T
+        return first, second, score
+
+    def _rows(self) -> Floats:
+        """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares.
+
+        Last come, for each challenger and each baseline, wins less losses and the number of comparisons.
+        """
+        ids = list(dict.fromkeys(match.id for match in self.judged))
+        order = {ids[index]: place for place, index in enumerate(id_order(ids))}
+        group = np.array([order[match.id] for match in self.judged], dtype=np.int64)
+        first, second, score = self._played()
         wins = win_rows(first, second, score, group, len(ids), len(self.systems))
         shares = np.array([shares_of(match) for match in self.judged]).reshape(len(self.judged), -1)
-        return np.hstack([wins, cluster_sums(shares, group, len(ids))])
+        pairs = [(one, other) for one in self.opponents.challengers for other in self.opponents.baselines]
+        met = np.array([[match.systems == pair for pair in pairs] for match in self.judged], dtype=np.float64)
+        met = met.reshape(len(self.judged), len(pairs))
+        against = np.stack([met * (2 * score - 1)[:, None], met], axis=2).reshape(len(self.judged), -1)
+        return np.hstack([wins, cluster_sums(np.hstack([shares, against]), group, len(ids))])
 
     def document(self) -> Document:
         """Systems by strength, every pair, what moved the judge, and the comparisons with its reasons."""
         shown = self.tournament
         return Document(
             f"{len(self.systems)} systems, {len(self.judged):,} comparisons",
-            f"{', '.join(self.systems)}; each comparison is asked in both orders",
-            [shown.table(), shown.chart(), shown.pairs(), self._shares(), self._verdicts(), self._gallery()],
+            f"{', '.join(self.systems)}; {self._orders()}",
+            [
+                *self._against_baselines(),
+                *(shown.table(), shown.chart(), shown.pairs(), self._shares(), self._verdicts(), self._gallery()),
+            ],
             warnings=self._warnings(),
             notes=[self.usage] if self.usage else [],
             signatures=[self.signature],
             data=self.data(),
         )
 
+    def _orders(self) -> str:
+        if all(len(match.orders) == 1 for match in self.matches):
+            return "each comparison is asked once, in an order that is drawn"
+        return "each comparison is asked in both orders"
+
+    def _against_baselines(self) -> list[Table]:
+        """The score of each challenger, the highest first, beside the length of its captions."""
+        challengers, baselines = self.opponents.challengers, self.opponents.baselines
+        if not baselines:
+            return []
+        score = Column("score", decimals=2, signed=True, level=self._level(), bold=True, higher_is_better=True)
+        columns: list[Column | str] = ["system", score]
+        columns += [Column(f"against {name}", decimals=2, signed=True, key=name) for name in baselines]
+        columns.append(Column("words", decimals=1))
+        ranked = sorted(challengers, key=lambda name: -np.nan_to_num(self.estimates[score_of(name)].value, nan=-np.inf))
+        rows = [
+            [
+                name,
+                replace(Cell.of(self.estimates[score_of(name)]), limits=(-100.0, 100.0)),
+                *(self.estimates[score_of(name, other)].value if name != other else None for other in baselines),
+                self._words(name),
+            ]
+            for name in ranked
+        ]
+        note = (
+            "score: 100 · (wins − losses) / comparisons with each baseline, then the mean over the baselines, in which "
+            "a baseline counts 0 against itself; words: mean length of its captions"
+        )
+        return [Table("baselines", "Against the baselines", columns, rows, note)]
+
+    def _words(self, name: str) -> float:
+        texts = self.systems[name].candidates.values
+        return sum(len(text.split()) for text in texts) / max(len(texts), 1)
+
     def _level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
 
     def _shares(self) -> Table:
         trials = np.sum([[one[1] for one in shares_of(match)] for match in self.judged], axis=0)
-        share = Column("per cent", decimals=1, scale=100, level=self._level(), bar=True, key="share")
+        share = Column("percent", decimals=1, scale=100, level=self._level(), bar=True, key="share")
         columns: list[Column | str] = [Column("verdicts", "text"), share, Column("of")]
         rows = [
             (name, replace(Cell.of(self.estimates[name]), limits=(0.0, 1.0)), int(number))
@@ -161,8 +243,9 @@ class Arena(Result):
         columns = ["id", "first", "second", "better", "verdicts", "reason", "reason, swapped", "caption of the first"]
         rows = []
         for match in self.matches:
-            reasons = [one.reason for one in match.opinions] or ["", ""]
+            said = dict(zip(match.orders, (one.reason for one in match.opinions), strict=False))
             facts = match.winner or match.outcome or "none", ", ".join(match.verdicts)
+            reasons = said.get("own", ""), said.get("swapped", "")
             rows.append((match.id, *match.systems, *facts, *reasons, *match.captions))
         return Table("verdicts", "Comparisons", [*columns, "caption of the second"], rows, detail=True)
 
@@ -204,6 +287,16 @@ class Arena(Result):
             )
         return warnings
 
+    def _baseline_data(self, interval: Callable[[str], dict[str, float]]) -> dict[str, Any]:
+        return {
+            name: {
+                "score": interval(score_of(name)),
+                "against": {other: interval(score_of(name, other)) for other in self.opponents.baselines},
+                "words": self._words(name),
+            }
+            for name in self.opponents.challengers
+        }
+
     def data(self) -> dict[str, Any]:
         """Everything as JSON holds it."""
 
@@ -213,6 +306,7 @@ class Arena(Result):
 
         return {
             **self.tournament.data(),
+            **({"baselines": self._baseline_data(interval)} if self.opponents.baselines else {}),
             "shares": {name: interval(name) for name in SHARES},
             "comparisons": len(self.matches),
             "judged": len(self.judged),
@@ -233,6 +327,11 @@ class Arena(Result):
         }
 
 
+def score_of(*systems: str) -> str:
+    """The name of a challenger's score, or of that against one baseline, among the estimates."""
+    return " ".join(("score", *map(repr, systems)))
+
+
 CHANGED, FIRST, LONGER = "changed with the order", "for the caption shown first", "for the longer caption"
 SHARES = (CHANGED, FIRST, LONGER)
 """Shares that say what moved the judge."""
@@ -249,7 +348,7 @@ def shares_of(match: Match) -> list[tuple[float, float]]:
     decided = match.winner is not None and lengths[0] != lengths[1]
     longer = decided and (match.outcome == "first") == (lengths[0] > lengths[1])
     return [
-        (float(match.changed), float(bool(match.verdicts))),
+        (float(match.changed), float(len(match.verdicts) == 2)),
         (float(shown.count("first")), float(len(shown))),
         (float(longer), float(decided)),
     ]
@@ -287,6 +386,10 @@ def arena(
     missing: Missing = "error",
     comparisons: int | None = None,
     prompt: str | Path = "",
+    baselines: Mapping[str, Any] | Sequence[Any] | None = None,
+    assign: str | None = None,
+    orders: Orders = "both",
+    elo: Elo = "bradley-terry",
 ) -> Arena:
     """Let a chat model compare the captions of every two systems, item by item.
 
@@ -304,13 +407,23 @@ def arena(
     resampling
         How the bootstrap over items makes intervals; its seed also draws the comparisons.
     comparisons
-        At most so many comparisons, drawn at random, as many of each pair of systems; without it all are made.
+        The largest number of comparisons, drawn at random, equally for each pair of systems; all by default.
     prompt
         File with another prompt, with ``{evidence}``, ``{first}`` and ``{second}``.
+    baselines
+        Systems that the others are compared with, as in CapArena-Auto: 100 · (wins − losses) / comparisons with each
+        of them, and the mean. The other systems do not meet.
+    assign
+        Column that names the one baseline of each item; without it an item is compared with every baseline.
+    orders
+        ``both``, or ``one`` that the seed draws for each comparison, at half of the cost.
+    elo
+        ``bradley-terry``, or ``online``: points updated comparison by comparison, as in Chatbot Arena.
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     with using(runtime):
-        entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
+        rules = _Rules(comparisons, prompt, baselines, assign, orders, elo)
+        entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), rules)
         if progress:
             progress(f"{entries.setup.judge.model}: {len(entries.matches):,} comparisons")
         return entries.compared(resampling)
@@ -326,9 +439,14 @@ def plan_arena(
     missing: Missing = "error",
     comparisons: int | None = None,
     prompt: str | Path = "",
+    baselines: Mapping[str, Any] | Sequence[Any] | None = None,
+    assign: str | None = None,
+    orders: Orders = "both",
+    elo: Elo = "bradley-terry",
 ) -> DryRun:
     """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
-    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
+    rules = _Rules(comparisons, prompt, baselines, assign, orders, elo)
+    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), rules)
     asking = entries.setup.judge
     schema = asking.known_to_have("schema")
     asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
@@ -339,37 +457,62 @@ def plan_arena(
     return DryRun(plans, asking.judging.prices, tuple(warnings))
 
 
+class _Rules(NamedTuple):
+    """Which systems are compared, in which order, and how verdicts are counted."""
+
+    comparisons: int | None
+    prompt: str | Path
+    baselines: Mapping[str, Any] | Sequence[Any] | None
+    assign: str | None
+    orders: Orders
+    elo: Elo
+
+    def check(self) -> None:
+        """Refuse values that are none."""
+        if self.comparisons is not None:
+            check_value("comparisons", self.comparisons, int, Option("", min=1))
+        for name, value, kind in (("orders", self.orders, Orders), ("elo", self.elo, Elo)):
+            if value not in (choices := choices_of(kind)):
+                raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+        if self.assign is not None and self.baselines is None:
+            raise InputError("assign=... names the baseline of each item, and there are none; pass baselines=...")
+
+
 @dataclass(frozen=True, eq=False)
 class _Entries:
-    """Who meets whom before which judge."""
+    """Which systems are compared, and by which judge."""
 
     sets: Mapping[str, CaptionSet]
     setup: JudgeSetup
     matches: Sequence[Match]
-    drawn: bool
+    opponents: Opponents
+    rules: _Rules
 
     @classmethod
-    def of(
-        cls,
-        systems: Any,
-        judge: str | Judge,
-        resampling: Resampling,
-        reading: Reading,
-        comparisons: int | None,
-        prompt: str | Path,
-    ) -> _Entries:
-        if comparisons is not None:
-            check_value("comparisons", comparisons, int, Option("", min=1))
-        named = named_systems(systems)
+    def of(cls, systems: Any, judge: str | Judge, resampling: Resampling, reading: Reading, rules: _Rules) -> _Entries:
+        rules.check()
+        challengers = named_systems(systems)
+        baselines = {} if rules.baselines is None else named_systems(rules.baselines)
+        if rules.baselines is not None and not baselines:
+            raise InputError("baselines: none, expected at least one system to compare with")
+        named = {**challengers, **baselines}
         if len(named) < 2:
             raise InputError(f"{len(named)} system given, expected at least two to compare")
-        text = read_prompt(prompt or PROMPTS / f"{PROMPT}.txt", FIELDS)
-        sets = align(
-            {name: read(system_captions(one), reading=reading) for name, one in named.items()}, reading.missing
-        )
+        text = read_prompt(rules.prompt or PROMPTS / f"{PROMPT}.txt", FIELDS)
+        everyone = {name: read(system_captions(one), reading=reading) for name, one in named.items()}
+        for name in challengers.keys() & baselines.keys():
+            own = read(system_captions(challengers[name]), reading=reading)
+            if own.ids != everyone[name].ids or list(own.candidates) != list(everyone[name].candidates):
+                raise InputError(f"{name}: a system and a baseline of this name differ, expected two names")
+        sets = align(everyone, reading.missing)
         _refuse_several(sets)
+        opponents = EVERYBODY
+        if baselines:
+            assigned = None if rules.assign is None else _assigned(sets, rules.assign, tuple(baselines))
+            opponents = Opponents(tuple(challengers), tuple(baselines), assigned)
         setup = JudgeSetup(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
-        return cls(sets, setup, draw(sets, comparisons, resampling.seed), comparisons is not None)
+        matches = draw(sets, rules.comparisons, resampling.seed, opponents, rules.orders)
+        return cls(sets, setup, matches, opponents, rules)
 
     def compared(self, resampling: Resampling) -> Arena:
         """Ask the judge, and give the result. Nothing is asked before this."""
@@ -383,16 +526,39 @@ class _Entries:
         if len(unjudged) == len(matches):
             why = "the model reads no images; pass references=..." if blind else matches[0].failure
             raise InputError(f"{judge.model}: no comparison has a verdict: {why}")
-        drawn = f"(seed={resampling.seed})" if self.drawn else ""
+        seed = f"(seed={resampling.seed})"
+        drawn = seed if self.rules.comparisons is not None else ""
+        orders = "both" if self.rules.orders == "both" else f"one{seed}"
+        baselines = (
+            f"baselines:{','.join(self.opponents.baselines)}{f'({self.rules.assign})' if self.rules.assign else ''}"
+        )
         parts = [
-            *("arena", f"judge:{judge.identity}", f"prompt:{self.setup.prompt_digest}", "parse:json", "orders:both"),
+            *("arena", f"judge:{judge.identity}", f"prompt:{self.setup.prompt_digest}", "parse:json"),
+            *(f"orders:{orders}", *([baselines] if self.opponents.baselines else [])),
+            *(["elo:online"] if self.rules.elo == "online" else []),
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
             f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
             *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
         ]
         usage = f"{judge.model}: {judge.usage.since(before).line(judge.judging.prices)}"
-        return Arena(self.sets, tuple(matches), "|".join(parts), usage, resampling, blind)
+        return Arena(
+            self.sets, tuple(matches), "|".join(parts), usage, resampling, blind, self.opponents, self.rules.elo
+        )
+
+
+def _assigned(sets: Mapping[str, CaptionSet], column: str, baselines: Sequence[str]) -> tuple[str, ...]:
+    """The baseline of each item, from the column of the first system that has it."""
+    for captions in sets.values():
+        if column in captions.columns:
+            for key, value in zip(captions.ids, captions.columns[column], strict=True):
+                if value not in baselines:
+                    raise InputError(
+                        f"{captions.name}: {column} of item {key} is {str(value)[:40]!r}, expected the name of a "
+                        f"baseline: {', '.join(baselines)}"
+                    )
+            return tuple(map(str, captions.columns[column]))
+    raise InputError(f"assign={column!r}: no system has this column, expected the name of a baseline for each item")
 
 
 def _refuse_several(sets: Mapping[str, CaptionSet]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import combinations
@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._evaluate import Specs, evaluate, metric_specs, reading_of, settings_of
+from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of
-from captious.io.read import read
+from captious.io.read import read_all
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
@@ -63,7 +63,7 @@ class Difference:
     items: int
     """The number of items that both systems have a value for."""
     better: str | None
-    """The system whose adjusted p lies below 1 − level, if one does: at a level of 95 %, below 0.05."""
+    """The better system, if the adjusted p is below 1 − level: at a level of 95 %, below 0.05."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,7 +179,7 @@ class Comparison(PlainState, Result):
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
         """The columns of a table; ``items`` has one row per system and item, with the columns of a report.
 
-        Of ``differences`` one row per test, with the system and the baseline in columns of their own.
+        ``differences`` has one row per test, with the system and the baseline in their own columns.
         """
         if table == DIFFERENCES and self.differences:
             return {field.name: [getattr(row, field.name) for row in self.differences] for field in fields(Difference)}
@@ -200,7 +200,7 @@ class Comparison(PlainState, Result):
         return texts | ({f"{DIFFERENCES}.csv": csv_text(self._columns(DIFFERENCES))} if self.differences else {})
 
     def write_files(self, folder: Path) -> None:
-        """Write the run of each system into a folder of its own; of shards, the values of every shard."""
+        """Write the run of each system into its own folder; for shards, write the values of every shard."""
         for name, inner in system_folders(self.reports).items():
             (folder / inner).mkdir()
             if self._sharded:
@@ -219,6 +219,7 @@ def compare(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
     reading: Reading = Reading(),
     test: Test = "randomization",
     permutations: int = PERMUTATIONS,
@@ -234,13 +235,13 @@ def compare(
         which is not scored again. In a list, the names are those of the files and sets, else ``system-1``, …
     metrics
         As in ``evaluate``. Of reports and runs, those to compare on; without it, all that they share.
-    runtime, progress, references, images, reading
+    runtime, progress, references, images, language, reading
         As in ``evaluate``.
     resampling
         How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
         below 1 − ``level``.
     missing
-        Items, or shards, that a system lacks: an error, or left out of all systems with ``skip``. A shard that could
+        Items or shards that a system does not have: an error, or left out with ``skip``. A shard that could
         not be scored is always left out.
     test
         ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items. Of runs of shards,
@@ -257,14 +258,13 @@ def compare(
     >>> compare(systems, "rouge", references=references).differences[0].better is None
     True
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing, language)
     systems = named_systems(systems)
     specs = None if metrics is None else metric_specs(metrics)
-    reading = reading_of(reading, references, images, missing)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     tests = PairedTest(resampling, test, permutations, every_pair, convention)
-    paired = paired_reports(systems, specs, resampling, runtime, progress, reading)
+    paired = paired_reports(systems, specs, scoring)
     reports = paired.reports
     if not paired.sharded:
         differences = tests.differences(reports, paired.statistics, progress)
@@ -294,10 +294,7 @@ class PairedReports:
 def paired_reports(
     systems: Mapping[str, Any],
     specs: Sequence[str | Metric] | None,
-    resampling: Resampling,
-    runtime: Runtime,
-    progress: Callable[[str], None] | None,
-    reading: Reading,
+    scoring: Scoring,
     *,
     by_id: bool = False,
 ) -> PairedReports:
@@ -308,9 +305,9 @@ def paired_reports(
     wanted = None if specs is None else list(map(str, parse_all(specs)))
     stored = {name: report for name, one in systems.items() if (report := stored_report(one, wanted)) is not None}
     if any(report.unit == "shard" for report in stored.values()):
-        return _paired_shards(systems, stored, wanted, resampling, reading.missing)
-    with using(runtime):
-        reports, items = _reports(systems, stored, specs, wanted, reading, resampling, progress, by_id)
+        return _paired_shards(systems, stored, wanted, scoring.resampling, scoring.reading.missing)
+    with using(scoring.runtime):
+        reports, items = _reports(systems, stored, specs, wanted, scoring, by_id)
     return PairedReports(reports, partial(_statistics, reports), items)
 
 
@@ -319,28 +316,24 @@ def _reports(
     stored: Mapping[str, Report],
     specs: Sequence[str | Metric] | None,
     wanted: Sequence[str] | None,
-    reading: Reading,
-    resampling: Resampling,
-    progress: Callable[[str], None] | None,
+    scoring: Scoring,
     by_id: bool,
 ) -> tuple[dict[str, Report], int]:
     """The report of every system on the items that all share, and the number of these items.
 
     A stored report is narrowed to them; captions are read and scored.
     """
-    sets = {name: read(system_captions(one), reading=reading) for name, one in systems.items() if name not in stored}
+    reading, resampling = scoring.reading, scoring.resampling
+    sets = read_all({name: system_captions(one) for name, one in systems.items() if name not in stored}, reading)
     keys = shared_metrics(stored, wanted) if stored else []
     ids = {name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}
     order = shared_ids(ids, reading.missing)
     order = [order[index] for index in id_order(order)] if by_id else order
     sets = {name: _taken(captions, order) for name, captions in sets.items()}
     parsed = parse_all(keys or specs or DEFAULT, sets.values())
-    reports = {}
-    for name in systems:
-        if name in stored:
-            reports[name] = on_items(stored[name], keys, order, resampling)
-        else:
-            reports[name] = evaluate(sets[name], parsed, resampling, progress=_prefixed(progress, name))
+    reports = {name: on_items(report, keys, order, resampling) for name, report in stored.items()}
+    reports |= evaluate_systems(sets, parsed, resampling, scoring.progress) if sets else {}
+    reports = {name: reports[name] for name in systems}
     if stored:
         shared_metrics(reports, keys)  # captions that were scored now have the settings of today
     return reports, len(order)
@@ -371,6 +364,8 @@ def _ids(report: Report) -> Sequence[str]:
 
 
 def _taken(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
+    if captions.ids == tuple(order):
+        return captions
     left_out = len(captions) - len(order)
     return replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
 
@@ -408,6 +403,10 @@ def _paired_shards(
     elif units < FEW:
         remarks.append(f"the tests compare {units} shards; below {FEW} they are rough")
     return PairedReports(reports, statistics, units, True, tuple(remarks))
+
+
+TOGETHER = 1 << 24
+"""Numbers in the rows of the pairs that are tested at a time."""
 
 
 class StatisticPair(NamedTuple):
@@ -455,15 +454,26 @@ class PairedTest:
         pairs = list(combinations(names, 2)) if self.every_pair else [(names[0], other) for other in names[1:]]
         tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
         rows: dict[str, list[Difference]] = {key: [] for key in tested}
-        for baseline, system in pairs if tested else []:
+        for together in self._batches(pairs, reports, tested):
             if progress:
-                progress(f"{baseline} and {system}")
-            shared = [paired(baseline, system, key) for key in tested]
-            for key, one, (p, low, high) in zip(tested, shared, self._tested(shared), strict=True):
+                progress(" · ".join(f"{baseline} and {system}" for baseline, system in together))
+            asked = [(key, baseline, system) for baseline, system in together for key in tested]
+            shared = [paired(baseline, system, key) for key, baseline, system in asked]
+            for (key, baseline, system), one, (p, low, high) in zip(asked, shared, self._tested(shared), strict=True):
                 gap = one.system.value - one.baseline.value
                 row = Difference(key, baseline, system, gap, low, high, p, p_holm=p, items=one.items, better=None)
                 rows[key].append(row)
         return [row for key in tested for row in _adjusted(rows[key], reports[names[0]], self.resampling.level)]
+
+    @staticmethod
+    def _batches(
+        pairs: Sequence[tuple[str, str]], reports: Mapping[str, Any], tested: Sequence[str]
+    ) -> Iterator[Sequence[tuple[str, str]]]:
+        """The pairs that are tested with the same draws at a time: so many that their rows fit into memory."""
+        rows = [reports[pairs[0][0]].measurements[key].rows for key in tested] if pairs else []
+        number = max(1, TOGETHER // max(1, sum(one.size for one in rows)))
+        for first in range(0, len(pairs) if tested else 0, number):
+            yield pairs[first : first + number]
 
     def _tested(self, pairs: Sequence[StatisticPair]) -> list[tuple[float, float, float]]:
         """p-value, and ends of the interval, of each pair; all share the draws."""
@@ -554,10 +564,6 @@ def _different_references(reports: Mapping[str, Report]) -> list[str]:
     fingerprints = {next(iter(report)).signature.fingerprint for report in reports.values()}
     different = "the systems are scored against different references: their values do not compare"
     return [different] if len(fingerprints) > 1 else []
-
-
-def _prefixed(progress: Callable[[str], None] | None, name: str) -> Callable[[str], None] | None:
-    return (lambda step: progress(f"{name}: {step}")) if progress else None
 
 
 def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from os import PathLike
 from types import NoneType
@@ -16,14 +16,40 @@ from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import combined, read
-from captious.metrics.chunks import measure_all
+from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
-from captious.runs.report import Report, reasons_line, resampled_intervals
+from captious.runs.report import Report, intervals_of_systems, reasons_line, resampled_intervals
 
 Specs = str | Metric | Iterable[str | Metric]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How systems are read and scored, as one value for the functions that pass it on."""
+
+    reading: Reading
+    resampling: Resampling
+    runtime: Runtime
+    progress: Callable[[str], None] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        resampling: Any,
+        runtime: Any,
+        progress: Any,
+        reading: Any,
+        references: Any = None,
+        images: Any = None,
+        missing: Missing = "error",
+        language: str | None = None,
+    ) -> Scoring:
+        """The arguments of a public function once their types are right."""
+        checked, runtime = settings_of(resampling, runtime, progress)
+        return cls(reading_of(reading, references, images, missing, language), checked, runtime, progress)
 
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
@@ -50,7 +76,7 @@ def metric_specs(specs: Any) -> list[str | Metric]:
         if not isinstance(entry, (str, Metric)):
             hint = named if isinstance(entry, (list, tuple, Mapping)) else ""
             raise InputError(
-                f"metrics: holds {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
+                f"metrics: contains {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
             )
     try:
         parse_all(entries)
@@ -74,6 +100,7 @@ def evaluate(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
     reading: Reading = Reading(),
 ) -> Report:
     """Score captions with every metric asked for.
@@ -95,9 +122,13 @@ def evaluate(
     images
         Folder of the images; or paths, PIL images, arrays or tensors, in a list in the order of the captions or by id.
     missing
-        Ids that the captions or the references lack: an error, or left out with ``skip``.
+        Ids that are missing from the captions or the references: an error, or left out with ``skip``.
+    language
+        The code of the captions' language, such as ``zh``, which chooses the tokenizer of metrics that name none. A
+        metric that does not know the language is refused.
     reading
-        Names of columns, several candidates of an item, format; it may hold references, images and ``missing`` too.
+        Names of columns, several candidates of an item, format; it may hold references, images, ``missing`` and
+        ``language`` too.
 
     >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
@@ -108,8 +139,25 @@ def evaluate(
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
-    captions = read(captions, reading=reading_of(reading, references, images, missing))
+    captions = read(captions, reading=reading_of(reading, references, images, missing, language))
     return _evaluated(captions, specs, resampling, runtime, progress)
+
+
+def evaluate_systems(
+    systems: Mapping[str, CaptionSet],
+    metrics: Sequence[Metric],
+    resampling: Resampling,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Report]:
+    """A report of each of several systems that captioned the same items; all intervals come from the same draws."""
+    measurements = measure_systems(systems, metrics, progress)
+    if progress and resampling.samples:
+        progress("intervals")
+    intervals = intervals_of_systems(measurements, resampling)
+    return {
+        name: Report(captions, own, intervals[name], _misleading(captions, own.values()), resampling)
+        for (name, captions), own in zip(systems.items(), measurements.values(), strict=True)
+    }
 
 
 def _evaluated(
@@ -148,7 +196,7 @@ def add_metrics(
     resampling, runtime = settings_of(resampling, runtime, progress)
     if report.unit == "shard":
         raise InputError(f"{report.name}: is a run of shards; pass add=... to score_shards")
-    captions = report.captions if captions is None else captions
+    captions = report.captions if captions is None else in_language_of(captions, report)
     known = next(iter(report)) if report.measurements else None
     if known is not None and known.ids != captions.ids:
         raise InputError(f"{captions.name}: has other ids than {report.name}, or in another order; score all again")
@@ -170,11 +218,21 @@ def add_metrics(
     )
 
 
-def reading_of(reading: Any, references: Any, images: Any, missing: Missing) -> Reading:
+def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
+    """The captions in the language of a report; another one that was named for them is refused."""
+    theirs = report.captions.language
+    if captions.language not in ("", theirs):
+        named = theirs or "no language"
+        raise InputError(f"{captions.name}: language={captions.language!r}, {report.name} was scored with {named}")
+    return replace(captions, language=theirs)
+
+
+def reading_of(reading: Any, references: Any, images: Any, missing: Missing, language: str | None = None) -> Reading:
     """How captions are read: the options of reading, with what is passed on its own in place of theirs."""
     if not isinstance(reading, Reading):
         raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
     whole: Reading = combined(reading, references, images)
+    whole = whole if language is None else replace(whole, language=language)
     return whole if missing == "error" else replace(whole, missing=missing)
 
 
@@ -239,4 +297,14 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
         },
         name=f"{len(shards)} shards",
         skipped=sum(shard.skipped for shard in shards),
+        language=_shared_language(shards),
     )
+
+
+def _shared_language(shards: Sequence[CaptionSet]) -> str:
+    """The language of all shards; several are refused."""
+    languages = sorted({shard.language for shard in shards})
+    if len(languages) > 1:
+        named = ", ".join(code or "none" for code in languages)
+        raise InputError(f"shards: captions in several languages ({named}), expected one; score each by itself")
+    return languages[0]

@@ -1,4 +1,4 @@
-"""Outputs are written whole or not at all: into a temporary neighbor first, then renamed over the target."""
+"""Outputs are written completely or not at all: into a temporary file beside the target first, then renamed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
     with Path(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise InputError(f"{path}: holds more than {most:,} bytes, expected a small text")
+        raise InputError(f"{path}: contains more than {most:,} bytes, expected a small text")
     return content
 
 
@@ -240,7 +240,7 @@ def refuse_unwritable(target: Path) -> None:
     """Say at once that nothing can be written at a place: below a file, through a broken link, in place of a device."""
     refuse_irregular(target)
     if not str(target).isprintable():
-        raise InputError(f"{str(target)!a}: holds characters that cannot be printed; name another place")
+        raise InputError(f"{str(target)!a}: contains characters that cannot be printed; name another place")
     if target.is_symlink() and not target.exists():
         raise InputError(f"{target}: is a link to nowhere; name another place")
     parent = next((one for one in target.absolute().parents if os.path.lexists(one)), None)
@@ -257,17 +257,17 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
     if target.exists() and not (target / marker).exists():
         raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: is there already; pass overwrite=True to replace it, or name another folder")
+        raise InputError(f"{target}: already exists; pass overwrite=True to replace it, or name another folder")
 
 
 def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output file is there already, or that it cannot be made."""
+    """Say at once, before any work, that an output file already exists, or that it cannot be made."""
     if file is not None:
         refuse_unwritable(Path(file))
         if Path(file).is_dir():
             raise InputError(f"{file}: is a folder, expected the name of a file to write")
     if file is not None and Path(file).exists() and not overwrite:
-        raise InputError(f"{file}: is there already; pass overwrite=True to replace it")
+        raise InputError(f"{file}: already exists; pass overwrite=True to replace it")
 
 
 def digest(*parts: bytes) -> str:

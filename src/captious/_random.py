@@ -1,4 +1,4 @@
-"""Random numbers that are a function of their address: equal whatever is drawn before, after or beside them.
+"""Random numbers that are a function of their address: equal whatever else is drawn.
 
 A key names a stream, a counter a number in it. SplitMix64 (Steele, Lea & Flood 2014) mixes the two.
 """

@@ -6,17 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.pairwise import ELO_CENTER, elo_of, rate_of
+from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, elo_of, online_elo, rate_of
 from captious.stats.resampling import holm
+
+Elo = Literal["bradley-terry", "online"]
+"""Strengths that do not depend on the order of comparisons, or points updated one by one, as in Chatbot Arena."""
+
+
+def online_estimates(
+    first: Ints, second: Ints, score: Floats, systems: Sequence[str], resampling: Resampling
+) -> dict[str, Estimate]:
+    """The Elo points of each system, updated comparison by comparison: the median of resamples, with an interval."""
+    points = online_elo(first, second, score, len(systems), resampling.samples, resampling.seed)
+    middle = np.median(points, axis=0)
+    if not resampling.samples:
+        return {elo_of(name): Estimate(float(value)) for name, value in zip(systems, middle, strict=True)}
+    return {
+        elo_of(name): Estimate.of(float(middle[index]), points[:, index], resampling.level)
+        for index, name in enumerate(systems)
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +52,8 @@ class Tournament:
     test: str
     """What the p-value is of, for the note of the table."""
     resampling: Resampling
+    elo: Elo = "bradley-terry"
+    """How the Elo points were computed."""
 
     @property
     def ranked(self) -> list[str]:
@@ -78,6 +97,12 @@ class Tournament:
             f"Elo: Bradley–Terry strengths; 400 points are odds of 10 to 1, and the mean of the systems is "
             f"{ELO_CENTER:.0f}. Each pair starts with half a win for either side. A tie is half a win.{half}"
         )
+        if self.elo == "online":
+            drawn = "the median over resampled comparisons" if self.resampling.samples else "in the order of the items"
+            note = (
+                f"Elo: updated comparison by comparison from {ELO_CENTER:.0f} on with K = {ONLINE_STEP:.0f}, {drawn}. "
+                f"A tie is half a win.{half}"
+            )
         return Table("systems", "Systems", columns, rows, note)
 
     def chart(self) -> Chart:
@@ -94,6 +119,8 @@ class Tournament:
         columns += [Column("p (Holm)", "p", key="p_holm"), "better"]
         rows: list[Sequence[Value]] = []
         for one in self.tests:
+            if not one["wins"] + one["ties"] + one["losses"]:
+                continue  # the two never met
             better = Span(one["better"], "strong") if one["better"] else Span("neither", "quiet")
             cell = replace(Cell.of(self.estimates[rate_of(one["first"], one["second"])]), limits=(0.0, 1.0))
             numbers = one["wins"], one["ties"], one["losses"], one["p_holm"]

@@ -175,9 +175,17 @@ class Memo(PlainState):
         result: T = self._computed[key]
         return result
 
+    def known(self, key: Any) -> Any:
+        """What `once` would return for a key without computing it; None where it must be computed."""
+        return self._computed.get(key)
+
     def keep(self, key: Any, value: Any) -> None:
         """Make this what `once` returns for a key."""
         self._computed[key] = value
+
+    def forget(self) -> None:
+        """Let go of everything that was computed."""
+        self._computed.clear()
 
     @cached_property
     def _computed(self) -> dict[Any, Any]:
@@ -231,7 +239,7 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
 
     @cached_property
     def owners(self) -> Ints:
-        """The list that each text stands in.
+        """The index of the list that each text belongs to.
 
         >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).owners.tolist()
         [0, 0, 2]
@@ -262,6 +270,8 @@ class CaptionSet(Memo):
     """How many ids were left out at reading because one side lacked them."""
     selection: str = ""
     """The list of items that were chosen at reading, such as the images of a paper."""
+    language: str = ""
+    """The code of the captions' language; empty where none was named, which metrics take for English."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -322,7 +332,7 @@ class CaptionSet(Memo):
         return self.item(self.position(key))
 
     def position(self, key: str | int) -> int:
-        """Where the item with this id stands."""
+        """The index of the item with this id."""
         try:
             return self._positions[str(key)]
         except KeyError:
@@ -363,14 +373,15 @@ class CaptionSet(Memo):
         ('8', '9')
         """
         end = min(end, len(self))
-        part = replace(
-            self,
+        part = object.__new__(CaptionSet)  # without the checks of a new set, which this one has passed
+        part.__dict__.update(
+            self.__getstate__(),
             ids=self.ids[first:end],
             candidates=self.candidates.part(first, end),
             references=self.references.part(first, end),
             columns={name: values[first:end] for name, values in self.columns.items()},
+            _digests=self._digests[first:end],  # which both need, and which take a while
         )
-        part.__dict__["_digests"] = self._digests[first:end]  # which both need, and which take a while
         return part
 
     def candidates_alone(self) -> CaptionSet:
@@ -382,16 +393,23 @@ class CaptionSet(Memo):
         """
         owners, values = self.candidates.owners.tolist(), self.candidates.values
         numbers = (np.arange(len(values)) - self.candidates.offsets[self.candidates.owners]).tolist()
-        return replace(
+        alone = replace(
             self,
             ids=tuple(f"{self.ids[owner]}#{number}" for owner, number in zip(owners, numbers, strict=True)),
             candidates=Ragged(values, np.arange(len(values) + 1)),
             references=Ragged.of([self.references[owner] for owner in owners]),
             columns={name: tuple(column[owner] for owner in owners) for name, column in self.columns.items()},
         )
+        alone.keep("item ids", tuple(self.item_ids[owner] for owner in owners))
+        return alone
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """The ids by which tables of other files know the items: of a candidate that stands alone, that of its item."""
+        return self.once("item ids", lambda: self.ids)
 
     def positions(self, ids: Iterable[str]) -> list[int]:
-        """Where these ids stand."""
+        """The indices of these ids."""
         return [self._positions[key] for key in ids]
 
     @property
@@ -407,6 +425,10 @@ class CaptionSet(Memo):
         Those of shards add up modulo 2**64.
         """
         return int(self._digests.sum(dtype=np.uint64))
+
+    def share_digests(self, other: CaptionSet) -> None:
+        """Take the digests of a set with the same ids and references."""
+        self.__dict__["_digests"] = other._digests
 
     @cached_property
     def _digests(self) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""The one kind of error a user can mend: one line that says where, what was found, what was expected."""
+"""The error that a user can fix: one line that says where, what was found, what was expected."""
 
 from __future__ import annotations
 

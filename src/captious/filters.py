@@ -104,7 +104,7 @@ class FilterColumn:
     kind: Kind
     sql: str
     folded: str = ""
-    """SQL of the texts of the column in lower case, one a line, where they are stored so: it makes ``has`` quick."""
+    """SQL of the texts of the column in lower case, one per line, where they are stored so: it makes ``has`` quick."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class TextTest(Node):
 
 @dataclass(frozen=True)
 class Missing(Node):
-    """Whether there is no value."""
+    """Whether a value is missing."""
 
     operand: Operand
 
@@ -1201,7 +1201,7 @@ PART = "captious.part"
 def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str, str] | None = None) -> dict[str, str]:
     """Make Parquet files, on a disk or in an object store, a view; gives the types of its columns.
 
-    A column that some files lack is null there. With ``types`` the view has these columns with these types.
+    A column that is missing from some files is null there. With ``types`` the view has these columns with these types.
     """
     if files and is_remote(files[0]):
         system, _ = require("fsspec", "remote").core.url_to_fs(files[0])

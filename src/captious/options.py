@@ -19,16 +19,22 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from captious.errors import InputError, nearest
 
 Missing = Literal["error", "skip"]
-Format = Literal["json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "lmms-eval", "vlmevalkit", "evalscope"]
+Format = Literal[
+    "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
+    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab",
+]  # fmt: skip
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Decoding = Literal["exact", "fast"]
 Executor = Literal["serial", "processes", "ray"]
 LemmaRule = Literal["singularize", "wordnet", "spacy"]
+Undecided = Literal["warn", "fail"]
+"""How a gate that cannot decide is counted."""
 
 
 LARGEST = 2**31 - 1
-"""The largest whole number where an option sets no limit: beyond it arrays change their type, and no run would end."""
+"""The largest whole number if an option sets no limit: beyond it arrays change their type, and no run would end."""
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
-"""Bootstrap resamples, permutations of a paired test, random seed, confidence level: written here alone."""
+"""Bootstrap resamples, permutations of a paired test, random seed, confidence level: defined only here."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,11 @@ class Option:
     env: str | None = None
     """Environment variable that gives the default of the command line."""
     type: Any = None
-    """What the command line reads, where Python takes more."""
+    """The type that the command line reads, if Python accepts more."""
     panel: str | None = None
-    """Where the help shows it, if not in the panel of its dataclass."""
+    """The panel in which the help shows it, if not that of its dataclass."""
     repeated: bool = False
-    """Whether it may be given several times, for one text each; commas belong to a text."""
+    """Whether it may be given several times, with one text each; commas belong to the text."""
     words: bool = False
     """Whether it takes all words up to the next flag, as a shell writes ``--captions preds/*.jsonl``."""
 
@@ -105,7 +111,7 @@ class Options:
 
 
 def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
-    """Refuse a value that is none of the choices, outside the bounds, or infinite."""
+    """Refuse a value that is not one of the choices, is outside the bounds, or is infinite."""
     kind = without_none(kind)
     if get_origin(kind) in (list, tuple):
         for element in value:
@@ -154,16 +160,24 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Ids on one side only: stop or skip.")] = "error"
+    missing: Annotated[Missing, Option("Ids on one side: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
-    format: Annotated[Format | None, Option("Format, or harness, where the file does not say it.")] = None
+    format: Annotated[Format | None, Option("Format or harness, if it cannot be recognized.")] = None
     id_column: Annotated[str | None, Option("Column of the ids, or several: id,style.", metavar="NAME")] = None
     references_id_column: Annotated[
-        str | None, Option("The same in the references, if it differs.", metavar="NAME")
+        str | None, Option("Id column of the references, if it differs.", metavar="NAME")
     ] = None
     candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
+    language: Annotated[str | None, Option("Language of the captions, such as zh or ja.", metavar="CODE")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.language is not None:
+            from captious._languages import language_named
+
+            language_named(self.language)
 
 
 Interval = Literal["percentile", "t"]
@@ -179,7 +193,7 @@ class Resampling(Options):
     samples: Annotated[int, Option("Bootstrap resamples; 0 for none.", min=0, max=1_000_000)] = SAMPLES
     seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = SEED
     level: Annotated[float, Option("Confidence level.")] = LEVEL
-    interval: Annotated[Interval, Option("t: wider, for few items.")] = "percentile"
+    interval: Annotated[Interval, Option("t is wider, for few items.")] = "percentile"
 
     def __post_init__(self) -> None:
         if self.interval not in get_args(Interval):
@@ -204,7 +218,7 @@ class Resampling(Options):
 
 @dataclass(frozen=True)
 class Judging(Options):
-    """How chat models are asked. None of it is part of a metric's name; the model and the prompt are."""
+    """How chat models are called. None of this is part of a metric's name; the model and the prompt are."""
 
     title = "Chat models"
 
@@ -213,13 +227,13 @@ class Judging(Options):
         Option("Server, such as http://127.0.0.1:8080/v1.", env="OPENAI_BASE_URL", metavar="URL"),
     ] = None
     key_file: Annotated[Path | None, Option("The server's key, if not in OPENAI_API_KEY.", metavar="FILE")] = None
-    concurrency: Annotated[int, Option("Questions at a time, at most.", min=1, max=1000)] = 8
-    most_tokens: Annotated[int | None, Option("Stop asking after so many tokens.", min=1, max=2**53)] = None
-    prices: Annotated[tuple[float, float], Option("Of a million tokens in and out, as 0.15,0.60.")] = (0.0, 0.0)
-    most_cost: Annotated[float | None, Option("Stop asking after spending so much.", min=0)] = None
-    dry_run: Annotated[bool, Option("Ask nothing; print calls, tokens and cost.")] = False
-    replay: Annotated[bool, Option("Take all replies from the store; ask nothing new.")] = False
-    replies: Annotated[Path | None, Option("File of stored replies, if not the user's own.", metavar="FILE")] = None
+    concurrency: Annotated[int, Option("Concurrent requests, at most.", min=1, max=1000)] = 8
+    most_tokens: Annotated[int | None, Option("Stop after this number of tokens.", min=1, max=2**53)] = None
+    prices: Annotated[tuple[float, float], Option("Prices of a million tokens in and out: 0.15,0.60.")] = (0.0, 0.0)
+    most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0)] = None
+    dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.")] = False
+    replay: Annotated[bool, Option("Use stored replies only; send nothing.")] = False
+    replies: Annotated[Path | None, Option("File of stored replies, if not the default.", metavar="FILE")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -231,14 +245,14 @@ class Judging(Options):
 
 @dataclass(frozen=True)
 class Engine(Options):
-    """Who works: this process, processes of this machine, or a Ray cluster. It moves no number."""
+    """The executor: this process, processes of this machine, or a Ray cluster. It does not change the numbers."""
 
     title = "Shards and workers"
 
-    engine: Annotated[Executor | None, Option("Who works; without it, whoever suits the data.")] = None
-    jobs: Annotated[int, Option("Workers; 0: one a core or GPU share.", min=0)] = 0
+    engine: Annotated[Executor | None, Option("Executor; by default chosen to suit the data.")] = None
+    jobs: Annotated[int, Option("Workers; 0: one per core or GPU share.", min=0)] = 0
     address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS")] = None
-    gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four share one.", min=0)] = 0.0
+    gpus: Annotated[float, Option("GPUs of each worker; with 0.25 four share one.", min=0)] = 0.0
     store_features: Annotated[bool, Option("Keep the features of shards in the cache.")] = False
 
 
@@ -248,7 +262,7 @@ def _ignore(*arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class Runtime(Options):
-    """Where and how models run. It is no part of a metric's name, so it is set around a run with `using`."""
+    """Where and how models run. It is not part of a metric's name, so it is set around a run with `using`."""
 
     title = "Models"
 
@@ -257,23 +271,34 @@ class Runtime(Options):
     ] = "auto"
     batch: Annotated[int, Option("Images or texts encoded at a time.", min=1, env="CAPTIOUS_BATCH")] = 256
     precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
-    cache: Annotated[bool, Option("Compute everything anew, and store nothing.")] = True
+    cache: Annotated[bool, Option("Compute everything again and store nothing.")] = True
     """Whether features are looked up and stored in the cache."""
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
-    upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
+    upright: Annotated[bool, Option("Rotate images as their EXIF tag says.")] = False
     """The reference implementations do not turn images."""
+    decode: Annotated[Decoding, Option("fast: on the GPU; scores move.")] = "exact"
+    """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
-    """A function that is called with what is encoded, how many are done, of how many."""
+    """A function that is called with what is encoded, how many are done, and how many there are."""
     log: Callable[[str], None] = _ignore
-    """A function that is called with a line that a person should see."""
+    """A function that is called with each message for the user."""
+
+    @property
+    def image_options(self) -> tuple[str, ...]:
+        """The options that change an image's features, as signatures and the cache name them.
+
+        >>> Runtime(upright=True, decode="fast").image_options
+        ('upright', 'fast')
+        """
+        return ("upright",) * self.upright + ("fast",) * (self.decode == "fast")
 
 
 _CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())
 
 
 def current() -> Runtime:
-    """The runtime in force.
+    """The current runtime.
 
     >>> current().batch
     256
@@ -294,6 +319,10 @@ def using(runtime: Runtime) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+WORDING: ContextVar[Callable[[str], str]] = ContextVar("captious_wording", default=str)
+"""How a program words arguments in warnings; the command line replaces them with its flags."""
+
+
 @dataclass(frozen=True)
 class Output(Options):
     """Where a result goes, and in which form it is printed."""
@@ -303,11 +332,11 @@ class Output(Options):
     out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), type=Path, metavar="PATH")] = (
         None
     )
-    overwrite: Annotated[bool, Option("Replace what is there already.")] = False
+    overwrite: Annotated[bool, Option("Replace existing output.")] = False
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
     csv: Annotated[bool, Option("Print the first table as CSV instead.")] = False
-    percent: Annotated[bool, Option("Scores × 100, as papers do; not in JSON and CSV.")] = False
+    percent: Annotated[bool, Option("Print scores × 100; not in JSON and CSV.")] = False
     signatures: Annotated[bool, Option("Print every signature in full.")] = False
 
     def __post_init__(self) -> None:

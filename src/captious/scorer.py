@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +17,24 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
-from captious.io.images import with_images
-from captious.io.join import first_few, gather_references
-from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
-from captious.metrics.measurement import Signature
+from captious.io.images import images_by_id, with_images
+from captious.io.join import first_few, gather_references, in_language
+from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric
+from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.rows import TypeSets, missing_inputs
 from captious.options import Reading, Runtime, current, using
 from captious.runs.report import ByMetric
-from captious.text.tables import TextTable
+from captious.text.tables import TextTable, table_key
+
+
+class CaptionValues(NamedTuple):
+    """The value of each caption of a batch by one metric."""
+
+    values: Floats
+    """NaN where ``reasons`` says why."""
+    reasons: Mapping[int, str]
+    """Why a caption has no value, by its index."""
 
 
 class Scorer:
@@ -31,7 +43,8 @@ class Scorer:
     A caption's value is that of `captious.evaluate` on an item with this caption alone. Only ``cider(idf=refs)`` needs
     more than the item: its document frequencies are those of all references of the scorer, not of the batch.
 
-    A call changes nothing, so threads can share a scorer. It pickles, so workers of a data loader can have one each.
+    A call changes nothing, so threads can share a scorer. It pickles, so workers of a data loader can have one each;
+    models are left out of the pickle, and each process loads its own once.
 
     Parameters
     ----------
@@ -44,6 +57,10 @@ class Scorer:
         Images by id, or their folder, for metrics that look at them. Without references, the ids are those of images.
     runtime
         Where and how models run.
+    language
+        The code of the captions' language, such as ``zh``, as in `captious.evaluate`.
+    later
+        What the items do not have yet and get by ``with_items``: ``references`` or ``image``.
 
     >>> references = {"7": ["a dog runs", "the dog is running"], "9": ["two cats"]}
     >>> scorer = Scorer("bleu(n=1), rouge", references=references)
@@ -63,18 +80,46 @@ class Scorer:
         references: Any = None,
         images: Any = None,
         runtime: Runtime | None = None,
+        language: str | None = None,
+        later: Collection[Need] = (),
     ) -> None:
         self._runtime = runtime
-        self._items = _items(references, images)
+        self._items = in_language(_items(references, images), language)
         self.metrics = parse_all(metrics, [self._items])
         for metric in self.metrics:
-            _refuse_unfit(metric, self._items)
+            _refuse_unfit(metric, self._items, later)
         with using(self._runtime or current()):
             self._states = {metric: metric.prepared(self._items) for metric in self.metrics}
-        tokenizers = {metric.tokenizer for metric in self.metrics if isinstance(metric, TokenMetric)}
-        # Copies leave the n-grams of all references behind, which only the document frequencies needed.
+        self._read_references()
+
+    def _read_references(self) -> None:
+        """Tokenize the references; copies leave their n-grams behind, which only document frequencies needed."""
+        tokenizers = {one.tokenizer_name(self._items) for one in self.metrics if isinstance(one, TokenMetric)}
         self._tables = {name: replace(TextTable.of(self._items, name)) for name in tokenizers}
         self._items = replace(self._items)
+
+    def with_items(self, items: CaptionSet) -> Scorer:
+        """A scorer of other items with the same metrics, models and document frequencies."""
+        other = copy(self)
+        other._items = items
+        other._read_references()
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but models and what else is the same for every set, which `_state` loads again."""
+        kept = {metric: state for metric, state in self._states.items() if not isinstance(state, Shared)}
+        return {**vars(self), "_states": kept}
+
+    def __copy__(self) -> Scorer:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def _state(self, metric: Metric) -> Any:
+        """What the metric prepared; in a process that unpickled the scorer, prepared when first needed."""
+        if metric not in self._states:
+            self._states[metric] = metric.prepared(self._items)
+        return self._states[metric]
 
     def __call__(self, ids: Sequence[Any], captions: Sequence[str] | Sequence[Sequence[str]]) -> ByMetric[Floats]:
         """The value of each caption by each metric.
@@ -84,18 +129,64 @@ class Scorer:
         such as an empty one under a model that cannot read it.
         """
         positions, texts, shape = self._batch(ids, captions)
+        scores = self._scored(positions, texts, self.metrics)
+        return ByMetric({metric: one.values.reshape(shape) for metric, one in scores.items()})
+
+    def explained(
+        self, ids: Sequence[Any], captions: Sequence[str], metrics: Sequence[Metric] | None = None
+    ) -> ByMetric[CaptionValues]:
+        """The same for one caption of each id, with the reason of each caption without a value; by some metrics only.
+
+        >>> scorer = Scorer("div_n(n=3, strict=yes)", references={"7": ["a dog runs"]})
+        >>> scorer.explained(["7", "7"], ["the dog runs", "a dog"])["div_n"].reasons
+        {1: 'fewer than 3 tokens'}
+        """
+        positions, texts, _ = self._batch(ids, captions)
+        return ByMetric(self._scored(positions, texts, self.metrics if metrics is None else metrics))
+
+    def measured(
+        self, ids: Sequence[Any], captions: Sequence[str], names: Sequence[str], columns: Mapping[str, Sequence[Any]]
+    ) -> tuple[CaptionSet, dict[str, Measurement]]:
+        """The captions as a separate set, one item each, and the measurement of each metric."""
+        positions, texts, _ = self._batch(ids, captions)
+        items = [self._items.item(index) for index in positions.tolist()]
+        fields = {name: [values[index] for index in positions.tolist()] for name, values in self._items.columns.items()}
+        batch = CaptionSet(
+            tuple(names),
+            Ragged.of([[text] for text in texts]),
+            Ragged.of([item.references for item in items]),
+            {name: tuple(values) for name, values in {**fields, **columns}.items()},
+            name=self._items.name,
+        )
+        batch.keep("item ids", tuple(item.id for item in items))
+        with using(self._runtime or current()):
+            states = {metric: self._state(metric) for metric in self.metrics}
+            return batch, {str(one): one.measurement(batch, of, one.score(batch, of)) for one, of in states.items()}
+
+    def _scored(self, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]) -> dict[Metric, CaptionValues]:
+        """Values and reasons in the order of the texts."""
         if not texts:
-            return ByMetric({metric: np.empty(shape) for metric in self.metrics})
+            return {metric: CaptionValues(np.empty(0), {}) for metric in metrics}
         # The captions of an item stand together, so that its references are looked at once.
         order = np.argsort(positions, kind="stable")
         batch = self._captions(positions[order], [texts[index] for index in order.tolist()])
         scores = {}
         with using(self._runtime or current()):
-            for metric, state in self._states.items():
+            for metric in metrics:
+                sorted_values, reasons = _candidate_values(metric, batch, self._state(metric))
                 values = np.empty(len(texts))
-                values[order] = _candidate_values(metric, batch, state)
-                scores[metric] = values.reshape(shape)
-        return ByMetric(scores)
+                values[order] = sorted_values
+                scores[metric] = CaptionValues(values, {int(order[index]): why for index, why in reasons.items()})
+        return scores
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its items."""
+        return self._items.ids
+
+    def take(self, ids: Sequence[Any]) -> CaptionSet:
+        """Some of its items, without captions."""
+        return self._items.take(self._items.positions(map(_id, ids)))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -111,7 +202,8 @@ class Scorer:
     def signatures(self) -> dict[str, str]:
         """What moves the values of each metric, with the items and references of the scorer."""
         with using(self._runtime or current()):
-            return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in self._states.items()}
+            states = {metric: self._state(metric) for metric in self.metrics}
+            return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in states.items()}
 
     def _batch(self, ids: Sequence[Any], captions: Sequence[Any]) -> tuple[Ints, list[str], tuple[int, ...]]:
         """The item of each caption, the captions, and the shape of the result."""
@@ -146,29 +238,38 @@ class Scorer:
         candidates = Ragged(tuple(texts), np.append(starts, len(texts)))
         batch = replace(self._items.take(items.tolist()), candidates=candidates, name="batch")
         for name, table in self._tables.items():
-            batch.once(("tokens", name), partial(table.with_candidates, candidates, items))
+            batch.once(table_key(name), partial(table.with_candidates, candidates, items))
         return batch
 
 
-def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> Floats:
-    """The value of each candidate as if it were the only one of its item, NaN where it has none."""
+def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple[Floats, Mapping[int, str]]:
+    """The value of each candidate as if it were the only one of its item, and why it has none where it is NaN."""
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
-        missing = np.zeros(len(captions), dtype=np.bool_)
-        missing[list(missing_inputs(captions, metric.needs))] = True
-        return np.where(missing[captions.candidates.owners], np.nan, values)
-    alone = captions.once("candidates alone", captions.candidates_alone)
-    scored = metric.score(alone, state)
-    values = metric.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
-    values[list(scored.reasons)] = np.nan
-    return values
+        missing, owners = missing_inputs(captions, metric.needs), captions.candidates.owners.tolist()
+        reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing} if missing else {}
+        for index in np.flatnonzero(np.isnan(values)).tolist():
+            reasons.setdefault(index, metric.undefined_reason)
+    else:
+        alone = captions.once("candidates alone", captions.candidates_alone)
+        scored = metric.score(alone, state)
+        values = metric.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
+        reasons = dict(scored.reasons)
+    if reasons:
+        values = values.copy()
+        values[list(reasons)] = np.nan
+    return values, reasons
 
 
 def _items(references: Any, images: Any) -> CaptionSet:
     """Items without captions, by the ids of the references, or of the images where there are none."""
     if references is None:
+        if isinstance(images, (str, os.PathLike)):
+            images = images_by_id(Path(images))
         if not isinstance(images, Mapping):
-            raise InputError("no references, expected references by id, or images by id for metrics that need no more")
+            raise InputError(
+                "no references, expected them by id; or images for metrics that need no more, by id or a folder"
+            )
         keys = [_id(key) for key in images]
         nothing = Ragged.of([()] * len(keys))
         return CaptionSet(tuple(keys), nothing, nothing, {"image": tuple(images.values())}, name="images")
@@ -186,17 +287,17 @@ def _items(references: Any, images: Any) -> CaptionSet:
             name=name_of(references),
         )
     if not len(items):
-        raise InputError(f"{items.name}: holds no references")
+        raise InputError(f"{items.name}: contains no references")
     return items if images is None else with_images(items, images)
 
 
-def _refuse_unfit(metric: Metric, items: CaptionSet) -> None:
-    """Refuse a metric that cannot score one caption, or that lacks what it needs of every item."""
+def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) -> None:
+    """Refuse a metric that cannot score one caption, or whose inputs are missing for every item."""
     if "several candidates" in metric.needs:
         raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
-    if "references" in metric.needs and not items.references.values:
+    if "references" in metric.needs and "references" not in later and not items.references.values:
         raise InputError(f"{metric} needs references{metric.hint('no references')}")
-    if "image" in metric.needs and not any(items.images):
+    if "image" in metric.needs and "image" not in later and not any(items.images):
         raise InputError(f"{metric} needs images{metric.hint('no image')}")
 
 

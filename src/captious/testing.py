@@ -59,7 +59,7 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
         The metric, its class, or its written form, by which users of a package name it.
     captions
         Whatever ``captious.evaluate`` takes, with at least six items; a small set of captions with references unless
-        given. A metric that needs more, such as images, must be given captions that have them. Items that lack
+        given. A metric that needs more, such as images, must be given captions that have them. Items without
         something belong in it too.
     tolerance
         By how much the value of an item may differ where the corpus is read in parts: 1e-9 unless given, and 1e-6 for a

@@ -9,20 +9,20 @@ KEYS = keys([[1], [2], [3]], "cpu")
 
 
 def test_dropout_does_not_depend_on_padding_or_on_other_runs():
-    ones = torch.ones(3, 9, 5, 7)
+    ones = torch.ones(9, 5, 3, 7)
     whole = dropout(ones, 0.4, KEYS)
-    assert torch.equal(dropout(ones[:, :4], 0.4, KEYS), whole[:, :4])
-    assert torch.equal(dropout(ones[1:2], 0.4, KEYS[1:2]), whole[1:2])
+    assert torch.equal(dropout(ones[:4], 0.4, KEYS), whole[:4])
+    assert torch.equal(dropout(ones[:, :, 1:2], 0.4, KEYS[1:2]), whole[:, :, 1:2])
 
 
 def test_dropout_keeps_the_share_and_the_mean():
-    result = dropout(torch.ones(3, 20, 50, 101), 0.3, KEYS)
+    result = dropout(torch.ones(20, 50, 3, 101), 0.3, KEYS)
     assert float((result == 0).float().mean()) == pytest.approx(0.3, abs=0.005)
     assert result.unique().tolist() == pytest.approx([0, 1 / 0.7])
 
 
 def test_runs_draw_independently():
-    result = (dropout(torch.ones(3, 20, 50, 100), 0.5, KEYS) > 0).float().flatten(1).numpy()
+    result = (dropout(torch.ones(20, 50, 3, 100), 0.5, KEYS) > 0).float().movedim(2, 0).flatten(1).numpy()
     assert np.abs(np.corrcoef(result) - np.eye(3)).max() < 0.02
 
 

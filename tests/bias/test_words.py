@@ -21,7 +21,7 @@ def test_a_line_that_is_not_a_word_is_named_with_its_row(tmp_path):
 
 def test_a_file_without_words_is_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("\n# nothing\n")
-    with pytest.raises(InputError, match="holds no words"):
+    with pytest.raises(InputError, match="contains no words"):
         Mask.named(str(tmp_path / "mine.txt"))
 
 

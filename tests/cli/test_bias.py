@@ -29,7 +29,7 @@ def test_a_table_and_a_folder(lic, tmp_path):
     assert "LIC_M ± sd" in out and "chance level 25.0" in out and "preds" in out
     assert (tmp_path / "audit" / "report.html").exists()
     code, _, err = lic("--out", tmp_path / "audit")
-    assert code == 2 and "is there already" in err
+    assert code == 2 and "already exists" in err
 
 
 def test_json_only_on_standard_output(lic):
@@ -61,8 +61,8 @@ def test_bad_options_get_one_line_and_exit_code_2(lic, arguments, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps(["a", "man"]), "is JSON, expected a text file with one word a line"),
-        (json.dumps({"a": 0, "man": 1}, indent=1), "is JSON, expected a text file with one word a line"),
+        (json.dumps(["a", "man"]), "is JSON, expected a text file with one word per line"),
+        (json.dumps({"a": 0, "man": 1}, indent=1), "is JSON, expected a text file with one word per line"),
         ("word,count\na,12\nman,9\n", "no human caption of preds has one of its 3 words, such as 'a,12'"),
     ],
 )
@@ -103,7 +103,7 @@ def test_an_interrupted_audit_says_that_the_same_command_goes_on(lic, monkeypatc
     monkeypatch.setattr(Linear, "train", interrupted)
     for more, said in (((), True), (("--no-cache",), False)):
         code, out, err = lic(*more)
-        assert code == 130 and not out and ("the same command goes on from there" in err) == said
+        assert code == 130 and not out and ("the same command resumes from there" in err) == said
 
 
 def test_words_and_presets_are_printed(run):

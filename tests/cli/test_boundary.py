@@ -39,7 +39,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, arguments, message):
 )
 def test_an_unknown_option_suggests_the_one_that_it_abbreviates_or_resembles(run, typed, meant):
     code, _, error = run("score", "a.json", typed, "x")
-    assert code == 2 and error == f"captious score: no option {typed}; did you mean {meant}?; see: captious score -h\n"
+    assert code == 2 and error == f"captious score: no option {typed}; did you mean {meant}? See: captious score -h\n"
     assert run("score", "a.json", "--zzz")[2] == "captious score: no option --zzz; see: captious score -h\n"
 
 

@@ -160,7 +160,7 @@ def test_fill_encodes_ahead_and_names_what_it_could_not_read(run, show, photos, 
 def test_fill_refuses_a_folder_without_images(refused, photos, tmp_path):
     assert "no such folder" in refused("fill", tmp_path / "nowhere", "--encoder", "tiny")
     (tmp_path / "empty").mkdir()
-    assert "holds no images" in refused("fill", tmp_path / "empty", "--encoder", "tiny")
+    assert "contains no images" in refused("fill", tmp_path / "empty", "--encoder", "tiny")
 
 
 def test_fill_says_that_there_is_no_cache_to_fill(refused, photos, tmp_path, monkeypatch):
@@ -174,6 +174,6 @@ def test_fill_says_that_there_is_no_cache_to_fill(refused, photos, tmp_path, mon
 
 
 def test_add_refuses_what_it_does_not_know(refused, tmp_path):
-    assert "holds no data of METEOR 1.5" in refused("add", "meteor", tmp_path)
+    assert "contains no data of METEOR 1.5" in refused("add", "meteor", tmp_path)
     line = refused("add", "metoer", tmp_path)
     assert line == "captious: no resource 'metoer', known: meteor; did you mean 'meteor'?\n"

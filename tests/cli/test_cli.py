@@ -70,7 +70,7 @@ def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
     assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
     assert (target / "report.html").exists() and (target / MARKER).exists()
     code, _, error = run("score", *files(sample), "--out", target)
-    assert code == 2 and "is there already; pass --overwrite" in error
+    assert code == 2 and "already exists; pass --overwrite" in error
     assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
 
 
@@ -227,7 +227,7 @@ def test_csv_on_standard_output_and_in_a_file(run, sample, tmp_path):
     assert out.splitlines()[1] == f"ROUGE-L,{value['value']!r},{value['low']!r},{value['high']!r}"
     assert (tmp_path / "scores.csv").read_text() == out
     code, _, error = run("score", *files(sample), "-m", "rouge", "--out", tmp_path / "scores.csv")
-    assert code == 2 and "scores.csv: is there already; pass --overwrite to replace it" in error
+    assert code == 2 and "scores.csv: already exists; pass --overwrite to replace it" in error
     code, _, error = run("score", *files(sample), "-m", "rouge", "--csv", "--json")
     assert code == 2 and "--json as well as --csv, expected one form" in error
 

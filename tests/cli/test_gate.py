@@ -48,9 +48,9 @@ def test_exit_codes(run, files):
         (("base.json", "near.json", "--margin", "x.toml"), "x.toml: no such file of margins"),
         (("base.json", "near.json", "--plan", "--update"), "--plan as well as --update"),
         (("base.json", "near.json", "--plan", "--summary"), "--summary is for a verdict"),
-        (("base.json", "near.json", "--update"), "base.json: is no lock file"),
+        (("base.json", "near.json", "--update"), "base.json: is not a lock file"),
         (("base.json", "near.json", "--margin", "1%", "--values-only"), "--values-only is for a lock file"),
-        (("base.json", "near.json", "--margin", "1%", "--junit", "refs.json"), "refs.json: is there already"),
+        (("base.json", "near.json", "--margin", "1%", "--junit", "refs.json"), "refs.json: already exists"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(run, files, arguments, message):

@@ -20,7 +20,7 @@ def sample(tmp_path_factory):
 
 @pytest.fixture
 def server():
-    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'captious[judge]'")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'captious[judge]'")
     stub = StubServer()
     stub.behave = lambda number, body, headers: (200, {}, response(clair(body), prompt_tokens=90, reply_tokens=10))
     yield stub
@@ -40,11 +40,25 @@ def test_a_dry_run_says_calls_tokens_and_cost_and_sends_nothing(score, server):
     assert row["cost"] == pytest.approx((0.5 * row["prompt_tokens"] + 2 * row["reply_tokens"]) / 1e6)
     assert score()[0] == 0
     texts = [body["messages"][0]["content"] for body in server.bodies]
-    assert row["prompt_tokens"] == sum((len(text) + 3) // 4 for text in texts)  # four characters a token
+    assert row["prompt_tokens"] == sum((len(text) + 3) // 4 for text in texts)  # four characters per token
     (row,) = json.loads(score("--dry-run", "--json")[1])["calls"]
     assert (row["calls"], row["stored"], row["prompt_tokens"]) == (0, 12, 0)
     code, out, _ = score("--dry-run")
     assert code == 0 and "clair(model=m)" in out and "Nothing was sent." in out and len(server.bodies) == 12
+
+
+def test_a_dry_run_says_what_would_ask_nothing_and_why(run, server, sample, tmp_path):
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"id": "elsewhere", "question": "A dog?", "choices": ["yes", "no"], "answer": "yes"}')
+    unasked = f"captionqa(m,questions={questions})"
+    command = ("score", sample / "predictions" / "solid.json", "--endpoint", server.url, "--metrics")
+    code, out, err = run(*command, f"vqascore(m),{unasked}", "--dry-run")
+    assert code == 0 and "0 calls" in out and not server.bodies
+    said = " ".join((out + err).split())
+    assert "vqascore(model=m) cannot score" in said and "no image; pass --images" in said
+    assert "would ask nothing about" in said
+    code, _, err = run(*command, unasked)
+    assert code == 2 and f"no questions; {questions} has none of these ids" in err
 
 
 def test_a_study_and_a_comparison_are_planned_too(run, server, sample):
@@ -69,7 +83,7 @@ def test_a_study_and_a_comparison_are_planned_too(run, server, sample):
 def test_a_run_stops_at_its_ceiling_and_goes_on_from_there(score, server, tmp_path):
     code, out, err = score("--most-tokens", 450, "--out", tmp_path / "run")  # a call takes 100
     assert code == 2 and not out and not (tmp_path / "run").exists() and len(server.bodies) == 5
-    assert err.count("\n") == 1 and "m: 500 tokens used, the ceiling is 450; 5 replies are stored" in err
+    assert err.count("\n") == 1 and "m: 500 tokens used, the limit is 450; 5 replies are stored" in err
     code, out, _ = score("--most-tokens", 2000)
     assert code == 0 and len(server.bodies) == 12
     assert "CLAIR: 7 calls, 5 replies from the store, 630 + 70 tokens, " in out
@@ -82,7 +96,7 @@ def test_a_ceiling_of_cost_needs_prices(score, server):
     code, _, err = score("--most-cost", 1)
     assert code == 2 and "--most-cost needs --prices" in err
     code, _, err = score("--most-cost", "0.0003", "--prices", "1,1")  # a call costs 0.0001
-    assert code == 2 and len(server.bodies) == 3 and "0.0003 spent, the ceiling is 0.0003" in err
+    assert code == 2 and len(server.bodies) == 3 and "0.0003 spent, the limit is 0.0003" in err
 
 
 def test_a_key_is_nowhere_but_in_the_request(score, server, tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def test_all_kinds_into_a_file(captious, captions, tmp_path):
     empty = [row for row in rows if row["caption"] == ""]
     assert [row.get("fallback") for row in empty] == [None, None, "random", "random", "random"]
     again = captious("negatives", captions, "--out", out)
-    assert again.returncode == 2 and "is there already; pass --overwrite" in again.stderr
+    assert again.returncode == 2 and "already exists; pass --overwrite" in again.stderr
     before = out.read_bytes()
     assert captious("negatives", captions, "--out", out, "--overwrite").returncode == 0
     assert out.read_bytes() == before
@@ -97,8 +97,8 @@ def test_what_cannot_be_done_is_said_in_one_line(captious, captions, arguments, 
 
 
 def test_an_unknown_tagger_is_refused(captious, captions):
-    done = captious("negatives", captions, "--look", 1, "--tagger", "nltk")
-    assert done.returncode == 2 and "nltk" in done.stderr
+    done = captious("negatives", captions, "--look", 1, "--tagger", "penn")
+    assert done.returncode == 2 and "'penn' is not one of 'captious', 'spacy', 'nltk'" in done.stderr
 
 
 def test_a_file_without_captions(captious, tmp_path):

@@ -1,5 +1,6 @@
 """Functions with option dataclasses as commands: what is shown, what is parsed, what is refused."""
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
+from captious.cli.app import build
 from captious.cli.messages import with_flags
 from captious.cli.params import Omit, Only, Param, command, flattened
 from captious.cli.session import deliver
@@ -75,7 +77,7 @@ def score(
     runtime: Runtime,
     output: Output,
     metrics: Annotated[tuple[str, ...], Option("Which metrics.", flags=("-m",))] = ("bleu", "cider"),
-    worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+    worst: Annotated[int, Option("Also print this number of worst items.", min=0)] = 0,
 ):
     """Score captions."""
     RECEIVED.append((predictions, reading, resampling, runtime, output, metrics, worst))
@@ -339,3 +341,39 @@ def test_an_option_may_take_all_words_up_to_the_next_flag(run):
         assert (code, received) == (0, (Path("p"), ("a", "b", "c"), "t"))
     code, _, _, error = run(pick, "--files", "a", "b", "p")
     assert code == 2 and "no place, expected it before --files" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("score", "a.json"),
+        ("score", "a.json -r b.json -r c.json --metrics cider,bleu --out run --samples 10 --missing skip --seed 4"),
+        ("score", "a.json --images photos --json --percent --workers 3 --several"),
+        ("compare", "a.json b.json c.json -r refs.json --test bootstrap"),
+        ("check", "a.json"),
+        ("metrics", ""),
+        ("demo", "--out here"),
+    ],
+)
+def test_plain_words_become_what_typer_makes_of_them(monkeypatch, name, line):
+    def parsed():
+        command = typer.main.get_command(build(())).commands[name]
+        return command.make_context(name, line.split()).params
+
+    ours = parsed()
+    monkeypatch.setattr("captious.cli.commands._convert_plainly", lambda *params: None)
+    theirs = parsed()
+    assert ours == theirs
+    assert {key: type(value) for key, value in ours.items()} == {key: type(value) for key, value in theirs.items()}
+
+
+def test_help_imports_no_group_and_scoring_no_pydantic(tmp_path):
+    """Imports that a user would wait for; pydantic comes with typer, and numbers alone need it."""
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "caption": "a dog", "references": ["a dog"]}\n')
+    code = "import sys; from captious.cli.app import main; sys.argv = {}\ntry: main()\nfinally: print(*sys.modules)"
+    for argv, absent in (
+        (["captious", "--help"], {"pydantic", "numpy", "captious.cli.studio", "captious.filters"}),
+        (["captious", "score", str(tmp_path / "a.jsonl"), "-m", "rouge"], {"pydantic", "captious.filters", "pyarrow"}),
+    ):
+        done = subprocess.run([sys.executable, "-c", code.format(argv)], capture_output=True, text=True, check=True)
+        assert not absent.intersection(done.stdout.split())

@@ -33,7 +33,7 @@ def test_a_gallery_of_plain_texts(run, texts, tmp_path):
     listed = json.loads((out / "gallery.json").read_text())
     assert all((out / one["picture"]).is_file() for one in listed["pictures"]) and len(listed["pictures"]) == 4
     code, _, errors = run("make", "pictures", texts, "--metric", DRAWN.format(2), "--out", out)
-    assert code == 2 and "is there already; pass --overwrite" in errors
+    assert code == 2 and "already exists; pass --overwrite" in errors
 
 
 def test_an_empty_text_is_left_out_of_a_gallery_and_counted(run, tmp_path):

@@ -82,3 +82,33 @@ def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_pat
         3,
         1,  # "a cat in a room" has 7 tokens with its ends, of 8 that fit; the next unit has four more
     ]
+
+
+def test_stress(run, sample, tmp_path):
+    preds, refs = sample / "predictions" / "solid.json", sample / "references.json"
+    arguments = (preds, "-r", refs, "--metrics", "bleu(n=1),rouge", "--samples", 20, "--edits", "shuffle,inject")
+    code, out, error = run("probe", "stress", *arguments, "--out", tmp_path / "card")
+    assert code == 0 and "Stress card" in out and "no overall score" in out and "report.html" in error
+    rows = json.loads(run("probe", "stress", *arguments, "--items", 5, "--json")[1])["rows"]
+    assert [(row["edit"], row["n"]) for row in rows[:2]] == [("shuffle", 5), ("inject(1)", 5)]
+    code, out, _ = run("probe", "stress", "--list")
+    assert code == 0 and "32 edits" in out and "thirty adjectives of praise" in out
+    code, _, error = run("probe", "stress")
+    assert code == 2 and "no captions, expected a file, or --list" in error
+    code, _, error = run("probe", "stress", *arguments[:7], "--edits", "shufle")
+    assert code == 2 and "unknown edit 'shufle'" in error
+
+
+def test_stress_says_what_judges_would_be_asked(run, sample, tmp_path):
+    arguments = (
+        sample / "predictions" / "solid.json",
+        "-r",
+        sample / "references.json",
+        "--edits",
+        "cut",
+        "--items",
+        6,
+    )
+    judge = ("--metrics", "clair(model=nobody)", "--replies", tmp_path / "replies.db")
+    code, out, _ = run("probe", "stress", *arguments, *judge, "--endpoint", "http://127.0.0.1:9/v1", "--dry-run")
+    assert code == 0 and out.startswith("12 calls")

@@ -41,10 +41,10 @@ def test_no_rankings_no_labels_no_captions(run, tmp_path):
     empty.write_text("[]")
     model, images = SLOTS["model"].right(tmp_path, "model"), SLOTS["images"].right(tmp_path, "images")
     for command, message in (
-        (("style", "correlate", model, empty), "holds no rankings"),
-        (("probe", "classification", empty, "--images", images, "--encoder", "captious-mini"), "holds no labels"),
-        (("make", "negatives", empty, "--kinds", "random", "--look", 1), "holds no captions"),
-        (("cache", "fill", images, "--encoder", "captious-mini", "--captions", empty), "holds no captions"),
+        (("style", "correlate", model, empty), "contains no rankings"),
+        (("probe", "classification", empty, "--images", images, "--encoder", "captious-mini"), "contains no labels"),
+        (("make", "negatives", empty, "--kinds", "random", "--look", 1), "contains no captions"),
+        (("cache", "fill", images, "--encoder", "captious-mini", "--captions", empty), "contains no captions"),
     ):
         code, _, error = run(*command)
         assert code == 2 and message in error

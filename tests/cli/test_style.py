@@ -28,12 +28,12 @@ def fitted(run: Run, sample: Path, tmp_path: Path) -> Path:
 
 def test_fit_refuses_to_replace_and_a_single_style(run: Run, fitted: Path, sample: Path, tmp_path: Path) -> None:
     code, _, err = run("style", "fit", sample / "styles.jsonl", "--out", fitted)
-    assert code == 2 and "is there already; pass --overwrite" in err
+    assert code == 2 and "already exists; pass --overwrite" in err
     single = tmp_path / "one.jsonl"
     single.write_text('{"mood": "calm", "text": "x"}\n')
     named = ("--style-column", "mood", "--candidate-column", "text")
     code, _, err = run("style", "fit", single, "--out", tmp_path / "o.style", *named)
-    assert code == 2 and "holds one style ('calm')" in err
+    assert code == 2 and "contains one style ('calm')" in err
     assert not (tmp_path / "o.style").exists()
 
 

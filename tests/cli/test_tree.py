@@ -183,6 +183,5 @@ def test_an_everyday_command_imports_no_other_group():
 def test_few_parameters_are_spelled():
     modules = read_modules(REPOSITORY / "src")
     spelled, _ = Commands(modules).spelled()
-    # 250, eight of Judging (how chat models are asked), ten of shards, nine of keep and runs, five of CHAIR,
-    # one of intervals, three of study systems, six of studies that are amended, thirteen of the gate
-    assert spelled <= 305
+    # An option that several commands share is written once, in options.py; what is spelled belongs to one command.
+    assert spelled <= 345

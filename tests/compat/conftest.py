@@ -1,6 +1,4 @@
-"""Twelve images with captions that every test of this folder can score, and a home with METEOR's tables."""
-
-from importlib.util import find_spec
+"""Twelve images with captions that every test of this folder can score."""
 
 import pytest
 
@@ -40,12 +38,3 @@ def candidates():
 def references():
     """Two captions by image id."""
     return {key: list(texts) for key, (_, texts) in SCENES.items()}
-
-
-@pytest.fixture(scope="session")
-def meteor_home(request, tmp_path_factory):
-    """A home where METEOR's tables are compiled once and kept with pytest's cache."""
-    if find_spec("pycocoevalcap") is None:
-        pytest.skip("METEOR's tables are not here: pip install pycocoevalcap")
-    cache = getattr(request.config, "cache", None)
-    return cache.mkdir("captious-meteor") if cache else tmp_path_factory.mktemp("meteor")

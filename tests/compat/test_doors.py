@@ -18,7 +18,11 @@ def test_the_doors_open_without_the_libraries_they_imitate():
 
 @pytest.mark.parametrize(
     ("door", "library", "extra"),
-    [("torchmetrics", "torchmetrics", "torchmetrics"), ("hf_evaluate", "evaluate", "evaluate")],
+    [
+        ("torchmetrics", "torchmetrics", "torchmetrics"),
+        ("hf_evaluate", "evaluate", "evaluate"),
+        ("transformers", "transformers", "transformers"),
+    ],
 )
 def test_an_absent_library_is_named_with_its_extra(door, library, extra):
     program = f"import sys; sys.modules[{library!r}] = None; import captious.compat.{door}"

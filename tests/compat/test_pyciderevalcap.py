@@ -84,7 +84,7 @@ def test_cider_is_that_of_the_paper():
         (GTS, {1: ["a"]}, 'res is a dictionary, expected a list of {"image_id": …, "caption": [text]}'),
         (GTS, [], 'res is empty, expected a list of {"image_id": …, "caption": [text]}'),
         (GTS, [{"caption": ["a"]}], "res: entry 1: is {'caption': ['a']}, expected"),
-        (GTS, [{"image_id": 9, "caption": ["a"]}], "res: entry 1: gts lacks its image id 9"),
+        (GTS, [{"image_id": 9, "caption": ["a"]}], "res: entry 1: gts does not have its image id 9"),
         (GTS, [{"image_id": 1, "caption": "a"}], "caption of image id 1 is 'a', expected a list of one tokenized text"),
         (GTS, [{"image_id": 1, "caption": ["a", "b"]}], "expected a list of one tokenized text"),
         ({1: []}, [{"image_id": 1, "caption": ["a"]}], "references of image id 1 is [], expected a list of tokenized"),

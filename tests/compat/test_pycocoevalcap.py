@@ -107,8 +107,8 @@ def test_scores_follow_the_order_of_the_references_whatever_that_of_the_candidat
 @pytest.mark.parametrize(
     ("gts", "res", "message"),
     [
-        ({1: ["a"], 2: ["b"]}, {1: ["a"]}, "res lacks 1 ids of gts, such as 2"),
-        ({1: ["a"]}, {1: ["a"], "x": ["b"]}, "gts lacks 1 ids of res, such as 'x'"),
+        ({1: ["a"], 2: ["b"]}, {1: ["a"]}, "res is missing 1 ids of gts, such as 2"),
+        ({1: ["a"]}, {1: ["a"], "x": ["b"]}, "gts is missing 1 ids of res, such as 'x'"),
         ({7: ["a"]}, {7: ["a", "b"]}, "res: id 7 has 2 captions, expected a list of one caption"),
         ({7: ["a"]}, {7: "a dog"}, "res: id 7 has 'a dog', expected a list of one caption"),
         ({7: []}, {7: ["a"]}, "gts: id 7 has 0 captions, expected a list of at least one reference"),
@@ -172,7 +172,7 @@ def test_spice_has_the_originals_layout_and_the_values_of_captious(english, cand
 
 @pytest.mark.parametrize("record", ["a dog", {"text": "a dog"}, {"caption": 5}])
 def test_the_tokenizer_names_the_id_of_a_wrong_record(record):
-    with pytest.raises(InputError, match=r'^id 7: holds .*, expected objects such as {"caption": "a dog"}$'):
+    with pytest.raises(InputError, match=r'^id 7: contains .*, expected objects such as {"caption": "a dog"}$'):
         ours.PTBTokenizer().tokenize({7: [record]})
 
 
@@ -451,7 +451,7 @@ def test_ids_are_the_same_as_numbers_and_as_text(files, references, without_mete
 
 def test_what_loadres_refuses(files):
     coco = ours.COCO(files[0])
-    with pytest.raises(InputError, match="the annotations lack 1 image ids of the results, such as 5"):
+    with pytest.raises(InputError, match="the annotations do not have 1 image ids of the results, such as 5"):
         coco.loadRes([{"image_id": 5, "caption": "a dog"}])
     with pytest.raises(InputError, match="captions: entry 1: has no image_id"):
         ours.COCO([{"caption": "a dog"}])

@@ -27,6 +27,8 @@ BROKEN = {
     "no objects",
 }
 """Ids of the items that some metrics cannot score."""
+CANDIDATES = {"no candidates": 0, "one candidate": 1}
+"""Numbers of candidates of the items that have not three."""
 
 
 def captions(folder: Path) -> CaptionSet:
@@ -48,6 +50,7 @@ def captions(folder: Path) -> CaptionSet:
         "image": [str(folder / f"{list(COLORS)[number % 3]}.png") for number in range(len(ids))],
         "style": [("gloomy", "happy")[number % 2] for number in range(len(ids))],
         "source": [text() for _ in ids],
+        "error_probability": [[0.2, 0.92, 0.9][: CANDIDATES.get(key, 3)] for key in ids],
         "objects": [[("dog",), ("dog", "sports ball"), ("cat",), ()][number % 4] for number in range(len(ids))],
     }
     candidates["no candidates"], references["no references"] = [], []
@@ -81,6 +84,24 @@ def spice_original(folder: Path) -> Path:
     ]
     (folder / "spice.json").write_text(json.dumps(rows))
     return folder / "spice.json"
+
+
+def error_probabilities(folder: Path) -> Path:
+    """Probabilities for three candidates of each item, one of which is above FENSE's threshold in every other item."""
+    rows = [
+        {"id": key, "error_probability": [0.1, 0.95 if number % 2 else 0.9, 0.3][: CANDIDATES.get(key, 3)]}
+        for number, key in enumerate([*map(str, range(ITEMS)), *sorted(BROKEN)])
+    ]
+    (folder / "errors.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "errors.jsonl"
+
+
+def detector(folder: Path) -> Path:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.models.fluency_checkpoint import write_detector
+
+    return write_detector(folder / "detector", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])
 
 
 def bert(folder: Path) -> Path:
@@ -134,6 +155,46 @@ def prompt(folder: Path) -> Path:
     return folder / "prompt.txt"
 
 
+QUESTIONS = (
+    {"question": "Which animal is there?", "choices": ["dog", "cat", "bird"], "answer": "dog", "category": "animal"},
+    {"question": "Is there a ball?", "choices": ["yes", "no"], "answer": "yes", "category": "thing", "parents": ["1"]},
+    {"question": "Which color is there?", "choices": ["red", "blue"], "answer": "red", "category": "color"},
+)
+
+
+def question_rows(folder: Path) -> Path:
+    rows = [{"id": key, "questions": QUESTIONS[: 1 + number % 3]} for number, key in enumerate(map(str, range(ITEMS)))]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "questions.jsonl"
+
+
+def checklist(folder: Path) -> Path:
+    rows = [
+        {"id": key, "channel": "instance", "question": f"Does the caption mention {word}?"}
+        for key in map(str, range(ITEMS))
+        for word in ("dog", "red", "cat")
+    ]
+    (folder / "checklist.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "checklist.jsonl"
+
+
+def propositions(folder: Path) -> Path:
+    lines = ["item_id,text,proposition_id,dependency,category_broad,question_natural_language"]
+    for key in map(str, range(ITEMS)):
+        lines += [f"{key},x,1,0,entity,Is there a cat?", f"{key},x,2,1,attribute,Is it red?"]
+        lines += [f"{key},x,3,0,entity,Is there a dog?"]
+    (folder / "dsg.csv").write_text("\n".join(lines) + "\n")
+    return folder / "dsg.csv"
+
+
+def dsg_answers(folder: Path) -> Path:
+    lines = ["t2i_model,item_id,question,question_id,dependency_id,answer"]
+    for number, key in enumerate([*map(str, range(ITEMS)), "no image"]):
+        lines += [f"sd,{key},Is there a dog?,1,0,{'no' if number % 3 else 'yes'}", f"sd,{key},Is it red?,2,1,yes"]
+    (folder / "answers.csv").write_text("\n".join(lines) + "\n")
+    return folder / "answers.csv"
+
+
 def mixer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every painter of ImaginE is a `Mixer`, whose pictures have the colors of the text."""
     from tests.models.painters.painting import Mixer
@@ -162,6 +223,12 @@ EXAMPLES = {
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "spice_original": ("spice_original(file={original})", "spice_original(file={original},subset=color)"),
+    "spider": (
+        "spider(resources={meteor})",
+        "spider(best=yes,value=cider,resources={meteor})",
+        "spider(fluency={errors},best=yes,resources={meteor})",
+        "spider(spice={original},fluency=error_probability)",
+    ),
     "capture": (
         "capture(weights={bert},resources={meteor})",
         "capture(subset=attribute,synonyms=no,soft=no,stop_words=no)",
@@ -183,6 +250,7 @@ EXAMPLES = {
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
+    "fense": ("fense(weights={bert})", "fense(weights={bert},fluency={detector},threshold=0.5,penalty=0.5)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),
     "distinct_n": ("distinct_n(n=2)", "distinct_n(n=2,over=corpus)"),
@@ -220,14 +288,43 @@ EXAMPLES = {
     "faithscore": ("faithscore(model=stub)", "faithscore(model=stub,level=sentence)"),
     "rlaifv": ("rlaifv(model=stub)", "rlaifv(model=stub,value=rejected)", "rlaifv(model=stub,value=probability)"),
     "dcscore": ("dcscore(model=stub)", "dcscore(model=stub,value=recall,samples=2,sharing=all)"),
+    "captionqa": (
+        "captionqa(model=stub,questions={questions})",
+        "captionqa(model=stub,value=accuracy,questions={questions},ask=together)",
+        "captionqa(model=stub,value=cannot,questions={questions},category=animal,yes_no=original,credit=0.1)",
+    ),
+    "capeval": (
+        "capeval(model=stub,questions={checklist})",
+        "capeval(model=stub,value=precision,questions={checklist},ask=each)",
+        "capeval(model=stub,value=f1,questions={checklist},schema=yes,missing=skip)",
+    ),
+    "vdc": ("vdc(model=stub,questions={questions})", "vdc(model=stub,value=score,questions={questions})"),
+    "autodq": (
+        "autodq(model=stub)",
+        "autodq(model=stub,value=recall,empty=one)",
+        "autodq(model=stub,value=precision,schema=yes)",
+    ),
+    "tifa": ("tifa(model=stub,questions={questions})",),
+    "dsg": (
+        "dsg(model=stub,questions={propositions})",
+        "dsg(model=stub,questions={propositions},dependencies=no)",
+        "dsg(answers={answers})",
+    ),
+    "vqascore": ("vqascore(model=stub)", "vqascore(model=stub,normalize=yes)"),
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
 FILES = {
     "prompt": prompt,
+    "questions": question_rows,
+    "checklist": checklist,
+    "propositions": propositions,
+    "answers": dsg_answers,
     "objects": object_rows,
     "amber": amber_annotations,
     "original": spice_original,
+    "errors": error_probabilities,
+    "detector": detector,
     "meteor": meteor_data,
     "bert": bert,
     "bleurt": bleurt,

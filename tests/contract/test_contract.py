@@ -38,7 +38,7 @@ def metric(name, form, files, request, monkeypatch):
     if name in COLOR_METRICS:
         request.getfixturevalue("colors")
         mixer(monkeypatch)
-    if name in ("capture", "spice"):
+    if name in ("capture", "spice", "spider"):
         pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
     judge(name, monkeypatch)
     with using(Runtime(device="cpu")):

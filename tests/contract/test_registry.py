@@ -85,7 +85,7 @@ def test_metrics_are_values():
         ("bleu(n=4,4)", "cannot read the parameters"),
         ("bleu(4,n=4)", "expected the name of each parameter"),
         ("rouge(f)", "expected the name of each parameter"),
-        ("tifa", "captious has no TIFA yet; [^?]*$"),
+        ("tiger", "captious has no TIGER yet; [^?]*$"),
         ("bleu(n=1,n=2)", "sets n twice"),
         ("", "cannot read the metric"),
     ],

@@ -18,7 +18,15 @@ from captious.cli.params import _flatten
 from captious.options import Argument, choices_of, declared
 
 ROOT = typer.main.get_command(build())
-READS_NOTHING = {"demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
+READS_NOTHING = {
+    "demo",
+    "study power",
+    "study recipes",
+    "study leaderboard",
+    "bias presets",
+    "cache show",
+    "cache prune",
+}
 """Commands without a file to read; their options are spoiled all the same."""
 NOT_RUN = {"demo", "studio serve", "studio demo"}
 """Demos take seconds and have no file, servers never end; ``view`` ends, for it is always given a folder to write."""
@@ -421,11 +429,27 @@ SLOTS = {
         {"image": ID, "caption": TEXT, "negative": TEXT},
         required=("image", "caption"),
     ),
+    "foils": Table(
+        rows(image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i], negative=lambda i: CAPTIONS[i - 1]),
+        {"image": ID, "caption": TEXT, "negative": TEXT},
+        required=("caption", "negative"),
+    ),
     "texts": Table(
         rows(id=lambda i: IDS[i], text=lambda i: CAPTIONS[i]),
         {"id": ID, "text": TEXT},
         required=("id", "text"),
         unique=("id",),
+    ),
+    "questions": Table(
+        rows(
+            id=lambda i: IDS[i],
+            question=lambda i: "Which animal is there?",
+            choices=lambda i: ["dog", "cat", "none"],
+            answer=lambda i: ("dog", "cat", "none")[i % 3],
+            given=lambda i: ("dog", "cat")[i % 2],
+        ),
+        {"id": ID, "question": TEXT, "choices": "texts", "answer": WORD, "given": WORD},
+        required=("id", "question"),
     ),
     "gallery": Gallery(),
     "pairs_plan": PlanOfPairs(),
@@ -513,6 +537,7 @@ COMMANDS = {
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
         "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
         f"{{predictions}} --references {{references}} --images {{images}} --samples 5 {SEEN},{{metric}}",
+        "{predictions} --samples 5 --metrics captionqa(answers={questions}) --explain 1",
         "{changed} --explain 1",
         "{changed} --samples 5 --metrics rouge",
         "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
@@ -537,8 +562,15 @@ COMMANDS = {
         "{out}.json {predictions} --references {references} --metrics rouge --update",
         "{predictions} --references {references} --samples 20 --metrics rouge --plan",
     ],
-    "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
-    "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
+    "arena": [
+        "{predictions} {system} --references {references} --samples 20 --model m --dry-run",
+        "{predictions} --baselines {system} --references {references} --orders one --elo online --model m --dry-run",
+    ],
+    "check": [
+        "{predictions} --references {references}",
+        "{predictions} --images {images}",
+        "{predictions} --questions {questions}",
+    ],
     "metrics": ["bleu", "{metric}"],
     "study run": [
         "{ratings} --samples 20 --permutations 20 --metrics bleu,rouge",
@@ -553,6 +585,11 @@ COMMANDS = {
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
     "study recipes": [""],
+    "study leaderboard": ["--dataset capeval1k", "--metric cider --json"],
+    "study advise": [
+        "{predictions} --references {references}",
+        "{predictions} {system} --references {references} --for systems --domain photographs",
+    ],
     "studio new": [
         "{out}.toml --kind ratings --captions {predictions} {system} --references {references}",
         "{out}.toml --template imagine-entities --tasks {entities} --json",
@@ -561,6 +598,7 @@ COMMANDS = {
     "view": [
         "{run} --ratings {caption_ratings} --out {out}",
         "{run} --images {images} --out {out}",
+        "{run} --audio {images} --out {out}",
         "{changed} --out {out}",
     ],
     "studio check": ["{plan}", "{pairs_plan} --json"],
@@ -571,6 +609,10 @@ COMMANDS = {
         f"{{labels}} --images {{images}} --classes {{classes}} --templates {{templates}} --samples 20 {MINI}"
     ],
     "probe compositionality": [f"{{contests}} --images {{images}} --samples 20 {SEEN}"],
+    "probe stress": [
+        "{predictions} --references {references} --samples 20 --metrics bleu(n=1) --edits harm,damage --items 5",
+        "{predictions} --references {references} --samples 20 --metrics distinct_n --edits cut --pairs {foils}",
+    ],
     "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
     "probe hallucination": ["{described} --samples 20"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
@@ -617,6 +659,7 @@ COMMANDS = {
         "{references} --out {out}.jsonl --kinds random,shuffle,repeat",
         "{references} --out {out}.jsonl --kinds hard --image-features {features}",
     ],
+    "make edits": ["{predictions} --references {references} --edits inject,negate --out {out}.jsonl"],
     "make pictures": [f"{{texts}} --out {{out}} {DRAWN}"],
     "cache show": [""],
     "cache fill": [f"{{images}} {MINI} --captions {{captions}}"],
@@ -624,7 +667,15 @@ COMMANDS = {
     "cache add": ["meteor {meteor}"],
 }
 """Right command lines; a name in braces is a file, and may stand within a word."""
-WEIGHTS = {"score": 6, "compare": 3, "study run": 4, "check": 3, "train specs": 0.4, "train longclip": 0.4}
+WEIGHTS = {
+    "score": 6,
+    "study advise": 0.5,
+    "compare": 3,
+    "study run": 4,
+    "check": 3,
+    "train specs": 0.4,
+    "train longclip": 0.4,
+}
 WEIGHTS |= {"train umic": 0.4, "train clip": 0.6, "make pictures": 0.7, "probe masking": 0.7, "cache add": 0.3}
 
 

@@ -201,7 +201,7 @@ class Table:
         return Input(path, f"{format}: {column} is {dumped(value)[:40]}", wrong)
 
     def _row(self, rng, folder, name):
-        """A row that is none, lacks a column, or is there twice."""
+        """A row that is none, lacks a column, or occurs twice."""
         rows = [dict(row) for row in self.rows]
         index = rng.randrange(len(rows))
         format = rng.choice([one for one in self.formats if one in ("json", "jsonl")])
@@ -212,7 +212,7 @@ class Table:
             what = f"a row is {dumped(rows[index])}"
         elif kind == "twice":
             rows.append(rows[index])
-            what, wrong = "a row is there twice", bool(self.unique)
+            what, wrong = "a row occurs twice", bool(self.unique)
         else:
             column = rng.choice(list(self.kinds))
             for row in rows if kind == "all lack" else [rows[index]]:
@@ -246,7 +246,7 @@ def _csv_lines(table):
 
 
 def _twice(table, rng):
-    """A column that is there twice, with other values in the second."""
+    """A column that occurs twice, with other values in the second."""
     lines = as_csv(table.rows).splitlines()
     column = rng.choice(list(table.kinds))
     return "\n".join([f"{lines[0]},{column}", *(f"{line},other" for line in lines[1:] if line)]) + "\n"

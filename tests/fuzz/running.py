@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import typer
 from tests.fuzz.cases import case_of
 
-from captious.cli.app import GROUPS, command_tree, run
+from captious.cli.app import build, run
 from captious.render import progress, terminal
 
 LIMIT, BUSY = 600.0, 120.0
 """Seconds, and seconds of work, after which a case counts as a hang: far more than METEOR's tables and torch take."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = command_tree(tuple(GROUPS))
+APP = typer.main.get_command(build())
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",

@@ -9,6 +9,8 @@ from tests.fuzz.running import ACCEPTED, REFUSED, outcome_of, run_case
 
 SEED, FEW, MANY, BLOCK = 7, 400, 6000, 100
 
+pytestmark = pytest.mark.usefixtures("compiled_meteor")
+
 
 def test_every_command_is_tried():
     """A new command must have a right command line here, so that its files and options are spoiled too."""

@@ -96,7 +96,7 @@ def test_another_version_is_said(lock):
 def test_only_a_lock_file_is_replaced(tmp_path):
     other = tmp_path / "predictions.json"
     other.write_text('{"1": "a dog"}')
-    with pytest.raises(InputError, match="is no lock file, expected one, or a name that is free"):
+    with pytest.raises(InputError, match="is not a lock file, expected one, or a name that is free"):
         write_lock(other, captious.evaluate(captions(), "rouge", Resampling(0)))
     assert other.read_text() == '{"1": "a dog"}'
 
@@ -115,10 +115,10 @@ BOMB = base64.b64encode(zlib.compress(bytes(50_000_000), 9)).decode()
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (lambda data: '{"captious_lock": 1, ', "is no JSON"),
+        (lambda data: '{"captious_lock": 1, ', "is not JSON"),
         (lambda data: '{"captious_lock": 2}', "captious_lock is 2, expected 1"),
         (lambda data: '{"captious_lock": 1}', "is not a whole lock file"),
-        (lambda data: '{"captious_lock": 1, "metrics": []}', "holds no metric"),
+        (lambda data: '{"captious_lock": 1, "metrics": []}', "contains no metric"),
         (broken(lambda data: data["metrics"][0].pop("value")), "is not a whole lock file"),
         (broken(lambda data: data["metrics"][0].update(value=None)), "is not a whole lock file"),
         (broken(lambda data: data["metrics"][0].update(value=float("nan"))), "does not hold together"),

@@ -138,7 +138,7 @@ def test_images_are_found_by_name_by_stem_by_id_and_in_cocos_way(tmp_path):
 def test_a_folder_without_any_of_the_images_is_an_error(tmp_path):
     (tmp_path / "other.png").write_bytes(b"")
     assert any(
-        "holds no image of any item: looked for 1.jpg" in text for text in said(check({"1": "a"}, images=tmp_path))
+        "contains no image of any item: looked for 1.jpg" in text for text in said(check({"1": "a"}, images=tmp_path))
     )
 
 

@@ -2,15 +2,20 @@
 
 import json
 import re
+import tarfile
 import zipfile
+from io import BytesIO
+from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import captious
 from captious import InputError, Reading, Resampling, read
 from captious.data import DEMO
 
+LOGS = Path(__file__).parent / "logs"
 PREDICTIONS = {
     str(row["image_id"]): row["caption"] for row in json.loads((DEMO / "predictions/solid.json").read_text())
 }
@@ -107,6 +112,106 @@ def test_a_log_gives_the_numbers_of_the_same_captions_as_json(name, tmp_path):
     assert report["cider"].signature.fingerprint == plain["cider"].signature.fingerprint
 
 
+def assert_equal(source, captions, references, reading=None):
+    """The source gives the numbers of these captions and references by id."""
+    report = captious.evaluate(source, reading=reading or Reading(), **QUICK)
+    plain = captious.evaluate(captions, references=references, **QUICK)
+    assert report.captions.ids == plain.captions.ids
+    for key, one in plain.measurements.items():
+        assert report.measurements[key].corpus == one.corpus and list(report[key].values) == list(one.values)
+    assert report["cider"].signature.fingerprint == plain["cider"].signature.fingerprint
+
+
+@pytest.mark.parametrize("name", ["lmms_eval.jsonl", "evalscope.jsonl", "verl.jsonl"])
+def test_a_log_of_the_real_program_gives_the_same_numbers(name):
+    keys = list(PREDICTIONS)[:3]
+    assert_equal(LOGS / name, {key: PREDICTIONS[key] for key in keys}, {key: REFERENCES[key] for key in keys})
+
+
+@pytest.mark.parametrize("name", ["trl_plain.parquet", "trl_chat.parquet"])
+def test_rollouts_of_trl_are_candidates_of_their_items(name):
+    captions = {}
+    for row in pq.read_table(LOGS / name).to_pylist():
+        text = row["completion"] if isinstance(row["completion"], str) else row["completion"][0]["content"]
+        captions.setdefault(str(row["image_id"]), []).append(text)
+    assert [len(texts) for texts in captions.values()] == [2, 2, 2]
+    with pytest.raises(InputError, match=r"row 2: id '1001' occurs more than once.*several=True"):
+        read(LOGS / name)
+    assert_equal(LOGS / name, captions, {key: REFERENCES[key] for key in captions}, Reading(several=True))
+    assert set(read(LOGS / name, reading=Reading(several=True)).columns) >= {"step", "reward"}
+
+
+def test_rollouts_without_an_id_are_numbered(tmp_path):
+    rows = [{"input": "?", "output": text, "gts": "['a dog', 'a cat']", "score": 1.0, "step": 7} for text in "abc"]
+    (tmp_path / "7.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    captions = read(tmp_path / "7.jsonl")
+    assert captions.ids == ("0", "1", "2") and captions.item(0).references == ("a dog", "a cat")
+    (tmp_path / "8.jsonl").write_text(json.dumps({**rows[0], "output": None}))
+    with pytest.raises(InputError, match=r"8\.jsonl: row 1: caption is null"):
+        read(tmp_path / "8.jsonl")
+    chat = {"step": 1, "prompt": "?", "completion": [{"role": "user", "content": "x"}], "advantage": 0.1}
+    (tmp_path / "9.jsonl").write_text(json.dumps(chat))
+    with pytest.raises(InputError, match=r"9\.jsonl: row 1: completion has no text of the assistant"):
+        read(tmp_path / "9.jsonl")
+
+
+DATASETS = {
+    "karpathy": lambda id, texts: {"filename": f"COCO_val2014_{id:012d}.jpg", "cocoid": id, "sentences": texts},
+    "lmms-lab": lambda id, texts: {
+        "question_id": f"COCO_val2014_{id:012d}.jpg", "question": "Describe it.", "answer": texts, "id": 3 * id
+    },
+    "nocaps": lambda id, texts: {"image_id": id, "annotations_captions": texts},
+    "textcaps": lambda id, texts: {"image_id": id, "question_id": 5 * id, "caption_str": texts, "question": "?"},
+    "flickr30k": lambda id, texts: {"filename": f"{id}.jpg", "img_id": str(id), "caption": texts},
+}  # fmt: skip
+"""Columns of the caption sets on Hugging Face: yerevann/coco-karpathy, lmms-lab/COCO-Caption and so on."""
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_data_set_of_hugging_face_is_references(name, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    rows = [DATASETS[name](int(key), texts) for key, texts in REFERENCES.items()]
+    data = datasets.Dataset.from_list(rows)
+    data.to_parquet(tmp_path / "data.parquet")
+    for source in (data, tmp_path / "data.parquet", rows):
+        assert_equal(PREDICTIONS, PREDICTIONS, REFERENCES, Reading(references=source))
+
+
+def test_images_of_such_a_data_set_are_the_items(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    paths = {key: str(DEMO / f"images/{key}.png") for key in list(REFERENCES)[:4]}
+    rows = [{"question_id": int(key), "answer": REFERENCES[key], "image": path} for key, path in paths.items()]
+    data = datasets.Dataset.from_list(rows).cast_column("image", datasets.Image())
+    few = {key: PREDICTIONS[key] for key in paths}
+    scores = [
+        captious.evaluate(few, "clipscore(captious-mini)", Resampling(0), references=references, images=images)
+        for references, images in ((data, None), ({key: REFERENCES[key] for key in paths}, paths))
+    ]
+    assert list(scores[0]["clipscore"].values) == list(scores[1]["clipscore"].values)
+
+
+def webdataset(path, mode="w"):
+    with tarfile.open(path, mode) as archive:
+        for key, text in PREDICTIONS.items():
+            for ending, content in (
+                ("txt", text.encode()),
+                ("json", json.dumps({"references": REFERENCES[key]}).encode()),
+            ):
+                member = tarfile.TarInfo(f"{key}.{ending}")
+                member.size = len(content)
+                archive.addfile(member, BytesIO(content))
+    return path
+
+
+def test_a_tar_of_webdataset_is_a_file_as_others_are(tmp_path):
+    assert_equal(webdataset(tmp_path / "w.tar"), PREDICTIONS, REFERENCES)
+    assert_equal(webdataset(tmp_path / "w.tgz", "w:gz"), PREDICTIONS, REFERENCES)
+    assert_equal(webdataset(tmp_path / "unnamed"), PREDICTIONS, REFERENCES, Reading(format="webdataset"))
+    (tmp_path / "cut.tar").write_bytes((tmp_path / "w.tar").read_bytes()[:5_000])
+    with pytest.raises(InputError, match=r"cut\.tar"):
+        read(tmp_path / "cut.tar")
+
+
 def test_the_target_is_taken_only_where_it_is_a_printed_list(tmp_path):
     path = lmms_eval(tmp_path / "log.jsonl", coco_CIDEr=None, coco_Bleu_4=None)
     assert read(path).item(0).references == tuple(next(iter(REFERENCES.values())))
@@ -132,7 +237,8 @@ CODE = [
     "[__import__('os').system('touch broken')]",
     "open('broken', 'w')",
     "(lambda: open('broken', 'w'))()",
-    "[" * 100_000,
+    "[" * 1_000_000,
+    "['a dog', " + "[" * 1_000_000,
     "['a dog'] + [open('broken', 'w')]",
 ]
 
@@ -140,12 +246,14 @@ CODE = [
 @pytest.mark.parametrize("answer", CODE)
 def test_code_in_a_cell_is_text_or_refused(answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "M.tsv"
-    vlmevalkit(lambda texts: answer).to_csv(path, sep="\t", index=False)
-    try:
-        assert read(path).item(0).references == (answer,)
-    except InputError as error:
-        assert "M.tsv: row 2" in str(error)
+    path, log = tmp_path / "M.tsv", tmp_path / "log.jsonl"
+    vlmevalkit(lambda texts: answer)[:1].to_csv(path, sep="\t", index=False)
+    log.write_text(json.dumps({"doc_id": 1, "filtered_resps": "a dog", "target": answer}))
+    for source in (path, log):
+        try:
+            assert read(source).item(0).references in ((answer,), ())
+        except InputError as error:
+            assert re.search(r"M\.tsv: (row|line) 2|log\.jsonl: row 1", str(error)) and len(str(error)) < 500
     assert not (tmp_path / "broken").exists()
 
 
@@ -190,7 +298,7 @@ def test_spreadsheets_with_shared_texts_as_office_programs_write_them(tmp_path):
     ("rows", "message"),
     [
         ([["id", "caption"], [1, "x" * 32_767]], "row 2: a cell has 32,767 characters, where spreadsheets cut"),
-        ([["id", "id"], [1, "a"]], "row 1: column 'id' is there more than once"),
+        ([["id", "id"], [1, "a"]], "row 1: column 'id' occurs more than once"),
         ([["id", "caption"], [1, "a", "b"]], r"row 2: has 3 cells, expected 2 \(id, caption\)"),
         ([[]], "is empty, expected a header row"),
     ],

@@ -227,7 +227,7 @@ def test_a_folder_without_the_images_says_what_was_tried_and_what_it_holds(tmp_p
             images.find_images(tmp_path, [key])
         return one_line(error)
 
-    assert message("11").endswith(f"holds no image of any item: {tried} nothing")
+    assert message("11").endswith(f"contains no image of any item: {tried} nothing")
     (tmp_path / "notes.txt").touch()
     assert message("11").endswith("found no image, but 1 other file, such as notes.txt")
     (tmp_path / "val2014").mkdir()

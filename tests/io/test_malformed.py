@@ -44,7 +44,7 @@ def test_the_pipes_of_a_shell_are_read(tmp_path):
 def test_a_column_that_is_there_twice_is_refused(tmp_path, column):
     path = tmp_path / "p.csv"
     path.write_text(f"id,caption,{column}\n1,a dog,x\n")
-    assert refused(path) == f"{path}: row 1: column '{column}' is there more than once, expected different names"
+    assert refused(path) == f"{path}: row 1: column '{column}' occurs more than once, expected different names"
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])

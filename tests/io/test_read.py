@@ -10,8 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from captious.errors import InputError
+from captious.io.formats import Row
+from captious.io.join import gather_candidates, gather_references
 from captious.io.read import read
 from captious.options import Reading
 
@@ -164,7 +168,7 @@ BROKEN = {
     ),
     "bad id": ("p.jsonl", '{"id": 1.5, "caption": "a"}', "id is 1.5, expected a string or a whole number"),
     "empty file": ("p.json", "  ", "is empty, expected captions"),
-    "scalar JSON": ("p.json", "3", "holds a JSON int, expected a list or an object"),
+    "scalar JSON": ("p.json", "3", "contains a JSON int, expected a list or an object"),
     "list of strings": ("p.json", '["a", "b"]', "entry 1: is str, expected an object with an id and a caption"),
     "ragged CSV": ("p.csv", "id,caption\n1,a,b\n", r"p\.csv: row 2: has 3 cells, expected 2 \(id, caption\)"),
     "not UTF-8": ("p.csv", b"id,caption\n1,caf\xe9\n", "line 2: byte 0xe9 at offset 16 is not UTF-8"),
@@ -215,7 +219,7 @@ def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
 
 
 def test_references_that_hold_nothing_and_options_that_do_not_exist():
-    with pytest.raises(InputError, match="references: holds no captions"):
+    with pytest.raises(InputError, match="references: contains no captions"):
         read({"1": "a"}, {})
     with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
         read({"1": "a"}, reading=Reading(missing="ignore"))
@@ -347,7 +351,7 @@ def test_a_column_that_a_table_has_twice_is_refused(tmp_path):
     frame = pd.DataFrame([["1", "a dog", "a cat"]], columns=["id", "caption", "caption"])
     pq.write_table(table, tmp_path / "t.parquet")
     for source in (table, frame, tmp_path / "t.parquet"):
-        with pytest.raises(InputError, match="column 'caption' is there more than once, expected different names"):
+        with pytest.raises(InputError, match="column 'caption' occurs more than once, expected different names"):
             read(source)
 
 
@@ -406,3 +410,52 @@ def test_several_columns_make_an_id(tmp_path):
         read(rows, reading=Reading(id_column="photo,x"))
     comma = [{"a,b": 3, "caption": "x"}]
     assert read(comma, reading=Reading(id_column="a,b")).ids == ("3",)
+
+
+KEYS = st.sampled_from(["1", "2", "3", 4, 5, 5.0, "", None, "\ud800", "x\0"])
+TEXTS = st.sampled_from(
+    ["a dog", "ein Hündchen", "", "[red] dog", "['a', 'b']", "[1, 2]", "'a' dog", "\ud800", "\0", 3, None]
+)
+CELLS = TEXTS | st.lists(TEXTS, max_size=3)
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {"id": KEYS, "caption": CELLS},
+        optional={"references": CELLS, "image": TEXTS, "split": TEXTS, "caption_1": TEXTS},
+    ),
+    max_size=6,
+)
+
+
+def stop(message):
+    """A second handler that refuses: for it, every row is looked at by itself."""
+    raise InputError(message)
+
+
+@pytest.mark.parametrize("gather", [gather_candidates, gather_references])
+@given(records=RECORDS, cut=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_rows_read_column_by_column_are_those_read_one_by_one(gather, records, cut):
+    def rows():
+        for number, record in enumerate(records, start=1):
+            yield Row(f"x.jsonl: row {number}", record)
+        if cut:
+            stop("x.jsonl: not valid JSON")
+
+    outcomes = []
+    for complain in ({}, {"complain": stop}):
+        try:
+            outcomes.append(gather(rows(), Reading(), **complain))
+        except InputError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("gather", [gather_candidates, gather_references])
+def test_blocks_of_rows_are_read_as_one(gather, monkeypatch):
+    monkeypatch.setattr("captious.io.join.BLOCK", 2)
+    records = [{"id": number, "caption": f"dog {number}", "split": "a"} for number in range(5)]
+    records[3]["caption"] = ["dog 3"]
+    rows = [Row(f"x: row {number}", record) for number, record in enumerate(records)]
+    assert gather(rows) == gather(rows, complain=stop)
+    with pytest.raises(InputError, match=r"x: row 9: id '1' occurs more than once .first at x: row 1."):
+        gather_candidates([*rows, Row("x: row 9", records[1])])

@@ -103,7 +103,7 @@ class TestExpand:
         assert names(f"{folder}/b") == names(f"{folder}/b/00.tar") == ["00"]
         with pytest.raises(InputError, match=r"1 of its 3 files is missing, the first is memory://.*/a/02\.tar"):
             expand(f"{folder}/a/{{00..02}}.tar")
-        with pytest.raises(InputError, match=r"/c: holds no file that ends in"):
+        with pytest.raises(InputError, match=r"/c: contains no file that ends in"):
             expand(f"{folder}/c")
         with pytest.raises(InputError, match=r"/c\.tar: no such file"):
             expand(f"{folder}/c.tar")
@@ -150,12 +150,12 @@ class TestExpand:
             ("*.md", r"matches 1 files such as .*README\.md, none of which ends in \.json"),
             ("README.md", r"README\.md: ends in \.md, expected one of"),
             ("nothing", r"nothing: no such file, and no folder of shards"),
-            ("empty", r"empty: holds no file that ends in .*; pass a pattern such as .*empty/\*\*/\*\.parquet"),
+            ("empty", r"empty: contains no file that ends in .*; pass a pattern such as .*empty/\*\*/\*\.parquet"),
             ("{0..99999999}.tar", "expands to more than 1,000,000 files"),
             ("{0..999999}{0..9}.tar", "expands to more than 1,000,000 files"),
             ("{" * 60 + "}" * 60, "has more than 50 braces"),
             ("a\0b*.tar", "matches no file|null"),
-            ("{0..9..0}.tar", "is no range of numbers"),
+            ("{0..9..0}.tar", "is not a range of numbers"),
             (
                 "*.[tj]*",
                 r"files of several formats \(2 tar and 1 json\), expected one; pass a pattern such as '\*\.tar'",
@@ -272,7 +272,7 @@ class TestTables:
             "caption is a number": 1,
             "id is …": 1,
             "no candidate caption": 1,
-            "a line that is no JSON object": 4,
+            "a line that is not a JSON object": 4,
         }
         assert result.examples["caption is null"] == f"{path}: row 3: caption is null (None), expected a string"
 

@@ -285,7 +285,7 @@ def test_samples_that_cannot_be_used_are_counted_by_reason(shard):
         "caption is not UTF-8": 1,
         "JSON cannot be read": 3,
         "no caption file, where other samples have one": 1,
-        "member is there twice": 2,
+        "member occurs twice": 2,
     }
     assert read_shard(shard([("0.json", b'{"caption": null}'), ("1.json", b'{"caption": "a dog"}')])).faults == {
         "caption is null": 1
@@ -329,8 +329,8 @@ def test_a_tar_without_samples_is_a_shard_without_an_item(shard):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"no tar at all" * 100, r"0\.tar: is no tar \(.*\)"),
-        (b"short", r"0\.tar: is no tar \(5 bytes, expected a header of 512\)"),
+        (b"no tar at all" * 100, r"0\.tar: is not a tar file \(.*\)"),
+        (b"short", r"0\.tar: is not a tar file \(5 bytes, expected a header of 512\)"),
         (
             tar([("0.jpg", JPEG)]),
             r"0\.tar: key '0': no candidate caption: found \.jpg, .*; nothing of the shard can be used",

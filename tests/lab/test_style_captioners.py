@@ -189,4 +189,6 @@ def test_every_paper_has_its_command():
         [sys.executable, "-m", "lab.reproductions", "nonsense"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("expected one of onlystyle, umic, specs, imagine, relic, judges, chair")
+    assert done.stderr.strip().endswith(
+        "expected one of onlystyle, umic, specs, imagine, relic, judges, questions, chair, stress"
+    )

@@ -61,7 +61,7 @@ def test_images_can_be_left_out(tmp_path: Path) -> None:
 def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     folder = write(make(3), tmp_path / "demo", images=False)
     before = contents(folder)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         write(make(4), folder)
     assert contents(folder) == before
 
@@ -142,4 +142,4 @@ def test_the_command_writes_a_sample_and_says_what_to_do_with_it(tmp_path: Path)
 def test_a_mistake_names_the_command_that_was_written() -> None:
     done = command("sample", "--scenes", 3)
     assert done.returncode == 2 and done.stderr.startswith("python -m lab.toy sample: no option --scenes")
-    assert done.stderr.endswith("see: python -m lab.toy sample -h\n") and command("sample", "-h").returncode == 0
+    assert done.stderr.endswith("See: python -m lab.toy sample -h\n") and command("sample", "-h").returncode == 0

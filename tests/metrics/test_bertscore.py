@@ -158,7 +158,7 @@ def test_the_recommended_layer_is_taken_for_a_known_name(folder, tmp_path):
         ("bertscore(layer=9,weights={folder})", "layer 9: .* has 3 layers"),
         ("bertscore(baseline=1)", "baseline 1: expected less than 1"),
         ("bertscore(weights=nowhere)", "no such file or folder"),
-        ("bertscore(weights={folder}/..)", "is no language model with its tokenizer"),
+        ("bertscore(weights={folder}/..)", "is not a language model with its tokenizer"),
     ],
 )
 def test_what_cannot_be_is_one_line(folder, written, says):

@@ -200,7 +200,7 @@ def test_sentencepiece_takes_the_text_as_it_is(tmp_path):
     library.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_prefix=str(folder / "spm"), vocab_size=30, minloglevel=2
     )
-    with pytest.raises(InputError, match=r"spm\.model: lacks the pieces \[CLS\] and \[SEP\]"):
+    with pytest.raises(InputError, match=r"spm\.model: has no pieces \[CLS\] and \[SEP\]"):
         load_bleurt(str(folder))
     (folder / "spm.model").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"spm\.model: is not a SentencePiece model"):
@@ -245,8 +245,8 @@ def spoilt(folder, what):
         ("no weights", r"has no weights, expected pytorch_model\.bin"),
         ("no config", r"has no config\.json, expected a BLEURT checkpoint of the PyTorch port"),
         ("tensorflow", "is a checkpoint of TensorFlow, expected one of the PyTorch port"),
-        ("heads", r"config\.json: is no shape of a BLEURT"),
-        ("another shape", r"is no BLEURT of the shape that config\.json says: missing bert\.encoder\.layer\.2"),
+        ("heads", r"config\.json: is not the shape of a BLEURT"),
+        ("another shape", r"is not a BLEURT of the shape that config\.json says: missing bert\.encoder\.layer\.2"),
         ("no head", r"missing classifier\.weight"),
     ],
 )

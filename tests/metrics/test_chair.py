@@ -90,7 +90,7 @@ def test_what_the_item_lacks():
 def test_objects_of_the_column_are_words_of_the_vocabulary():
     captions = CaptionSet.of({"1": "a dog"}, columns={"objects": ['["Sofa", "puppy"]']})
     assert Chair("recall").measure(captions).corpus == 0.5
-    with pytest.raises(InputError, match=r"^7: 'zebrra' is no object of the vocabulary coco.*did you mean 'zebra'"):
+    with pytest.raises(InputError, match=r"^7: 'zebrra' is not an object of the vocabulary coco.*did you mean 'zebra'"):
         Chair().measure(CaptionSet.of({"7": "a dog"}, columns={"objects": [["zebrra"]]}))
     with pytest.raises(InputError, match="7: objects are 'dog', expected a list of texts"):
         Chair().measure(CaptionSet.of({"7": "a dog"}, columns={"objects": ["dog"]}))
@@ -214,12 +214,12 @@ def test_make_objects_from_one_source_alone(tmp_path):
 
 def test_annotations_that_are_none(tmp_path):
     (tmp_path / "broken.json").write_text('{"annotations": [{"image_id": 4')
-    with pytest.raises(InputError, match=r"broken.json: is no JSON of annotations"):
+    with pytest.raises(InputError, match=r"broken.json: is not a JSON file of annotations"):
         build_table([str(tmp_path / "broken.json")])
     (tmp_path / "dragons.json").write_text(
         '{"annotations": [{"image_id": 4, "category_id": 1}], "categories": [{"id": 1, "name": "dragon"}]}'
     )
-    with pytest.raises(InputError, match=r"dragons.json: 'dragon' is no object of the vocabulary coco"):
+    with pytest.raises(InputError, match=r"dragons.json: 'dragon' is not an object of the vocabulary coco"):
         build_table([str(tmp_path / "dragons.json")])
     (tmp_path / "nameless.json").write_text('{"annotations": [{"image_id": 4, "category_id": 1}], "categories": []}')
     with pytest.raises(InputError, match=r"nameless.json: an entry without 1"):

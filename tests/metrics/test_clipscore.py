@@ -127,7 +127,7 @@ def test_captions_beyond_the_limit_are_counted_and_listed(photos):
     captions = shown(photos, {"red": long, "green": long, "blue": "blue"})
     report = evaluate(captions, "longclip(weights=short)", resampling=Resampling(samples=0))
     assert "|items:3|truncated:2|" in report.signature("longclip")
-    assert "LongCLIP: 2 captions are longer than the encoder's 8 tokens and read only so far (ids red, green)" in (
+    assert "LongCLIP: 2 captions are longer than the encoder's 8 tokens and were truncated (ids red, green)" in (
         report.warnings
     )
     assert report.document().data["warnings"] == list(report.warnings)

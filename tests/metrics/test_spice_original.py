@@ -84,12 +84,12 @@ def test_all_leaves_it_out_as_it_needs_a_file():
     ("content", "message"),
     [
         ("not json", "is not JSON, expected the output"),
-        ("{}", "holds an object of nothing, expected the output"),
-        ("[]", "holds a list of 0, expected the output"),
+        ("{}", "contains an object of nothing, expected the output"),
+        ("[]", "contains a list of 0, expected the output"),
         ('[{"image_id": 1, "caption": "a dog"}]', "entry 1: an object of image_id, caption, expected the output"),
         ('[{"image_id": 1, "scores": {"Color": {}}}]', "entry 1: scores of Color, expected All"),
         ('[{"image_id": 1, "scores": {"All": {"f": "x"}}}]', "entry 1: f of All is 'x', expected a number from 0 to 1"),
-        (json.dumps([entry(1, 0.1), entry("1", 0.1)]), "entry 2: image_id 1 is there twice"),
+        (json.dumps([entry(1, 0.1), entry("1", 0.1)]), "entry 2: image_id 1 occurs twice"),
         (json.dumps([entry(9, 0.1)]), "no such id"),
     ],
 )

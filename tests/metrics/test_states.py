@@ -68,7 +68,7 @@ def test_states_that_do_not_belong_together_are_refused(files):
     parse("cider(tokenizer=13a)").prepare(CAPTIONS).save(files / "13a")
     with pytest.raises(InputError, match=r"cannot merge idf corpora tokenized by ptb\.1 and 13a\.1"):
         DocumentFrequency.merge_files([files / "cider", files / "13a"], files / "out")
-    with pytest.raises(InputError, match=r"moments: holds the state captious.*CosineMoments, expected .*Words"):
+    with pytest.raises(InputError, match=r"moments: contains the state captious.*CosineMoments, expected .*Words"):
         Words.merge_files([files / "moments"], files / "out")
     for state in STATES:
         with pytest.raises(InputError, match="no file to merge"):
@@ -147,7 +147,7 @@ class Plain(State):
 
 
 def test_a_state_that_is_no_dataclass_must_save_itself(tmp_path):
-    with pytest.raises(InputError, match="Plain is no dataclass: make it one, or write its methods save and load"):
+    with pytest.raises(InputError, match="Plain is not a dataclass: make it one, or write its methods save and load"):
         Plain().save(tmp_path / "state")
 
 

@@ -86,7 +86,7 @@ def test_truncated(tmp_path):
 
 def test_no_tensors_inside(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="holds no tensors"):
+    with pytest.raises(InputError, match="contains no tensors"):
         read_checkpoint(tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes(pickle.dumps([1, 2]))
     with pytest.raises(InputError):

@@ -216,6 +216,6 @@ def test_a_disk_is_no_folder_of_a_model(tmp_path, monkeypatch):
     for number in range(25):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "file").touch()
-    with pytest.raises(InputError, match="holds more than 20 files, expected the folder of a model"):
+    with pytest.raises(InputError, match="contains more than 20 files, expected the folder of a model"):
         file_stats(tmp_path)
     assert len(file_stats(tmp_path / "3")) == 1

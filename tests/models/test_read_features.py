@@ -24,7 +24,7 @@ def test_files_that_are_none_are_one_line(tmp_path):
         ("cut.npz", "not an .npz file"),
         ("text.npz", "not an .npz file"),
         ("empty.npz", "not an .npz file"),
-        ("bare.npz", "holds ids, expected the arrays ids and features"),
+        ("bare.npz", "contains ids, expected the arrays ids and features"),
         ("few.npz", "2 ids for features of shape"),
         ("none.npz", "no such file"),
     ):

@@ -5,18 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError
 from captious.metrics.registry import parse, parse_all
 from captious.options import Resampling
-from captious.probes.compositionality import (
-    ARO,
-    CompositionCase,
-    perturb,
-    probe_compositionality,
-    read_contests,
-    tag_words,
-    text_only,
-)
+from captious.probes.compositionality import CompositionCase, probe_compositionality, read_contests, text_only
 
 ONCE = Resampling(samples=0)
 WORDS = [
@@ -122,7 +115,7 @@ def test_sugarcrepe_files_as_they_are(tmp_path):
         ([{"id": 1, "caption": "a b", "negative": "b a"}, {"id": 2, "caption": "a b"}], "some rows have a negative"),
         ([{"id": 1, "negative": "b a"}], "row 1: a negative without a caption"),
         ([{"id": 1}], "row 1: no caption"),
-        ([{"id": 1, "caption": "a"}], "holds no caption that can be compared"),
+        ([{"id": 1, "caption": "a"}], "contains no caption that can be compared"),
         ([{"id": 1, "caption": 3, "negative": "x"}], "row 1: caption is int, expected a text"),
     ],
 )

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from lab.toy.painter import Drawn
 
+from captious.edits.masks import mask
 from captious.errors import InputError
 from captious.models.mini import load_mini
 from captious.models.painters import Imagined
 from captious.options import Resampling
-from captious.probes.masking import Masking, cosines_across_seeds, influences, mask
+from captious.probes.masking import Masking, cosines_across_seeds, influences
 
 TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
 

@@ -38,6 +38,9 @@ class Fixed:
     def aggregate(self, rows):
         return rows[..., 0]
 
+    def text_settings(self, captions):
+        return {}
+
     def settings(self, state):
         return {}
 

@@ -125,7 +125,7 @@ def test_a_share_of_styles_is_shown_where_there_are_ten(sample: StyledCorpus) ->
 
 
 def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"rows: holds one style \('happy'\)"):
+    with pytest.raises(InputError, match=r"rows: contains one style \('happy'\)"):
         StyledCaptions.of(model, styled([("happy", "x")]))
     with pytest.raises(InputError, match=r"rows: the style model moods has no style 'hapy'.*did you mean 'happy'"):
         StyledCaptions.of(model, styled([("hapy", "x"), ("angry", "y")]))

@@ -95,7 +95,7 @@ def test_the_line_of_a_scatter_and_the_name_of_a_reference_are_those_of_the_desc
 def test_a_wrong_name_says_what_there_is(samples):
     with pytest.raises(InputError, match="no plot 'score', expected one of scores; did you mean 'scores'"):
         samples.Sample().plot("score")
-    with pytest.raises(InputError, match="holds nothing to plot"):
+    with pytest.raises(InputError, match="contains nothing to plot"):
         Document("empty").plot()
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from captious.render import Chart, Series
-from captious.render._charts import Axis, svg
+from captious.render._charts import NARROW, Axis, svg
 
 NAN = float("nan")
 
@@ -46,6 +46,19 @@ def test_a_missing_value_has_no_point_and_a_missing_interval_no_whisker():
     assert "1.00  [0.50, 1.50]" in svg(chart) and "2.00  [" not in svg(chart)
 
 
+def test_several_series_share_a_row_with_their_intervals():
+    """Two names and two series: four dots at four heights, three intervals, one dot without."""
+    one = Series("one", ("a", "b"), (1.0, 2.0), (0.5, 1.5), (1.5, 2.5), hollow=(False, True))
+    two = Series("two", ("a", "b"), (1.0, 2.0), (0.5, NAN), (1.5, NAN))
+    chart = drawn(Chart("dots", [one, two]))
+    dots, lines = list(chart.iter("circle")), [part for part in chart.iter("line") if part.get("stroke-width") == "2"]
+    assert (len(dots), len(lines)) == (4, 3)
+    assert [dot.get("class") for dot in dots] == [None, "hollow", None, None]
+    assert len({dot.get("cy") for dot in dots}) == 4
+    assert dots[0][0].text == "one, a: 1.0 [0.5, 1.5]"
+    assert [part.text for part in chart.iter("text") if part.get("x") == "8"] == ["a", "b"]
+
+
 def test_hollow_points_are_rings():
     chart = Chart("intervals", [Series("s", "ab", (1.0, 2.0), hollow=(True, False))])
     assert [point.get("class") for point in circles(chart)] == ["hollow", None]
@@ -73,3 +86,23 @@ def test_bars_of_a_histogram_reach_from_edge_to_edge():
     # From 250 up to 14: four is the highest tick.
     assert (float(first["height"]), float(empty["height"]), float(last["height"])) == (236.0, 0.0, 118.0)
     assert [tag.text for tag in drawn(chart).iter("title")] == ["a", "b", "<c>"]
+
+
+@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter", "histogram"])
+def test_a_phone_gets_a_drawing_of_its_own_with_everything_inside(samples, kind):
+    """Nothing is placed outside a drawing of 330 units, and the same points are drawn as in the wide one."""
+    chart = next(chart for chart in samples.charts() if chart.kind == kind)
+    narrow, wide = (ElementTree.fromstring(text) for text in (svg(chart, NARROW), svg(chart)))
+    across, height = map(float, narrow.get("viewBox").split()[2:])
+    ends = [float(tag.get(name)) for tag in narrow.iter() for name in ("x", "x1", "x2", "cx") if tag.get(name)]
+    assert across == 330 and min(ends) >= 0 and max(ends) <= 330
+    assert all(float(tag.get("y")) <= height for tag in narrow.iter("text"))
+    assert len(list(narrow.iter("circle"))) == len(list(wide.iter("circle")))
+
+
+def test_on_a_phone_the_name_and_number_of_a_row_stand_above_its_interval():
+    chart = Chart("intervals", [Series("s", ("a", "b"), (1.0, 2.0), (0.5, 1.5), (1.5, 2.5))])
+    drawn = ElementTree.fromstring(svg(chart, NARROW))
+    texts = {tag.text: float(tag.get("y")) for tag in drawn.iter("text")}
+    first, second = (float(tag.get("cy")) for tag in drawn.iter("circle"))
+    assert texts["a"] == texts["1.0  [0.5, 1.5]"] < first < texts["b"] == texts["2.0  [1.5, 2.5]"] < second

@@ -32,7 +32,7 @@ def test_a_result_is_written_whole_and_not_touched_again(samples, tmp_path):
         MARKER, "report.html", "report.tex", "report.txt", "scores.csv", "systems.csv", "wide.csv", "ngrams.csv",
     }  # fmt: skip
     before = (tmp_path / "run" / MARKER).read_bytes()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         sample.save(tmp_path / "run")
     sample.save(str(tmp_path / "run"), overwrite=True)
     assert (tmp_path / "run" / MARKER).read_bytes() == before
@@ -213,7 +213,7 @@ def test_a_suffix_saves_one_file_whole(tmp_path, suffix):
     target = tmp_path / f"t.{suffix}"
     scored().save(target)
     assert target.stat().st_size and [path.name for path in tmp_path.iterdir()] == [target.name]
-    with pytest.raises(InputError, match="is there already; pass overwrite=True"):
+    with pytest.raises(InputError, match="already exists; pass overwrite=True"):
         scored().save(target)
     scored().save(target, overwrite=True, percent=True)
     if suffix in ("html", "tex"):

@@ -99,3 +99,10 @@ def test_empty_and_odd_documents_are_shown(samples):
     assert "nothing" in notebook(Document("nothing"))
     chart = Chart("intervals", [Series("s", [], [])])
     assert "a ? b" in notebook(Document("t", sections=[Text(["a \ud800 b"]), chart, Table("t", "t", ["a"], [])]))
+
+
+def test_a_chart_is_drawn_once(samples):
+    """A page has a second drawing for phones, and a style sheet that hides one of them."""
+    document = Document("t", sections=[chart for chart in samples.charts() if chart.kind != "scatter"])
+    assert notebook(document).count("<svg") == len(document.sections) > 3
+    assert page(document).count('<svg class="chart') == 2 * len(document.sections)

@@ -84,11 +84,13 @@ def test_a_document_without_items_has_no_script(samples):
 
 def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
     text = page(samples.Sample([samples.scores(), samples.systems()]).document())
-    assert '<td class="number best">0.3142</td><td class="number">0.3000 – 0.3300</td>' in text
+    assert '<td class="number best" data-label="value">0.3142</td>' in text
+    assert '<td class="number" data-label="value, 95% interval">0.3000 – 0.3300</td>' in text
     assert "1,234" in text and "NaN" not in text and "nan" not in Reading(text).text.lower()
-    assert '<td class="number best">1.1000 ± 0.0200<span class="mark">†</span></td>' in text
-    assert '<td class="number best">0.4000</td>' in text and '<td class="number">0.5000</td>' in text
-    assert "&lt; 0.001" in text and '<tr class=open><th class="">* τ-b' in text
+    assert '<td class="number best" data-label="CIDEr">1.1000 ± 0.0200<span class="mark">†</span></td>' in text
+    assert '<td class="number best" data-label="mBLEU">0.4000</td>' in text
+    assert '<td class="number" data-label="mBLEU">0.5000</td>' in text
+    assert "&lt; 0.001" in text and re.search('<tr class=open><th class=""[^>]*>[*] τ-b', text)
 
 
 def test_a_turned_table_has_its_rows_as_columns(samples):
@@ -96,7 +98,8 @@ def test_a_turned_table_has_its_rows_as_columns(samples):
     rows = [re.sub("<[^>]+>", " ", row).split() for row in re.findall("<tr>.*?</tr>", text)]
     assert rows[0] == ["a^b\\~", "[mini]", "&amp;", "50%_#{}$", "*", "τ-b"]
     assert " ".join(rows[1]) == "CIDEr ↑ 1.0200 ± 0.0200 1.1000 ± 0.0200 † —"
-    assert '<td class="best" style="--bar:var(--s1)">1.1000 ± 0.0200' in text
+    label = 'data-label="[mini] &amp; 50%_#{}$"'
+    assert f'<td class="best" {label} style="--bar:var(--s1)">1.1000 ± 0.0200' in text
 
 
 def test_bars_are_on_the_scale_of_their_cells(samples):
@@ -228,7 +231,7 @@ def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(sam
 def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, tmp_path, monkeypatch):
     monkeypatch.setattr("captious.render.items.ITEMS", 3)
     drawn = rendered(page(samples.Sample([samples.items(limit=2)]).document()), tmp_path)
-    assert "This page holds 3 of 4 items, and captions of 2" in drawn
+    assert "This page contains 3 of 4 items, and captions of 2" in drawn
 
 
 @needs_browser
@@ -238,3 +241,14 @@ def test_the_browser_states_the_limit_and_marks_the_unscored(samples, tmp_path):
     whole = rendered(page(samples.Sample([samples.items()]).document()), tmp_path, "#unscored=1")
     assert re.findall(r'data-id="(\w+)"', whole) == ["nasty"]
     assert "not scored, no references" in whole and "—" in whole
+
+
+def test_scripts_lose_comments_and_indentation_alone():
+    from captious.render.html import SCRIPTS, asset, bundle
+
+    code = bundle(SCRIPTS)
+    assert not re.search(r"^[ \t]|^//", code, re.MULTILINE)
+    for name in SCRIPTS:
+        for line in map(str.strip, asset(name).splitlines()):
+            assert line.count("`") % 2 == 0, "a text over several lines would lose its indentation"
+            assert line.startswith("//") or line in code

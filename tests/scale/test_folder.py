@@ -104,7 +104,7 @@ def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
 def test_other_scores_are_refused(tmp_path: Path, change: dict, message: str) -> None:
     run = begin(tmp_path)
     write(run, "a")
-    with pytest.raises(InputError, match=f"holds other scores: {message}; pass overwrite=True"):
+    with pytest.raises(InputError, match=f"contains other scores: {message}; pass overwrite=True"):
         begin(tmp_path, **change)
     assert list(run.finished()) == ["a"]
 

@@ -189,7 +189,7 @@ def test_the_best_caption_of_an_image_no_repeated_ones_and_a_sample(tmp_path):
     assert [json.loads(line)["id"] for line in (tmp_path / "out" / "b.jsonl").read_text().splitlines()] == ["4"]
     with pytest.raises(InputError, match=r"unique=captoin: no metric or column 'captoin'; did you mean 'caption'"):
         keep(run, "words > 0", unique="captoin")
-    with pytest.raises(InputError, match=r"best=caption: holds no numbers, expected a metric"):
+    with pytest.raises(InputError, match=r"best=caption: contains no numbers, expected a metric"):
         keep(run, "words > 0", best="caption")
 
 
@@ -239,7 +239,7 @@ def test_ids_go_to_an_object_store(folder):
 def test_what_is_refused(folder, tmp_path):
     for out, message in [
         ("kept.csv", "kept.csv: expected a file of ids that ends in .parquet, .jsonl, .txt"),
-        (tmp_path / "there.txt", "is there already; pass overwrite=True to replace it"),
+        (tmp_path / "there.txt", "already exists; pass overwrite=True to replace it"),
     ]:
         (tmp_path / "there.txt").touch()
         with pytest.raises(InputError, match=message):
@@ -368,7 +368,7 @@ def test_the_same_again_goes_on_where_it_stopped(folder, tmp_path):
     (out / "b.jsonl").unlink()
     keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {**contents, "a.jsonl": b"as it was"}
-    with pytest.raises(InputError, match=r"holds shards that were selected by 'words > 2'; pass overwrite=True"):
+    with pytest.raises(InputError, match=r"contains shards that were selected by 'words > 2'; pass overwrite=True"):
         keep(folder.address, "words > 3", out, write="shards", engine=SERIAL)
     keep(folder.address, "words > 4", out, write="shards", engine=SERIAL, overwrite=True)
     assert (out / "a.jsonl").read_text().count("\n") == 1
@@ -380,7 +380,7 @@ def test_the_same_again_goes_on_where_it_stopped(folder, tmp_path):
 
 def test_a_shard_that_cannot_be_read_any_more_is_named(folder, tmp_path):
     (tmp_path / "shards" / "b.jsonl").unlink()
-    with pytest.raises(InputError, match=r"1 of 3 shards failed, such as b: .*no such file; the same again goes on"):
+    with pytest.raises(InputError, match=r"1 of 3 shards failed, such as b: .*no such file; run it again to resume"):
         keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     assert (tmp_path / "out" / "a.jsonl").exists()
 

@@ -94,7 +94,7 @@ def test_reasons_faults_and_repeated_ids_are_shown(tmp_path):
     folder = tmp_path / "shards"
     assert [row[1:] for row in tables["faults"].rows] == [
         (1, 1, f"{folder}/s02.jsonl: row 8: caption is null (None), expected a string"),
-        (1, 1, f"{folder}/s03.jsonl: holds no item"),
+        (1, 1, f"{folder}/s03.jsonl: contains no item"),
     ]
     frame = report.to_pandas()
     assert frame["rouge_unscored"].tolist() == [2, 1, 0, 0] and frame["items"].tolist() == [6, 6, 7, 0]

@@ -22,7 +22,7 @@ from tests.scale.fatal import Fatal
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.storage import Storage
+from captious.io.storage import Disk, Storage
 from captious.metrics.registry import parse_all
 from captious.models.store import cache_root, inventory
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
@@ -126,6 +126,7 @@ def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
 def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_path: Path, scheme: str, monkeypatch):
     folder, rows = scored
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("captious.runs.states.DOWNLOADED", 2)  # so that states of five shards are merged in three steps
     source = write_shards(tmp_path / "in", rows, 5)
     root = f"memory://{uuid.uuid4().hex}" if scheme == "memory" else tmp_path.as_uri()
     report = score_shards(source, METRICS, out=f"{root}/scores", resampling=FEW, engine=SERIAL)
@@ -136,8 +137,22 @@ def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_p
     again, expected = read_run(f"{root}/scores"), read_run(folder / "scores")
     assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
-    with pytest.raises(InputError, match=r"scores: holds other scores: it holds bleu.*, now it is rouge"):
+    with pytest.raises(InputError, match=r"scores: contains other scores: it holds bleu.*, now it is rouge"):
         score_shards(source, "rouge", out=f"{root}/scores", resampling=FEW, engine=SERIAL)
+
+
+def test_folders_of_states_are_not_listed_for_every_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"id": number, "caption": "a dog", "references": ["a dog"]} for number in range(24)]
+    listed: list[str] = []
+    original = Disk.sizes
+    monkeypatch.setattr(Disk, "sizes", lambda self, folder="": listed.append(folder) or original(self, folder))
+    numbers = []
+    for shards in (3, 12):
+        listed.clear()
+        source = write_shards(tmp_path / f"in-{shards}", rows, shards)
+        score_shards(source, "cider", out=tmp_path / f"out-{shards}", resampling=FEW, engine=SERIAL)
+        numbers.append(sum(folder.startswith("states") for folder in listed))
+    assert numbers[0] == numbers[1] > 0
 
 
 def test_features_are_stored_only_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +315,7 @@ def test_references_of_a_file(tmp_path: Path) -> None:
     ours = values(tmp_path / "scores", "cider")
     assert ours == {key: None if np.isnan(value) else value for key, value in expected.items()}
     references.write_text(references.read_text() + " ")
-    with pytest.raises(InputError, match="holds other scores: it was read with references="):
+    with pytest.raises(InputError, match="contains other scores: it was read with references="):
         score_shards(source, "cider", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
     with pytest.raises(InputError, match="references: dict, expected a path that every worker can read"):
         score_shards(source, "cider", out=tmp_path / "new", reading=Reading(references={"1": ["a"]}), engine=SERIAL)
@@ -472,7 +487,7 @@ def test_further_columns_and_references_of_shards(tmp_path: Path) -> None:
             why = report.explain("i3")["cider"]
             assert sum(part.adds for part in why.parts) == pytest.approx(report["cider"].items["i3"], abs=1e-12)
         else:
-            with pytest.raises(InputError, match="holds no references, which explaining cider needs"):
+            with pytest.raises(InputError, match="contains no references, which explaining cider needs"):
                 report.explain("i3")
 
 
@@ -491,4 +506,4 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Run, "write_part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         score_shards(source, "rouge", out=out, engine=SERIAL, runtime=Runtime(log=lines.append))
-    assert lines == [f"{out}: stopped, 1 of 3 shards are scored; the same command again goes on"]
+    assert lines == [f"{out}: stopped, 1 of 3 shards are scored; run the same again to resume"]

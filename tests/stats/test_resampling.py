@@ -80,8 +80,28 @@ def test_resampling_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = np.concatenate(list(bootstrap_weights(9, 40, seed=3)))
     masks = np.concatenate(list(swap_masks(9, 40, seed=3)))
     monkeypatch.setattr("captious.stats.resampling.BLOCK", 30)
+    monkeypatch.setattr("captious.stats.resampling.DRAWN", 20)
     assert np.array_equal(np.concatenate(list(bootstrap_weights(9, 40, seed=3))), whole)
     assert np.array_equal(np.concatenate(list(swap_masks(9, 40, seed=3))), masks)
+
+
+def test_weights_count_the_draws_of_numpys_generator():
+    draws = np.random.default_rng(3).integers(0, 9, size=(40, 9), dtype=np.int32)
+    counts = [[list(row).count(item) for item in range(9)] for row in draws]
+    assert np.array_equal(np.concatenate(list(bootstrap_weights(9, 40, seed=3))), counts)
+
+
+def test_statistics_that_share_columns_are_resampled_as_each_alone():
+    rows = np.random.default_rng(0).integers(1, 9, size=(30, 4)).astype(float)
+    ratios = [
+        Statistic(part, lambda sums: sums[:, 0] / sums[:, 1], part.sum(axis=0), 0.0)
+        for part in (rows[:, :2], rows[:, 1:3], rows[:, [0, 3]])
+    ]
+    together = resampled(ratios, bootstrap_weights(30, 20, seed=1))
+    weights = np.concatenate(list(bootstrap_weights(30, 20, seed=1)))
+    for values, one in zip(together, ratios, strict=True):
+        sums = weights @ one.rows
+        assert np.array_equal(values, sums[:, 0] / sums[:, 1])
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():

@@ -1,7 +1,5 @@
-"""A browser, a PostgreSQL and a server for the tests of the studio; a test skips with the reason if one is absent."""
+"""A tab, a PostgreSQL and a server for the tests of the studio; a test skips with the reason if one is absent."""
 
-import os
-import shutil
 import threading
 import time
 
@@ -35,22 +33,6 @@ def database(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'study.sqlite'}"
     return request.getfixturevalue("postgres")
-
-
-# Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in tests of other rooms.
-@pytest.fixture(scope="module")
-def chromium():
-    """The installed Chromium, driven by Playwright; one browser for the tests of a file."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no Chromium to open the pages with (Debian: apt-get install chromium)")
-    # Chromium's sandbox refuses root; containers have little shared memory.
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_a_metric_whose_lower_is_better_is_turned():
         people, [MetricScores("err", "error", errors, higher_is_better=False)], resampling=Resampling(0)
     )
     assert result.estimates["err"]["tau_b"].value == pytest.approx(1.0)
-    assert result.warnings == ("error: lower is better, its sign is turned",)
+    assert result.warnings == ("error: lower is better, its sign is reversed",)
 
 
 def test_items_without_a_value_are_left_out_for_all_and_counted():
@@ -252,7 +252,7 @@ def test_saving_writes_everything_whole(study, tmp_path):
     cider = next(row for row in rows if row["metric"] == "cider" and row["statistic"] == "tau_b")
     assert float(cider["value"]) == study.estimates["cider"]["tau_b"].value and cider["missing"] == "0"
     assert len((target / "items.jsonl").read_text().splitlines()) == 100
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         study.save(str(target))
 
 

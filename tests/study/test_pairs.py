@@ -51,7 +51,7 @@ def test_a_file_of_pairs_needs_no_recipe(run, tmp_path, absent):
 def test_pairs_are_recognized_in_memory_too():
     study = captious.correlate(pairs(), "rouge", resampling=ONCE, permutations=9)
     assert study.estimates["rouge"]["mean"].value == 0.5
-    with pytest.raises(InputError, match="holds pairs with a preferred caption, expected ratings"):
+    with pytest.raises(InputError, match="contains pairs with a preferred caption, expected ratings"):
         open_ratings(pairs())
 
 

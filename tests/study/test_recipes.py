@@ -14,6 +14,7 @@ from captious.study.options import StudyInput
 from captious.study.ratings import gather, open_ratings, open_recipe
 from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
 from captious.study.records import Record, references_of
+from captious.study.scores import read_scores
 
 FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
 
@@ -154,10 +155,62 @@ def test_nebula_reads_its_own_columns(tmp_path):
 
 def test_every_recipe_says_whether_it_has_met_the_files_of_its_authors():
     answers = {name: recipe.tried.split(";")[0].split(",")[0].split(":")[0] for name, recipe in RECIPES.items()}
-    met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k")
+    met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k", "iiw", "reformulations", "msvd-eval", "tifa160")
+    met += ("discoursefoil",)
     assert {name for name, answer in answers.items() if answer == "yes"} == {*met}
     assert {*answers.values()} == {"yes", "no", "in part"}
     assert all(f"tried on the authors' files: {recipe.tried}" in recipe.protocol() for recipe in RECIPES.values())
+
+
+def test_two_columns_are_a_pair_of_which_one_is_always_preferred(tmp_path):
+    texts = {"caption": "a red bus", "hall_caption": "a red bus and a dog", "human_corrected_hall_caption": "a red bus"}
+    rows = [{"image_id": str(key), "fixed": fixed, **texts} for key, fixed in enumerate(("true", "false", "true"))]
+    lines(tmp_path / "discoursefoil.jsonl.gz", rows)
+    pairs = open_recipe(RECIPES["discoursefoil"], tmp_path)
+    assert pairs.groups == ("0", "2") and pairs.preferred.tolist() == [1, 1]
+    assert [item.candidate for item in pairs.captions][:2] == ["a red bus and a dog", "a red bus"]
+    assert {item.references for item in pairs.captions} == {("a red bus",)}
+    lines(tmp_path / "discoursefoil.jsonl.gz", [{key: cell for key, cell in rows[0].items() if key != "fixed"}])
+    with pytest.raises(InputError, match="no column 'fixed', found columns image_id"):
+        open_recipe(RECIPES["discoursefoil"], tmp_path)
+    lines(tmp_path / "discoursefoil.jsonl.gz", [{**rows[0], "hall_caption": None}])
+    with pytest.raises(InputError, match=r"row 1: caption is .*expected two strings"):
+        open_recipe(RECIPES["discoursefoil"], tmp_path)
+    foils = {
+        "image_path": "a.jpg",
+        "baseline": "a cat",
+        "foil": "a cow",
+        "references": ["cats"],
+        "domain": "near-domain",
+    }
+    lines(tmp_path / "nocaps_foil.jsonl.gz", [foils])
+    pairs = open_recipe(RECIPES["nocaps-foil"], tmp_path)
+    assert pairs.preferred.tolist() == [0] and pairs.categories == ("near-domain",)
+
+
+def test_reformulations_drop_what_was_not_changed_and_images_outside_of_val2014(tmp_path):
+    images = ["COCO_val2014_000000000007.jpg", "COCO_val2014_000000000007.jpg", "7.jpg"]
+    texts = [["a Dog", "A dog"], ["a dog", "a cat"], ["a dog", "a cow"]]
+    rows = [
+        {"id": str(key), "image": image, "captions": captions, "preferred": 1}
+        for key, (image, captions) in enumerate(zip(images, texts, strict=True))
+    ]
+    lines(tmp_path / "pairs.jsonl.gz", rows)
+    lines(tmp_path / "val2014.jsonl.gz", [{"id": 7, "references": ["a cat sits"]}])
+    pairs = open_recipe(RECIPES["reformulations"], tmp_path)
+    assert pairs.ids == ("1/0", "1/1") and pairs.dropped == {"the captions are equal except for case": 1}
+    assert pairs.captions["1/1"].references == ("a cat sits",)
+    assert "pairs whose captions are equal except for case are dropped" in RECIPES["reformulations"].protocol()
+
+
+def test_one_number_of_each_raters_list_is_the_rating(tmp_path):
+    row = {"id": "v1", "caption": "a dog", "references": ["dogs"], "ratings": [[1, 2, 3, 4, 2.5], [5, 5, 5, 5, 5]]}
+    lines(tmp_path / "items.jsonl.gz", [row, {**row, "id": "v2"}])
+    ratings = open_recipe(RECIPES["msvd-eval"], tmp_path)
+    assert ratings.values.tolist() == [[2.5, 5], [2.5, 5]]
+    lines(tmp_path / "items.jsonl.gz", [{**row, "ratings": [[1, 2], [3, 4]]}])
+    with pytest.raises(InputError, match=r"row 1: ratings is .*, expected a list of 5 or more for each rater"):
+        open_recipe(RECIPES["msvd-eval"], tmp_path)
 
 
 def test_references_are_found_by_name_stem_number_or_id():
@@ -324,3 +377,50 @@ def test_capeval1k(shared_data):
     )
     for key, value in {"bleu(n=1)": 27.0, "bleu(n=4)": 25.4, "rouge": 24.5, "cider": 31.2}.items():
         assert 100 * study.estimates[key]["tau_c"].value == pytest.approx(value, abs=0.0501)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("name", "folder", "rows", "values"),
+    [
+        # Values that stand beside the data, percent; of msvd-eval tau-b.
+        ("reformulations", "reformulations", 4043, {"bleu(n=1)": 56.5, "bleu(n=4)": 48.7, "rouge": 53.2}),
+        ("discoursefoil", "discosg", 200, {"bleu(n=1)": 79.0, "bleu(n=4)": 88.8, "rouge": 81.5, "cider": 65.8}),
+        ("msvd-eval", "msvd_eval", 394, {"bleu(n=1)": 40.7, "bleu(n=4)": 34.0, "rouge": 39.8, "cider": 37.3}),
+        ("iiw", "iiw_side_by_side", 790, {"distinct_n(n=1)": 35.94}),
+    ],
+)
+def test_recipes_give_the_values_that_stand_beside_their_data(shared_data, name, folder, rows, values):
+    recipe = RECIPES[name]
+    pairs = open_recipe(recipe, shared_data / folder)
+    study = captious.correlate(pairs, list(values), recipe=recipe, resampling=Resampling(0), permutations=1)
+    assert study.rows == rows
+    for key, value in values.items():
+        assert 100 * study.estimates[key][study.statistic].value == pytest.approx(value, abs=0.0501)
+
+
+@pytest.mark.shared_data
+def test_iiw_prefers_the_longer_description(shared_data):
+    """Of both sets of images: the share of pairs that stands beside the data, weighted by the pairs of each set."""
+    recipe = RECIPES["iiw"]
+    pairs = open_recipe(recipe, shared_data / "iiw_side_by_side")
+    words = {key: len(item.candidate.split()) for key, item in zip(pairs.ids, pairs.captions, strict=True)}
+    study = captious.correlate(pairs, {"words": words}, recipe=recipe, resampling=Resampling(0), permutations=1)
+    both = {"Comprehensiveness": (93.2, 88, 75.8, 62), "Specificity": (95.8, 95, 94.6, 92)}
+    for aspect, (first, of, second, others) in both.items():
+        share = (first * of + second * others) / (of + others)
+        assert 100 * study.estimates["words"][aspect].value == pytest.approx(share, abs=0.06)
+
+
+@pytest.mark.shared_data
+def test_tifa160_has_the_correlations_of_the_authors_notebook(shared_data):
+    """Pearson and tau-b of the stored metrics, which the authors' notebook prints; the mean rating is no metric."""
+    recipe, folder = RECIPES["tifa160"], shared_data / "tifa160"
+    ratings = open_recipe(recipe, folder)
+    scores = read_scores(folder / "items.jsonl.gz", ratings, recipe)
+    study = captious.correlate(ratings, scores, recipe=recipe, resampling=Resampling(0), permutations=1)
+    printed = {"meteor": (0.3397, 0.2741), "spice": (0.3281, 0.2318), "tifa_mplug-large": (0.5967, 0.4717)}
+    for key, (pearson, tau) in printed.items():
+        assert study.estimates[key]["pearson"].value == pytest.approx(pearson, abs=5e-5)
+        assert study.estimates[key]["tau_b"].value == pytest.approx(tau, abs=5e-5)
+    assert len(study.scores) == 10 and study.design.clusters == 160

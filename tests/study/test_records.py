@@ -103,7 +103,7 @@ def test_a_system_that_some_rows_lack_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([1], "holds a JSON list"),
+        ([1], "contains a JSON list"),
         ({"7": 3}, "7: has no list human_judgement"),
         ({"7": {"human_judgement": [3]}}, "7: a judgement is a number (3)"),
         ({"7": {"human_judgement": [{"caption": 3}]}}, "7: a judgement is an object"),

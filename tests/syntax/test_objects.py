@@ -125,11 +125,11 @@ def test_a_phrase_of_three_words_is_found_before_one_of_two(tmp_path):
         ("a.txt", "# nothing\n", "no objects"),
         ("a.json", '{"cat": "feline", "feline": "cat"}', "a cycle, cat → feline → cat; expected"),
         ("a.json", '{"tom": "cat", "cat": "feline"}', "'tom' stands for 'cat', which stands for 'feline'"),
-        ("a.json", '{"tom": "cat", "tom": "dog"}', "'tom' is there twice"),
+        ("a.json", '{"tom": "cat", "tom": "dog"}', "'tom' occurs twice"),
         ("a.json", '{"objects": {"cat": "tom"}}', "objects: 'cat' is 'tom', expected"),
         ("a.json", '{"objects": {"cat": []}, "phrases": {"tom": "cat"}}', "the phrase 'tom' is one word"),
-        ("a.json", '{"objects": {"cat": []}, "hidden": {"dog": "cat"}}', "hidden has 'dog', which is no word"),
-        ("a.json", '{"objects": ', "is no vocabulary"),
+        ("a.json", '{"objects": {"cat": []}, "hidden": {"dog": "cat"}}', "hidden has 'dog', which is not a word"),
+        ("a.json", '{"objects": ', "is not a vocabulary"),
     ],
 )
 def test_a_vocabulary_that_says_two_things_is_refused(tmp_path, name, text, complaint):
@@ -142,5 +142,5 @@ def test_a_vocabulary_that_says_two_things_is_refused(tmp_path, name, text, comp
 def test_unknown_names_have_the_nearest():
     with pytest.raises(InputError, match="no such file, expected coco, coco-repaired or a file; did you mean 'coco'"):
         open_vocabulary("cocoo")
-    with pytest.raises(InputError, match=r"'sofaa' is no object of the vocabulary coco.*did you mean 'sofa'"):
+    with pytest.raises(InputError, match=r"'sofaa' is not an object of the vocabulary coco.*did you mean 'sofa'"):
         open_vocabulary().category("sofaa")

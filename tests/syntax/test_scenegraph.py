@@ -7,7 +7,7 @@ import pytest
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
 
 from captious.errors import InputError
-from captious.syntax import facts, parse
+from captious.syntax import facts, parse, parsing
 from captious.syntax.parsing import DEFAULT, STAND_INS
 
 if not any(spacy.util.is_package(name) for name in (DEFAULT, *STAND_INS[DEFAULT])):
@@ -103,3 +103,20 @@ def test_region_captions_agree_with_the_original_parser(shared_data):
         original = {(one[0], one[2]) if len(one) == 3 and one[1] == "is" else one for one in tuples if len(one) > 1}
         equal += {one for one in facts(sentences, legacy_fragments=True) if len(one) > 1} == original
     assert equal / len(rows) >= 0.60  # 0.67 when this was written; the rest is mostly how two parsers attach words
+
+
+def test_lemmas_are_those_of_the_whole_pipeline():
+    """Also where a rule of spaCy looks at several words, or at the dependency: here *'s* is *us*, *getting* stays."""
+    texts = [
+        "Let's go. The dog's ball is red.",
+        "They're gonna run, you gotta see it, y'all.",
+        "There is a man getting soaked, and there are two dogs getting up.",
+        "It ain't leaves; he leaves the leaves. She saw a saw. Men were lying better than the best liars.",
+    ]
+    model = parsing.load(DEFAULT)
+    for parses in parsing.parse(texts + texts):
+        for sentence in parses:
+            document = model(spacy.tokens.Doc(model.vocab, words=[word.text for word in sentence]))
+            assert [word.lemma for word in sentence] == [word.lemma_ for word in document]
+            assert [word[1:4] for word in sentence] == [(word.tag_, word.dep_, word.head.i) for word in document]
+    assert parsing._rules_of_several_words(model) is not None

@@ -64,9 +64,14 @@ def test_a_file_gives_back_what_was_written_without_reading_it_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_count_is_looked_up_by_key():
-    counts = random_counts(0, 2000)
-    keys = np.random.default_rng(1).integers(0, 6000, 5000, dtype=np.uint64)
+@pytest.mark.parametrize("indexed", [0, 1 << 22])
+@pytest.mark.parametrize("bits", [0, 47, 51], ids=["one bucket", "three buckets", "all buckets"])
+def test_a_count_is_looked_up_by_key(monkeypatch, indexed, bits):
+    monkeypatch.setattr("captious.text.counts.INDEXED", indexed)
+    small = random_counts(0, 2000)
+    counts = KeyCounts((small.keys << np.uint64(bits), small.counts))
+    keys = np.random.default_rng(1).integers(0, 6000, 5000, dtype=np.uint64) << np.uint64(bits)
+    keys = np.concatenate([keys, keys + np.uint64(1), keys - np.uint64(1)])
     expected = as_dict(counts)
     assert counts.lookup(keys).tolist() == [expected.get(key, 0) for key in keys.tolist()]
     assert KeyCounts().lookup(keys).tolist() == [0] * len(keys)

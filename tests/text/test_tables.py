@@ -1,12 +1,14 @@
 import gc
+import itertools
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captious.captions import CaptionSet
-from captious.text.tables import TextTable, _sorted_by, tokenize
+from captious.captions import CaptionSet, Ragged
+from captious.text.tables import TextTable, _arrow_chunks, _chunks, _sorted_by, tokenize
 from captious.text.tokenizers import TOKENIZERS
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "the", "runs", "red"]), max_size=9).map(" ".join)
@@ -98,6 +100,42 @@ def test_chunkwise_tokenizing_gives_the_tokens_of_the_whole_text(texts):
         found = [vocabulary[token] for token in tokens[end - length : end]]
         # A token may hold a no-break space (a mixed fraction); the tables cut it there, as coco-caption's scorers do.
         assert found == " ".join(TOKENIZERS["ptb"].tokenize(text.replace("\x1e", " "))).split()
+
+
+@given(st.lists(st.sampled_from([*REAL, " ", "é 狗", "half a \ud800 character"]), min_size=1, max_size=8))
+def test_arrow_cuts_at_the_same_spaces(texts):
+    expected = [text.replace("\x1e", " ").split(" ") for text in texts]
+    for cut in (_chunks, _arrow_chunks):
+        if cut is _arrow_chunks and any("\ud800" in text for text in texts):
+            with pytest.raises(UnicodeEncodeError):
+                cut(texts)
+            continue
+        chunks, chunk, bounds = cut(texts)
+        words = [chunks[number] for number in chunk]
+        assert [words[first:end] for first, end in itertools.pairwise(bounds)] == expected
+
+
+def test_a_process_that_tokenizes_much_gets_the_same_tokens(monkeypatch):
+    before = tokenize([*REAL, "half a \ud800 character"], TOKENIZERS["ptb"]), tokenize(REAL, TOKENIZERS["ptb"])
+    monkeypatch.setattr("captious.text.tables._WORTH_ARROW", 0)
+    monkeypatch.setattr("captious.text.tables._cut", None)  # which would be called without Arrow
+    after = tokenize(REAL, TOKENIZERS["ptb"])
+    assert after[0] == before[1][0]
+    assert all((one == other).all() for one, other in zip(after[1:], before[1][1:], strict=True))
+    monkeypatch.undo()
+    monkeypatch.setattr("captious.text.tables._WORTH_ARROW", 0)
+    assert tokenize([*REAL, "half a \ud800 character"], TOKENIZERS["ptb"])[0] == before[0][0]
+
+
+@given(st.lists(st.sampled_from([*REAL, "a red ball", "Red dogs.", "new words"]), max_size=8))
+def test_candidates_beside_tokenized_references_have_the_same_tokens(texts):
+    references = TextTable.of(CaptionSet.of({"1": ()}, {"1": ["a ball is red", "it costs ten dollars"]}))
+    table = references.with_candidates(Ragged.of([texts]), np.array([0]))
+    vocabulary, tokens, lengths = tokenize(texts, TOKENIZERS["ptb"])
+    ends = np.cumsum(lengths)
+    expected = [[vocabulary[token] for token in tokens[a:b]] for a, b in zip(ends - lengths, ends, strict=True)]
+    assert [table.words(caption) for caption in table.candidates] == expected
+    assert table.vocabulary[len(references.vocabulary) :] == sorted(set(vocabulary) - set(references.vocabulary))
 
 
 def test_tokenizing_leaves_nothing_for_the_garbage_collector():

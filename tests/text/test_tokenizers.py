@@ -1,8 +1,11 @@
 import pickle
+import re
 
 import pytest
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from captious._languages import AUTO
+from captious.cli.everyday import TEXTS as VALUES
 from captious.errors import InputError
 from captious.text.tokenizers import TOKENIZERS, thirteen_a, tokenizer_named
 
@@ -33,3 +36,8 @@ def test_the_version_stands_in_the_printed_name():
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_tokenizer_travels_to_other_processes(name):
     assert pickle.loads(pickle.dumps(TOKENIZERS[name])) == TOKENIZERS[name]
+
+
+def test_the_cards_of_metrics_list_every_tokenizer():
+    listed = re.findall("`([^`]+)`", VALUES["tokenizer"])
+    assert sorted(listed) == sorted([*TOKENIZERS, AUTO])

@@ -7,11 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
+from captious.edits.lexicon import CaptionCorpus
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._tokenizers import tokenizer_of
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
-from captious.train.lexicon import CaptionCorpus
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 220), "white": (240, 240, 240)}
 PLACES = ("left", "right")

@@ -52,7 +52,7 @@ def test_long_captions_of_one_image_stay_apart(folder):
         ({"id": 7, "title": "x"}, "no row has a caption"),
         (
             {"id": 8, "caption": "x"},
-            "images: holds no image of any item: looked for 8.jpg .*, found 3 images, such as 000000000012.jpg",
+            "images: contains no image of any item: looked for 8.jpg .*, found 3 images, such as 000000000012.jpg",
         ),
     ],
 )

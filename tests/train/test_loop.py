@@ -224,7 +224,7 @@ def test_what_cannot_be_resumed_is_said(job):
     with pytest.raises(InputError, match="no checkpoint to resume from"):
         train(job(out="new", resume=True))
     train(job(), stop=After(1))
-    with pytest.raises(InputError, match="holds a training already; resume=True goes on with it"):
+    with pytest.raises(InputError, match="contains a training already; resume=True continues it"):
         train(job())
     other = replace(OBJECTIVES["specs"][1], lr=5e-4)
     with pytest.raises(InputError, match=r"cannot resume: lr was 0\.001, now it is 0\.0005"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError
-from captious.train.lexicon import CaptionCorpus
 from captious.train.negative_records import (
     NegativeSample,
     mark_changes,
@@ -102,7 +102,7 @@ def test_vectors_from_a_file(pets, tmp_path):
     assert found[2].tolist() == [0.5, 4.0] and found[0].tolist() == [1.5, 8.0] and np.isnan(found[1]).all()
     assert warnings == ("4 images without a vector are alike by captions alone, such as 2 (not in v.npz)",)
     for arrays, message in (
-        ({"rows": np.eye(2)}, "holds rows, expected the arrays ids and features"),
+        ({"rows": np.eye(2)}, "contains rows, expected the arrays ids and features"),
         ({"ids": ["1"], "features": np.eye(2)}, "expected one row of numbers for each id"),
         ({"ids": ["x", "y"], "features": np.eye(2)}, "no vector of any image"),
         ({"ids": ["1", "2"], "features": np.eye(2), "scale": np.ones(3)}, "expected one number for each dimension"),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError
 from captious.train._neighbors import Neighbors
-from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negative_records import negative_records, what_was_done
 from captious.train.negatives import KINDS, check_kinds, make_negatives
 from captious.train.similar_images import SimilarImages
@@ -258,5 +258,5 @@ def test_names_of_kinds():
         check_kinds(["sufle"])
     with pytest.raises(InputError, match="no kind of negative named"):
         check_kinds([""])
-    with pytest.raises(InputError, match="holds no captions"):
+    with pytest.raises(InputError, match="contains no captions"):
         make_negatives(CaptionCorpus.of({}))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
+from captious.edits.lexicon import CaptionCorpus
 from captious.text.ptb import tokenize
 from captious.train import _neighbors as neighbors
 from captious.train._neighbors import nearest_captions, nearest_vectors
-from captious.train.lexicon import CaptionCorpus
 from captious.train.similar_images import SimilarImages
 
 WORDS = [

@@ -3,7 +3,7 @@
 import numpy as np
 
 from captious._random import below, fork, keys_of, uniform
-from captious.train.negatives import first_success
+from captious.edits.wrong_words import first_success
 
 
 def test_uniform_numbers_have_the_mean_and_variance_of_uniform_numbers():

@@ -250,7 +250,7 @@ def test_a_fusion_goes_on_with_its_own_encoder_and_prefix(data, base, tmp_path):
     going_on = {"backbone": str(tmp_path / "one"), "encoder": "", "epochs": 1}
     train(a_job(data, base, tmp_path / "two", **going_on))
     assert json.loads((tmp_path / "two" / "captious-umic.json").read_text())["prefix"] == "It shows "
-    with pytest.raises(InputError, match=r"encoder=captious-mini: .* is umic-fusion and goes on with its own"):
+    with pytest.raises(InputError, match=r"encoder=captious-mini: .* is umic-fusion and continues with its own"):
         train(a_job(data, base, tmp_path / "three", **{**going_on, "encoder": "captious-mini"}))
 
 

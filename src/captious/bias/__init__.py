@@ -1,4 +1,4 @@
-"""Leakage for image captioning (LIC): how much more a captioner gives an attribute away than people do.
+"""Leakage for image captioning (LIC): how much more a captioner reveals an attribute than people do.
 
 The function that runs an audit is ``captious.audit``.
 """

@@ -148,7 +148,7 @@ class AuditRow:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Result):
-    """LIC of every captioner under every classifier, with what gave the label away."""
+    """LIC of every captioner under every classifier, with what revealed the label."""
 
     protocol: Protocol
     classifiers: Mapping[str, Mapping[str, Any]]
@@ -184,7 +184,7 @@ class Audit(Result):
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the numbers should know; what holds for several captioners is said once."""
+        """Notes for the reader of the numbers; a note about several captioners is given once."""
         names: dict[str, list[str]] = {}
         for corpus in self.corpora:
             for note in corpus.subject.notes:
@@ -242,8 +242,8 @@ class Audit(Result):
                 results,
                 *self._leaking(),
                 *self._charts(),
-                Group("What gave the label away", [ngrams, captions]),
-                Group("Words that still tell the label almost alone", [leaks]),
+                Group("What revealed the label", [ngrams, captions]),
+                Group("All leaking words", [leaks]),
                 Group("Seeds", [seeds]),
                 self._facts(),
             ],
@@ -319,7 +319,7 @@ class Audit(Result):
             if leaks:
                 lines.append(f"{name}: {words}{more}")
         if lines:
-            yield Text(lines, "Words that still tell the label almost alone", bullets=True)
+            yield Text(lines, "Words that alone still almost reveal the label", bullets=True)
 
     def _charts(self) -> Iterator[Chart]:
         lics, names = [row.lic for row in self.rows], [f"{row.model} · {row.classifier}" for row in self.rows]

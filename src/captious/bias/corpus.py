@@ -180,7 +180,7 @@ def _subject(
     name: str, source: str, rows: Gathered, people: Gathered | None, labels: Mapping[str, Any], number: int | None
 ) -> AuditedCaptioner:
     if not rows.candidates:
-        raise InputError(f"{source}: holds no captions")
+        raise InputError(f"{source}: contains no captions")
     humans = (people or rows).references
     if not humans:
         raise InputError(f"{source}: no human captions: pass references=FILE, or rows with references")

@@ -34,7 +34,7 @@ class Mask:
 
     @classmethod
     def named(cls, text: str) -> Mask:
-        """The mask of a list's name, of a file with one word a line, of several joined by commas, or ``none``.
+        """The mask of a list's name, of a file with one word per line, of several joined by commas, or ``none``.
 
         >>> mask = Mask.named("race")
         >>> mask.token, len(mask.words), len(Mask.named("gender").words), len(Mask.named("age,race").words)
@@ -46,7 +46,7 @@ class Mask:
 
 
 def listed_words(name: str) -> list[str]:
-    """The words of a list or of a file, one a line; lines that start with # are comments."""
+    """The words of a list or of a file, one per line; lines that start with # are comments."""
     path = Path(__file__).with_name("words") / f"{name}.txt" if name in LISTS else Path(name)
     if not path.is_file():
         hint = nearest(name, LISTS)
@@ -61,7 +61,7 @@ def listed_words(name: str) -> list[str]:
                 )
             words.append(word.lower())
     if not words:
-        raise InputError(f"{path}: holds no words, expected one word a line")
+        raise InputError(f"{path}: contains no words, expected one word per line")
     return words
 
 
@@ -180,7 +180,7 @@ def vocabulary(
     ``human`` or ``human:N``
         The N most common words of the human captions, by default as many as the model's captions have (RELIC,
         appendix C). With ``raw`` captions they are counted between spaces, as RELIC did: "field." and "field" are two.
-    a file, one word a line; ``{model}`` in its name stands for the captioner
+    a file, one word per line; ``{model}`` in its name stands for the captioner
         As given.
     ``none``
         Everything.
@@ -206,13 +206,13 @@ def vocabulary(
     lines = _lines(path, f"vocabulary {path}")
     words = frozenset(word for line in lines for word in line.split())
     if not words:
-        raise InputError(f"vocabulary {path}: is empty, expected one word a line")
+        raise InputError(f"vocabulary {path}: is empty, expected one word per line")
     if _is_json("\n".join(lines)):
-        raise InputError(f"vocabulary {path}: is JSON, expected a text file with one word a line")
+        raise InputError(f"vocabulary {path}: is JSON, expected a text file with one word per line")
     if human and words.isdisjoint(word for caption in human for word in caption):
         raise InputError(
             f"vocabulary {path}: no human caption of {name} has one of its {len(words)} words, such as "
-            f"{min(words)[:40]!r}; expected one word a line"
+            f"{min(words)[:40]!r}; expected one word per line"
         )
     return words
 

@@ -73,7 +73,7 @@ def protocol_for(
     label
         The column with the attribute, such as ``gender``.
     mask
-        The words to hide: ``gender``, ``race``, ``age``, or a file with one word a line.
+        The words to hide: ``gender``, ``race``, ``age``, or a file with one word per line.
     vocabulary
         Which words human captions keep: those of the ``model``, the most common ``human`` ones, or a file of words, in
         whose path ``{model}`` stands for the captioner.
@@ -109,7 +109,7 @@ def protocol_for(
 
 
 def published_seeds(number: int) -> tuple[int, ...]:
-    """The first so many seeds.
+    """The first seeds, up to this number.
 
     >>> published_seeds(3), published_seeds(12)[-3:]
     ((0, 12, 456), (1234, 2000, 2001))

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -24,16 +24,23 @@ from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, nearest
 
 GROUPS = {
-    "study": JUDGE,
-    "probe": JUDGE,
-    "studio": JUDGE,
-    "bias": AUDIT,
-    "style": AUDIT,
-    "train": MODELS,
-    "make": MODELS,
-    "cache": MODELS,
+    "study": (JUDGE, "Metrics against people: correlations with intervals, tests, agreement, power."),
+    "probe": (
+        JUDGE,
+        "Encoders, painters, metrics and captions under test: details, retrieval, hubness, classes, word order, "
+        "pictures, invented objects, stress.",
+    ),
+    "studio": (JUDGE, "Collect people's judgments of captions on pages of your own."),
+    "bias": (AUDIT, "Bias amplification (LIC) for gender, race, age or any label."),
+    "style": (AUDIT, "Contrastive n-grams: fit styles, see their words, explain and check captions."),
+    "train": (MODELS, "Train encoders: clip, longclip, specs; and umic, a learnt metric."),
+    "make": (
+        MODELS,
+        "Make data: detail units, scene graphs, idf corpora, objects, wrong and edited captions, pictures.",
+    ),
+    "cache": (MODELS, "What is kept on this machine, and making room."),
 }
-"""Groups of commands with their panel in the help; each is the ``app`` of the module of its name."""
+"""Groups of commands with their panel and their line in the help; each is the ``app`` of the module of its name."""
 
 
 _LONG = re.compile(r"\S{400,}")
@@ -42,8 +49,8 @@ UsageError: Any = typer.BadParameter.__base__
 """What typer raises for a command line that it cannot parse; the class itself is not among its public names."""
 
 
-def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
-    """The everyday commands with these groups; only their modules are imported."""
+def build(groups: Container[str] = GROUPS) -> typer.Typer:
+    """The everyday commands, and all groups; the modules of those that are not asked for are not imported."""
     app = typer.Typer(
         cls=CommandGroup,
         help="Judge image captions: exact metrics with error bars, no Java.",
@@ -52,9 +59,9 @@ def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     everyday.register(app)
-    for name in groups:
-        commands = import_module(f"captious.cli.{name}").app
-        app.add_typer(commands, name=name, cls=CommandGroup, rich_help_panel=GROUPS[name])
+    for name, (panel, line) in GROUPS.items():
+        commands = import_module(f"captious.cli.{name}").app if name in groups else typer.Typer()
+        app.add_typer(commands, name=name, cls=CommandGroup, help=line, rich_help_panel=panel)
     app.callback()(_options)
     return app
 
@@ -85,16 +92,13 @@ def main() -> None:
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     words = line.split() if "_CAPTIOUS_COMPLETE" in os.environ else sys.argv
     first = next((word for word in words[1:] if not word.startswith("-")), "")
-    if first in everyday.NAMES:
-        run(command_tree(()))
-    else:
-        run(command_tree((first,) if first in GROUPS else tuple(GROUPS)))
+    run(command_tree(first))
 
 
 @cache
-def command_tree(groups: tuple[str, ...]) -> Callable[..., Any]:
-    """The everyday commands with these groups, parsed once: typer reads every option anew at each call of its app."""
-    return typer.main.get_command(build(groups))
+def command_tree(group: str) -> Callable[..., Any]:
+    """The everyday commands and this group, parsed once: typer reads every option anew at each call of its app."""
+    return typer.main.get_command(build((group,)))
 
 
 def run(app: Callable[..., Any], name: str = "captious") -> None:
@@ -115,7 +119,7 @@ def run(app: Callable[..., Any], name: str = "captious") -> None:
             message = " ".join(error.format_message().split()).rstrip(".")
             if type(error).__name__ == "NoSuchOption":
                 message = f"no option {error.option_name}{_meant(error)}"
-            _say(command, f"{message}; see: {command} -h")
+            _say(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
         sys.exit(2)
     except InputError as error:
         _say("captious", " ".join(str(error).split()))

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 READING = ("references", "format", "id_column", "references_id_column", "candidate_column", "references_column")
 
-app = typer.Typer(help="Bias amplification (LIC) for gender, race, age or any label.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app)
 def lic(
-    predictions: Annotated[tuple[str, ...], Argument("Files of captions, one a captioner; NAME=FILE names it.")],
+    predictions: Annotated[tuple[str, ...], Argument("Files of captions, one per captioner; NAME=FILE names it.")],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
     engine: Annotated[Engine, Only("engine", "jobs", "address", "gpus")],
     labels: Annotated[
         str | None,
-        Option("File of labels by id, if not with captions or references.", metavar="FILE"),
+        Option("File of labels by id, if captions and references have none.", metavar="FILE"),
     ] = None,
     mask: Annotated[
         str | None,
@@ -37,23 +37,27 @@ def lic(
     ] = None,
     classifier: Annotated[
         tuple[str, ...],
-        Option('linear, lstm, bert-ft, bert-pre, or such as "bert-ft(model=FOLDER)".', flags=("-c",), metavar="NAMES"),
+        Option(
+            'linear, lstm, bert-ft, bert-pre, or for example "bert-ft(model=FOLDER)".', flags=("-c",), metavar="NAMES"
+        ),
     ] = ("linear",),
     seeds: Seeds = 10,
     vocabulary: Annotated[
-        str | None, Option("Words human captions keep: model, human, human:N, none, or a file.", metavar="WORDS")
+        str | None, Option("Vocabulary of human captions: model, human, human:N, none, or a file.", metavar="WORDS")
     ] = None,
     preset: Annotated[str | None, Option("A published protocol, such as relic-age.", metavar="NAME")] = None,
-    human_captions: Annotated[int | None, Option("Of each image; images with fewer are left out.", min=1)] = None,
+    human_captions: Annotated[
+        int | None, Option("Human captions per image; images with fewer are left out.", min=1)
+    ] = None,
     work: Annotated[
-        Path | None, Option("Folder of finished runs, to resume from, instead of the usual one.", metavar="FOLDER")
+        Path | None, Option("Folder of finished runs to resume from, instead of the default one.", metavar="FOLDER")
     ] = None,
 ) -> None:
     """LIC = LIC_M − LIC_D: what a classifier learns of the label from a model's captions beyond what people's tell.
 
-    Several columns in --candidate-column, with commas, are several captioners.
+    Several columns in --candidate-column, separated by commas, are several captioners.
 
-    --jobs 4 trains in four processes side by side; --engine ray --gpus 1 on all GPUs of a cluster. No number moves.
+    --jobs 4 trains in four processes; --engine ray --gpus 1 on all GPUs of a cluster. The numbers do not change.
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
@@ -77,7 +81,7 @@ def lic(
             result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
         if stored is not None:
-            typer.echo("stopped; finished runs are stored, and the same command goes on from there", err=True)
+            typer.echo("stopped; finished runs are stored, and the same command resumes from there", err=True)
         raise
     session.deliver(result)
 
@@ -87,7 +91,7 @@ def words(
     name: Annotated[str, Argument("gender, race, age, or a file of words.")],
     session: Annotated[Session, Only("json")],
 ) -> None:
-    """The words a mask hides, one a line: edit them and give the file to --mask."""
+    """Print the words that a mask hides, one per line: edit them and pass the file to --mask."""
     from captious.bias.masking import LISTS, Mask, listed_words
 
     hidden = listed_words(name) if name in LISTS else sorted(Mask.named(name).words)
@@ -97,9 +101,9 @@ def words(
 @command(app)
 def presets(
     session: Annotated[Session, Only("json")],
-    name: Annotated[str | None, Argument("Such as relic-age; all, if not given.")] = None,
+    name: Annotated[str | None, Argument("Name, such as relic-age; all by default.")] = None,
 ) -> None:
-    """A published protocol, legacy quirks and all; use it with: captious bias lic … --preset NAME."""
+    """Print a published protocol, including its quirks; use it with: captious bias lic … --preset NAME."""
     from captious.bias.protocol import PRESETS, preset_named
     from captious.render import Document, Text
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from captious.models.store import StoreInfo
     from captious.render.document import Table
 
-app = typer.Typer(help="What is kept on this machine, and making room.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app)
 def show(
     session: Annotated[Session, Only("json")],
-    check: Annotated[bool, Option("Read every row, to find damage that shows only on use.")] = False,
+    check: Annotated[bool, Option("Read every row, to find all damage.")] = False,
 ) -> None:
-    """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with the room they take."""
+    """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with their sizes."""
     from captious._files import data_folder
     from captious.models.store import cache_root, inventory, size_limit
     from captious.render.document import Document
@@ -125,15 +125,15 @@ def _described(name: str, path: Path, content: Any) -> dict[str, Any]:
 
 @command(app)
 def fill(
-    images: Annotated[Path, Argument("Folder of images; those in its subfolders count.")],
+    images: Annotated[Path, Argument("Folder of images, including its subfolders.")],
     session: Annotated[Session, Only("device", "batch", "precision", "workers", "upright", "json")],
     encoder: Encoder,
-    captions: Annotated[str | None, Option("Captions to encode too, by id.", metavar="FILE")] = None,
+    captions: Annotated[str | None, Option("Captions to encode as well, by id.", metavar="FILE")] = None,
     prefix: Prefix = "",
 ) -> None:
-    """Encode every image of a folder, and captions where a file is given, ahead of scoring.
+    """Encode every image of a folder before scoring, and captions if a file is given.
 
-    What is in the cache is left as it is.
+    Entries that are already in the cache are not changed.
 
     Example: captious cache fill photos/ --encoder openai/clip-vit-base-patch32
     """
@@ -187,7 +187,7 @@ def _image_files(folder: Path) -> list[str]:
         raise InputError(f"{folder}: no such folder of images")
     paths = sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())
     if not paths:
-        raise InputError(f"{folder}: holds no images, expected files ending in {', '.join(sorted(SUFFIXES))}")
+        raise InputError(f"{folder}: contains no images, expected files ending in {', '.join(sorted(SUFFIXES))}")
     return paths
 
 
@@ -203,7 +203,7 @@ def _texts(source: str) -> list[str]:
     else:
         captions = gather_references(rows)
     if not captions.candidates and not captions.references:
-        raise InputError(f"{name_of(source)}: holds no captions")
+        raise InputError(f"{name_of(source)}: contains no captions")
     return [
         text for column in (captions.candidates, captions.references) for texts in column.values() for text in texts
     ]
@@ -212,14 +212,16 @@ def _texts(source: str) -> list[str]:
 @command(app)
 def prune(
     session: Annotated[Session, Only("json")],
-    keep: Annotated[str | None, Option("Size to shrink to, such as 2GB: least used go.", metavar="SIZE")] = None,
+    keep: Annotated[
+        str | None, Option("Target size, such as 2GB; removes the least recently used.", metavar="SIZE")
+    ] = None,
     encoder: Annotated[str | None, Option("Name or fingerprint of one encoder.", metavar="NAME")] = None,
-    damaged: Annotated[bool, Option("Files that are skipped.")] = False,
-    all: Annotated[bool, Option("Every feature, and METEOR's compiled tables too.")] = False,
+    damaged: Annotated[bool, Option("Remove damaged files, which are skipped.")] = False,
+    all: Annotated[bool, Option("Remove every feature, and METEOR's compiled tables.")] = False,
 ) -> None:
-    """Remove stored features. Runs at work keep what they read, and anything removed is made again when needed.
+    """Remove stored features. Active runs are not affected, and removed features are computed again when needed.
 
-    idf corpora and tables that were added stay: they cannot be made again from what is here.
+    idf corpora and tables that were added stay, because captious cannot compute them again.
     """
     from captious.metrics.meteor.resources import compiled_files
     from captious.models import store
@@ -256,10 +258,10 @@ def prune(
 
 @command(app)
 def add(
-    name: Annotated[str, Argument("Whose tables: meteor.")],
+    name: Annotated[str, Argument("Name of the tables: meteor.")],
     path: Annotated[Path, Argument("Folder with meteor-1.5.jar and data/paraphrase-en.gz.")],
 ) -> None:
-    """Compile tables from where you have them and keep them; the sources are not needed afterwards."""
+    """Compile tables from your files and store them; the files are not needed afterwards."""
     from captious.metrics.meteor import resources
     from captious.render.progress import display
 

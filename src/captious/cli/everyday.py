@@ -15,7 +15,17 @@ import typer
 from captious.cli.gate import gate
 from captious.cli.messages import with_flags
 from captious.cli.params import Only, command, params_of
-from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
+from captious.cli.session import (
+    EVERYDAY,
+    EloPoints,
+    Listening,
+    Metrics,
+    Permutations,
+    Runs,
+    Session,
+    SystemFiles,
+    open_browser,
+)
 from captious.errors import InputError
 from captious.options import (
     PERMUTATIONS,
@@ -33,12 +43,12 @@ from captious.options import (
 if TYPE_CHECKING:
     from captious.io.storage import Storage
     from captious.metrics.contract import Metric
-    from captious.render import Result
+    from captious.render import Document, Result
     from captious.runs import Report
 
 Keep = Annotated[
     str | None,
-    Option("Also write the ids that pass, as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
+    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 USUAL = ("bleu", "rouge", "cider")
@@ -61,22 +71,22 @@ def score(
     session: Session,
     engine: Engine,
     metrics: Metrics = USUAL,
-    worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
-    where: Annotated[str | None, Option("Of the worst only these, as 'words > 4'.", metavar="FILTER")] = None,
+    worst: Annotated[int, Option("Also print this number of worst items.", min=0)] = 0,
+    where: Annotated[str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER")] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
-    no_references: Annotated[bool, Option("Store no references in the run.")] = False,
+    no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
 ) -> None:
-    """Score captions: a table with intervals, and with --out everything about the run.
+    """Score captions: print a table with intervals; with --out, write everything.
 
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
-    --explain 1002 says why item 1002 has its scores.
+    --explain 1002 shows why item 1002 has its scores.
 
-    A pattern or a folder means shards, which are scored into the folder of --out. The same command again resumes.
-    With the folder of a run in place of captions, its report is printed again and nothing is scored.
+    A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
+    If you give the folder of a run instead of captions, its report is printed again and nothing is scored.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
@@ -93,7 +103,7 @@ def score(
     if not add and is_run(predictions):
         _show_run(predictions, session, worst, where, explain)
         return
-    if engine.engine is not None or is_sharded(predictions):
+    if engine.engine is not None or (is_sharded(predictions) and not _fits_in_memory(predictions, session.output)):
         _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
@@ -116,6 +126,13 @@ def score(
                 report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
     _print_worst(report, worst, where, session.output)
+
+
+def _fits_in_memory(predictions: str, output: Output) -> bool:
+    """Whether a tar is read as any other file is: a single one, whose scores go into no folder."""
+    from captious.io.shards import is_one_file
+
+    return output.out is None and is_one_file(predictions)
 
 
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
@@ -293,18 +310,18 @@ def keep(
     engine: Annotated[Engine, Only("engine", "jobs", "address")],
     write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
     best: Annotated[
-        str | None, Option("Of several captions of an image, or of several runs, the best.", metavar="METRIC")
+        str | None, Option("Keep the best of several captions of an image, or of several runs.", metavar="METRIC")
     ] = None,
     unique: Annotated[
-        str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
+        str | None, Option("Keep the first of items with the same caption, image or column.", metavar="COLUMN")
     ] = None,
-    sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
+    sample: Annotated[int | None, Option("Keep a random sample of this size.", min=1, metavar="N")] = None,
     seed: Annotated[int, Option("Random seed, kept in the result.")] = SEED,
 ) -> None:
-    """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
+    """Print how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
     --out kept.parquet writes ids; also .jsonl and .txt.
-    --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
+    --out kept/ --write shards writes new shards, Parquet, JSONL or tar, with the rows or samples that pass.
 
     A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
     caption has "dog", caption matches "dogs?"; id in ("7", "12"); cider is missing; columns of the input;
@@ -350,7 +367,7 @@ def compare(
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
-    Folders that captious score wrote are compared as they are, on the metrics that all of them hold; of shards,
+    Folders that captious score wrote are compared without scoring again, on the metrics that all of them have,
     shard by shard.
 
     Example: captious compare a.json b.json c.json --references refs.json
@@ -389,19 +406,32 @@ def arena(
     session: Session,
     model: Annotated[str, Option("Chat model that judges: its name at the endpoint, or local:FOLDER.", metavar="NAME")],
     comparisons: Annotated[
-        int | None, Option("At most so many comparisons, drawn at random for all pairs alike.", min=1)
+        int | None, Option("Maximum number of comparisons, drawn at random, equally for all pairs.", min=1)
     ] = None,
-    prompt: Annotated[Path | None, Option("File with another prompt.", metavar="FILE")] = None,
+    prompt: Annotated[Path | None, Option("File with your own prompt.", metavar="FILE")] = None,
+    baselines: Annotated[
+        tuple[str, ...], Option("Files of baselines: systems are compared only with these.", metavar="FILES")
+    ] = (),
+    assign: Annotated[
+        str | None, Option("Column that names the one baseline of each item; all by default.", metavar="NAME")
+    ] = None,
+    orders: Annotated[Literal["both", "one"], Option("Compare in both orders, or in one drawn at random.")] = "both",
+    elo: EloPoints = "bradley-terry",
 ) -> None:
     """Let a chat model say which of two captions is better, for every two systems and every item, in both orders.
 
-    It sees the image, the references, or both. Win rates, Elo points with intervals, and what moved the judge:
-    the order of the captions, and their length. --out FOLDER writes every verdict with its reasons.
+    It sees the image, the references, or both. The result has win rates, Elo points with intervals, and what
+    influenced the judge: the order of the captions, and their length. --out FOLDER writes every verdict with reasons.
+
+    With --baselines, each system is compared only with these and gets the score of CapArena-Auto: wins minus losses
+    per 100 comparisons, the mean over the baselines.
 
     Example: captious arena a.json b.json c.json --images photos/ --model gpt-4o-mini
     Example: captious arena a.json b.json --references refs.json --model gpt-4o-mini --comparisons 500
+    Example: captious arena ours.json --baselines gpt4o.json,cogvlm.json --images photos/ --model gpt-4o
     """
     from captious import _arena
+    from captious.io.formats import named_files
 
     paths = systems.files()
     with session.working() as step:
@@ -410,6 +440,10 @@ def arena(
             "missing": session.reading.missing,
             "comparisons": comparisons,
             "prompt": prompt or "",
+            "baselines": {name: session.read(path) for name, path in named_files(baselines).items()} or None,
+            "assign": assign,
+            "orders": orders,
+            "elo": elo,
         }
         if session.runtime.judging.dry_run:
             session.deliver(_arena.plan_arena(sets, model, session.resampling, **options))
@@ -418,11 +452,18 @@ def arena(
     session.deliver(result)
 
 
-def view(runs: Runs, session: Annotated[Session, Only("images", "out", "overwrite")], listening: Listening) -> None:
-    """Look at runs in a browser: all items, sorted, filtered, compared, each in full.
+def view(
+    runs: Runs,
+    session: Annotated[Session, Only("images", "out", "overwrite")],
+    listening: Listening,
+    audio: Annotated[Path | None, Option("Folder of the sounds, found by file name or id.", metavar="FOLDER")] = None,
+    browser: Annotated[bool, Option("Print the link, but do not open a browser.")] = True,
+) -> None:
+    """Explore runs in a browser: sort, filter and compare all items, and see each in full.
 
-    Runs are joined by item id, and with what people said. The command prints a link and serves it until Ctrl-C.
-    With --out it writes a folder instead that any web server can show, of up to 20,000 items.
+    Runs are joined by item id, and with human ratings. The command opens the browser, prints the link and serves it
+    until Ctrl-C. With --out it writes a folder of up to 20,000 items instead, which any web server can show. The first
+    page of a reward run shows the reward and the watched metrics over the steps.
 
     Example: captious view run1/
     Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl --images photos/
@@ -431,18 +472,40 @@ def view(runs: Runs, session: Annotated[Session, Only("images", "out", "overwrit
     if session.output.out is not None:
         if listening != Listening():
             raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
-        _write_site(runs, session, Path(session.output.out))
+        _write_site(runs, session, Path(session.output.out), audio)
         return
     from captious.studio.explore.server import ExplorerServer
 
     place = (listening.host, listening.port)
-    server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place)
+    report = _reward_report(runs, session)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place, audio, report)
     typer.echo(f"Open {server.link}")
     typer.echo("Ctrl-C ends it.", err=True)
+    if browser:
+        open_browser(server.link)
     server.run()
 
 
-def _write_site(runs: Runs, session: Session, out: Path) -> None:
+def _reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
+    """What shows the page of a reward run, where one is looked at alone."""
+    from captious.render import Text, link
+    from captious.rewarding import is_reward_run, read_drift
+
+    folders = runs.folders()
+    folder, *others = folders.values() if isinstance(folders, dict) else folders
+    if others or not is_reward_run(folder):
+        return None
+
+    def report() -> Document:
+        document = read_drift(folder, session.reading.images).document()
+        explorer = "index.html" if session.output.out else "./"
+        captions = Text([link("All captions in the explorer", explorer)], detail=True)
+        return replace(document, sections=[*document.sections, captions])
+
+    return report
+
+
+def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> None:
     from captious._files import refuse_occupied
     from captious.render.progress import display
     from captious.render.terminal import warn
@@ -451,8 +514,10 @@ def _write_site(runs: Runs, session: Session, out: Path) -> None:
 
     refuse_occupied(out, session.output.overwrite)
     with display() as shown:
-        table = open_table(runs.folders(), runs.ratings, session.reading.images)
-        unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"))
+        table = open_table(runs.folders(), runs.ratings, session.reading.images, audio)
+        report = _reward_report(runs, session)
+        document = report() if report else None
+        unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"), document)
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
     typer.echo(f"written: {out / 'index.html'}", err=True)
@@ -464,16 +529,29 @@ def check(
     ],
     session: Annotated[
         Session,
-        Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
+        Only(
+            "references",
+            "images",
+            "several",
+            "format",
+            "id_column",
+            "candidate_column",
+            "references_column",
+            "language",
+            "json",
+        ),
     ],
+    questions: Annotated[
+        str | None, Option("File of questions about the items, for metrics such as captionqa and dsg.", metavar="FILE")
+    ] = None,
 ) -> None:
-    """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be corrected."""
+    """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be fixed."""
     from captious.io.check import Findings, check
     from captious.render import Document
 
     # What is found names arguments of Python; a command that scores has the options that they are.
     options = params_of(score)
-    results = [check(Path(file), reading=session.reading) for file in predictions]
+    results = [check(Path(file), reading=session.reading, questions=questions) for file in predictions]
     results = [
         replace(
             one,
@@ -553,6 +631,8 @@ def _direction(kind: type[Metric]) -> str:
 
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
+    from captious._languages import language_named
+
     metric = kind()
     low, high = metric.range
     rows = [
@@ -560,6 +640,8 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
         ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
         ("better", _direction(kind)),
     ]
+    if metric.languages:
+        rows.append(("languages", ", ".join(language_named(code).name for code in metric.languages) + " only"))
     if metric.explains:
         rows.append(("explains single values", "yes, with `captious score --explain ID` and `report.explain(id)`"))
     for name, values in metric.variants.items():
@@ -583,7 +665,10 @@ _STYLE = "a file that `captious style fit` wrote"
 _PROMPTS = "a folder with other prompts"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
 TEXTS = {
-    "tokenizer": "`ptb`, `13a`, `whitespace`, `plain`",
+    "tokenizer": (
+        "`auto` (that of the language), `ptb`, `13a`, `intl`, `whitespace`, `plain`, `char`; `zh`, `zh-char`, "
+        "`zh-jieba`; `ja-mecab`, `ja-sudachi`; `ko-mecab`; `th-char`, `th-newmm`, `th-newmm-composed`"
+    ),
     "idf": "`refs`, the name of an idf corpus, or its path",
     "against": "`refs`, or the path of a file of captions",
     "modules": "some of `exact+stem+synonym+paraphrase`",
@@ -595,6 +680,12 @@ TEXTS = {
     "faithscore.prompt": _PROMPTS,
     "rlaifv.prompt": _PROMPTS,
     "dcscore.prompt": _PROMPTS,
+    "vdc.prompt": _PROMPTS,
+    "autodq.prompt": _PROMPTS,
+    "questions": "a file of questions; without it the column `questions`",
+    "autodq.questions": "a file of events; without it the column `events`, or the model",
+    "answers": "a file of stored answers, or `column`",
+    "category": "a category of questions",
     "style": "the style of all items; without it the column says it",
     "column": "the column of the styles",
     "prefix": "words before every caption",
@@ -602,6 +693,9 @@ TEXTS = {
     "bertscore.weights": "a language model: a hub id or a folder",
     "bleurt.weights": "a BLEURT checkpoint of the PyTorch port: a hub id or a folder",
     "sbert.weights": "a model of sentence-transformers: a hub id or a folder",
+    "fense.weights": "a model of sentence-transformers: a hub id or a folder",
+    "fluency": "a detector (folder or checkpoint file), a file of probabilities, or `error_probability`, the column",
+    "spider.spice": "`spacy`, or a file that the original SPICE wrote",
     "capture.weights": "a model of sentence-transformers: a hub id or a folder",
     "capture.parser": "a model of spaCy, or the folder or hub id of a FACTUAL model",
     "umic.weights": "a folder that `captious train umic` wrote",
@@ -651,7 +745,7 @@ def _body(text: str) -> list[str]:
 def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
     """Score four captioners of the sample, test their differences, and write the HTML report.
 
-    CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
+    CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
     """
     from captious._compare import compare
     from captious._demo import demo as sample_set

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from captious.cli.messages import with_flags
 from captious.cli.params import Omit, params_of
 from captious.cli.session import Metrics, Session
 from captious.errors import InputError
-from captious.options import Argument, Option, Output
+from captious.options import Argument, Option, Options, Output, Undecided
 
 if TYPE_CHECKING:
     from captious.gating import Gate
@@ -24,36 +24,89 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file of a step's summary."""
 LARGEST_SUMMARY = 1024 * 1024
 """Bytes of a step summary; of a larger one GitHub shows nothing."""
-PANEL = "For CI"
-WARN_OR_FAIL = Literal["warn", "fail"]
+
+
+@dataclass(frozen=True)
+class CIFiles(Options):
+    """What CI servers read besides the exit code."""
+
+    title = "For CI"
+
+    summary: Annotated[bool, Option("Append Markdown to the file of $GITHUB_STEP_SUMMARY.")] = False
+    markdown: Annotated[Path | None, Option("Write Markdown for a comment.", metavar="FILE")] = None
+    junit: Annotated[Path | None, Option("Write JUnit XML.", metavar="FILE")] = None
+    link: Annotated[
+        str | None, Option("Link in the Markdown; on GitHub, by default, that of the run.", metavar="URL")
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The files that are asked for, by the names of their options."""
+        files = {"summary": self.summary, "markdown": self.markdown, "junit": self.junit}
+        return {name: value for name, value in files.items() if value}
+
+    def write(self, result: Gate, target: Path | None) -> None:
+        """Write what is asked for; ``target`` is the file of the step's summary, if that is."""
+        shown = result.to_markdown(_run_address() if self.link is None else self.link)
+        if self.junit is not None:
+            _write(self.junit, result.to_junit())
+        if self.markdown is not None:
+            _write(self.markdown, shown)
+        if target is not None:
+            _append(target, shown)
+
+    def write_error(self, message: str) -> None:
+        """Say in the files that CI shows why there is no verdict."""
+        from captious.gating.junit import junit_error
+        from captious.render import Document
+
+        if self.junit is not None:
+            _write(self.junit, junit_error(message))
+        if self.summary and os.environ.get(SUMMARY):
+            _append(Path(os.environ[SUMMARY]), Document("captious gate: no verdict", message).to_markdown())
+
+
+@dataclass(frozen=True)
+class OtherTasks(Options):
+    """What the command does in place of a test."""
+
+    title = "Lock files and plans"
+
+    update: Annotated[bool, Option("Write the values of NEW into the lock file BASE.")] = False
+    values_only: Annotated[bool, Option("Lock the values without the statistics of items.")] = False
+    plan: Annotated[bool, Option("Test nothing; print which margins the items can confirm.")] = False
+    changed: Annotated[float, Option("For a plan: share of captions that change.", min=0, max=1)] = 0.2
+
+    def refuse_contradictions(self, for_verdicts: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together, among them those that need a verdict."""
+        name = next(iter(for_verdicts), None)
+        if name and (self.plan or self.update):
+            raise InputError(f"{name}={for_verdicts[name]!r} is for a verdict; plan=True and update=True give none")
+        if self.plan and self.update:
+            raise InputError("plan=True as well as update=True, expected one of them")
+        if self.values_only and not self.update:
+            raise InputError("values_only=True is for a lock file; pass update=True as well")
 
 
 def gate(
     base: Annotated[str, Argument("A run, a file of captions, or a lock file.", metavar="BASE")],
     session: Annotated[Session, Omit("dry_run")],
+    files: CIFiles,
+    other: OtherTasks,
     new: Annotated[str | None, Argument("A run, or a file of captions.", metavar="NEW")] = None,
     metrics: Metrics = (),
     margin: Annotated[
-        tuple[str, ...], Option("What may be lost: 0.02, 1%, cider=0.02,rouge=1%, or a TOML file.", metavar="MARGIN")
+        tuple[str, ...],
+        Option("Loss that is allowed: 0.02, 1%, cider=0.02,rouge=1%, or a TOML file.", metavar="MARGIN"),
     ] = (),
     undecided: Annotated[
-        WARN_OR_FAIL | None, Option("Exit code where it cannot tell: 0 (warn) or 1 (fail), not 3.")
-    ] = None,
-    update: Annotated[bool, Option("Write the values of NEW into the lock file BASE.")] = False,
-    values_only: Annotated[bool, Option("Lock the values without the statistics of items.")] = False,
-    plan: Annotated[bool, Option("Test nothing; say which margins the items can confirm.")] = False,
-    changed: Annotated[float, Option("Of a plan: share of captions that change.", min=0, max=1)] = 0.2,
-    summary: Annotated[bool, Option(f"Append Markdown to the file of ${SUMMARY}.", panel=PANEL)] = False,
-    markdown: Annotated[Path | None, Option("Write Markdown for a comment.", metavar="FILE", panel=PANEL)] = None,
-    junit: Annotated[Path | None, Option("Write JUnit XML.", metavar="FILE", panel=PANEL)] = None,
-    link: Annotated[
-        str | None, Option("Address in the Markdown; on GitHub that of the run.", metavar="URL", panel=PANEL)
+        Undecided | None, Option("Exit code if it cannot tell: 0 (warn) or 1 (fail) instead of 3.")
     ] = None,
 ) -> None:
     """Test that NEW is not worse than BASE by more than a margin, on the same items.
 
     Exit code 0: a loss of more than the margin is ruled out in every metric. 1: it is shown in one. 3: the items cannot
-    tell; how many would is printed. 2: the input cannot be used.
+    tell; the number needed is printed. 2: the input cannot be used.
 
     --margin 0.02 is in the unit of the metric, --margin 1% a share of the value of BASE.
     --update writes the lock file BASE: expected values, their signatures, and the statistics of the items.
@@ -63,28 +116,33 @@ def gate(
     Example: captious gate gate.lock.json new.json --references refs.json --metrics cider --update
     Example: captious gate base.json --references refs.json --plan --changed 0.2
     """
+    other.refuse_contradictions(files.given | ({"undecided": undecided} if undecided else {}))
+    if other.plan:
+        _plan(base, new, session, metrics, margin, other.changed)
+    elif new is None:
+        raise InputError("no NEW, expected the captions to test; plan=True plans a gate without them")
+    elif other.update:
+        _update(base, new, session, metrics, other.values_only)
+    else:
+        _test(base, new, session, metrics, margin, undecided, files)
+
+
+def _test(
+    base: str,
+    new: str,
+    session: Session,
+    metrics: Metrics,
+    margin: tuple[str, ...],
+    undecided: Undecided | None,
+    files: CIFiles,
+) -> None:
+    """Reach a verdict, write the files, and exit with its code."""
     from captious import gating
 
-    if plan or update:
-        for name, value in {"summary": summary, "markdown": markdown, "junit": junit, "undecided": undecided}.items():
-            if value:
-                raise InputError(f"{name}={value!r} is for a verdict; plan=True and update=True give none")
-    if plan and update:
-        raise InputError("plan=True as well as update=True, expected one of them")
-    if values_only and not update:
-        raise InputError("values_only=True is for a lock file; pass update=True as well")
-    if plan:
-        _plan(base, new, session, metrics, margin, changed)
-        return
-    if new is None:
-        raise InputError("no NEW, expected the captions to test; plan=True plans a gate without them")
-    if update:
-        _update(base, new, session, metrics, values_only)
-        return
-    for path, sign in ((markdown, gating.MARK), (junit, gating.SUITE)):
+    for path, sign in ((files.markdown, gating.MARK), (files.junit, gating.SUITE)):
         _refuse_other(path, sign, session.output.overwrite)
     try:
-        target = _summary_file() if summary else None
+        target = _summary_file() if files.summary else None
         with session.working() as step:
             result = gating.gate(
                 base,
@@ -97,15 +155,9 @@ def gate(
                 undecided=undecided,
             )
     except InputError as error:
-        _write_error(with_flags(str(error), params_of(gate)), junit, summary)
+        files.write_error(with_flags(str(error), params_of(gate)))
         raise
-    shown = result.to_markdown(_run_address() if link is None else link)
-    if junit is not None:
-        _write(junit, result.to_junit())
-    if markdown is not None:
-        _write(markdown, shown)
-    if target is not None:
-        _append(target, shown)
+    files.write(result, target)
     with _no_commands(session.output):
         session.deliver(result)
     raise typer.Exit(_announced(result))
@@ -170,17 +222,6 @@ def _write(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8", errors="replace")
 
 
-def _write_error(message: str, junit: Path | None, summary: bool) -> None:
-    """Say in the files that CI shows why there is no verdict."""
-    from captious.gating.junit import junit_error
-    from captious.render import Document
-
-    if junit is not None:
-        _write(junit, junit_error(message))
-    if summary and os.environ.get(SUMMARY):
-        _append(Path(os.environ[SUMMARY]), Document("captious gate: no verdict", message).to_markdown())
-
-
 def _summary_file() -> Path:
     path = os.environ.get(SUMMARY)
     if not path:
@@ -208,7 +249,7 @@ def _run_address() -> str:
 def _no_commands(output: Output) -> Iterator[None]:
     """Print captions, on GitHub in a block in which no line is a command of the runner, such as ``::error::``."""
     guarded = os.environ.get("GITHUB_ACTIONS") == "true" and not (output.json or output.csv or output.latex)
-    token = secrets.token_hex(16)
+    token = os.urandom(16).hex()
     if guarded:
         typer.echo(f"::stop-commands::{token}")
     try:

@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures."""
+"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, edited captions, pictures."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ import typer
 from captious._files import refuse_existing, whole_file
 from captious.cli.params import Only, command
 from captious.cli.session import (
+    EditNames,
     Encoder,
     Grammar,
     ImageFeatures,
     Imagination,
     Items,
     Legacy,
+    Look,
+    ObjectVocabulary,
     Out,
     Session,
     Tagger,
@@ -34,10 +37,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.io.formats import Row
 
-PTB = "ptb"
-app = typer.Typer(
-    help="Make data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app)
@@ -50,8 +50,8 @@ def units(
     ] = None,
     grammar: Grammar = "code",
     legacy: Legacy = False,
-    auxiliaries: Annotated[bool, Option("No cut behind is, are, has, …: not the original's, fewer bad cuts.")] = False,
-    surface: Annotated[bool, Option("Units as they stand in the caption, not tokens.")] = False,
+    auxiliaries: Annotated[bool, Option("No cut after is, are, has, …: fewer bad cuts, unlike the original.")] = False,
+    surface: Annotated[bool, Option("Units as written in the caption, not tokenized.")] = False,
     tagger: Tagger = "captious",
     tags: Annotated[bool, Option("Show the tag of every word and the phrases found.")] = False,
 ) -> None:
@@ -128,7 +128,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
         shown.step(f"cutting {len(texts):,} captions")
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
-        raise InputError(f"{name_of(source)}: holds no captions")
+        raise InputError(f"{name_of(source)}: contains no captions")
     if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
         typer.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):
@@ -164,7 +164,7 @@ def graphs(
     ],
     parser: Annotated[str, Option("spaCy model that parses: name or folder.", metavar="MODEL")] = "en_core_web_sm",
 ) -> None:
-    """Read captions as scene graphs: objects, attributes, relations. With references, what SPICE matches.
+    """Parse captions into scene graphs: objects, attributes, relations. With references, show what SPICE matches.
 
     The first captions are printed. --out graphs.jsonl has the tuples of all; --out FOLDER also has a page of drawings.
 
@@ -193,23 +193,25 @@ def idf(
     source: Annotated[
         str, Argument("Captions by id, in every format of references; or a pickle, such as coco-val-df.p.")
     ],
-    session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column")],
-    name: Annotated[str | None, Option("Keep it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
+    session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column", "language")],
+    name: Annotated[str | None, Option("Store it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
     tokenizer: Tokenizer | None = None,
     items: Items | None = None,
 ) -> None:
     """Count in how many items each n-gram occurs, for CIDEr. The captions of one id are one item.
 
-    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run. Where it does not
-    say how many items it counts, --items does. --tokenizer is ptb unless it is named. For a pickle it says whose tokens
-    the table holds: whitespace for the tables of self-critical training, which have UNK among their words.
+    A pickled table of CIDEr's reference code can be imported instead; nothing in the pickle is executed. If it does not
+    say how many items it counts, pass --items. --tokenizer defaults to that of --language, or ptb. For a pickle it
+    names the tokens of the table: whitespace for the tables of self-critical training, which have UNK as a word.
 
     Example: captious make idf captions.jsonl --name mine
+    Example: captious make idf captions-zh.jsonl --name zh --language zh
     Example: captious make idf coco-train-words.p --name coco-train --tokenizer whitespace
     """
+    from captious._languages import AUTO, chosen_tokenizer
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
-    from captious.io.join import gather_references
+    from captious.io.join import gather_references, in_language
     from captious.text.idf import DocumentFrequency, from_pickle, named_path
 
     out, reading = session.output.out, session.reading
@@ -222,40 +224,41 @@ def idf(
     if _is_pickle(source):
         if reading.id_column or reading.references_column:
             raise InputError(f"{source}: is a pickle of counts; leave out the names of columns")
-        corpus = from_pickle(source, name or path.stem, items, tokenizer)
+        corpus = from_pickle(source, name or path.stem, items, tokenizer, reading.language or "")
     else:
         if items is not None:
-            raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
+            raise InputError(f"{source}: is not a pickle, its items are counted; leave out --items")
         references = gather_references(rows_of(source), reading).references
         if not references:
-            raise InputError(f"{source}: holds no captions")
+            raise InputError(f"{source}: contains no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        corpus = DocumentFrequency.of(captions, tokenizer or PTB, name or path.stem)
+        captions = in_language(captions, reading.language)
+        corpus = DocumentFrequency.of(captions, tokenizer or AUTO, name or path.stem)
     corpus.save(path)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
     label = corpus.tokenizer.partition(".")[0]
-    if label != PTB:
+    if label != chosen_tokenizer(AUTO, corpus.language):
         typer.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
+    elif corpus.language:
+        typer.echo(f"it is for captions in the same language: cider(idf={name or path}) with --language", err=True)
 
 
 @command(app)
 def objects(
     annotations: Annotated[
         tuple[str, ...],
-        Argument("COCO's instances_*.json, and captions_*.json for human captions; several splits too."),
+        Argument("COCO's instances_*.json, and captions_*.json for human captions; several splits are allowed."),
     ],
     out: Out,
     session: Annotated[Session, Only("overwrite")],
-    vocabulary: Annotated[
-        str, Option("coco, coco-repaired or a file of objects and synonyms.", metavar="NAME")
-    ] = "coco",
+    vocabulary: ObjectVocabulary = "coco",
     lemmas: Annotated[
         tuple[LemmaRule, ...],
         Option("How words of captions are reduced: singularize, wordnet, spacy.", metavar="NAMES"),
     ] = ("singularize", "wordnet"),
     tagger: Tagger = "captious",
 ) -> None:
-    """Make the table of the objects in images, for CHAIR: those marked, and those that human captions name.
+    """Make the table of the objects in images, for CHAIR: annotated ones, and those that human captions name.
 
     Example: captious make objects instances_val2014.json captions_val2014.json --out objects.parquet
     """
@@ -272,7 +275,7 @@ def objects(
 
 @command(app)
 def negatives(
-    captions: Annotated[str, Argument("Captions by image id: every format that references come in.")],
+    captions: Annotated[str, Argument("Captions by image id, in every format of references.")],
     session: Annotated[
         Session, Only("out", "overwrite", "json", "images", "id_column", "references_column", "seed")
     ] = Session(resampling=Resampling(seed=0)),
@@ -281,20 +284,20 @@ def negatives(
     ),
     encoder: Encoder = "",
     image_features: ImageFeatures = None,
-    look: Annotated[int, Option("Print so many of each kind, changes marked.", min=0)] = 0,
+    look: Look = 0,
     tagger: Tagger = "captious",
     legacy: Legacy = False,
 ) -> None:
     """Make wrong captions of five kinds, each with what was changed: UMIC learns from them.
 
-    Images that look alike, for hard negatives, are found by --images with --encoder, or by --image-features.
+    Similar images, for hard negatives, are found by --images with --encoder, or by --image-features.
 
     Example: captious make negatives captions.jsonl --look 20
     """
+    from captious.edits.lexicon import CaptionCorpus
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
-    from captious.train.lexicon import CaptionCorpus
     from captious.train.negative_records import NegativeSample, write_negatives
     from captious.train.negatives import check_kinds, make_negatives
     from captious.train.similar_images import image_vectors
@@ -309,7 +312,7 @@ def negatives(
     with replace(session, output=replace(output, out=None)).working() as step:
         gathered = gather_references(rows_of(captions), reading).references
         if not gathered:
-            raise InputError(f"{captions}: holds no captions")
+            raise InputError(f"{captions}: contains no captions")
         corpus = CaptionCorpus.of(gathered, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
@@ -324,6 +327,49 @@ def negatives(
 
 
 @command(app)
+def edits(
+    captions: Annotated[str, Argument("Captions by id, in every format that `score` reads; '-' for standard input.")],
+    session: Annotated[
+        Session,
+        Only(
+            *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            *("references_column", "out", "overwrite", "json", "seed"),
+        ),
+    ],
+    edits: EditNames = ("all",),
+    copies: Annotated[int, Option("Edited captions of each kind, for each caption.", min=1, max=1000)] = 1,
+    look: Look = 0,
+    vocabulary: ObjectVocabulary = "coco-repaired",
+) -> None:
+    """Change captions on purpose: wrong, damaged, harmless or padded, each with what was changed.
+
+    Inserted objects are absent from the image according to its references and the column objects. captious probe stress
+    --list prints the names; the name of a group means all its edits, and a TOML file contains your own edits.
+
+    Example: captious make edits preds.jsonl -r refs.json --edits inject,negate --out edited.jsonl
+    """
+    from captious.edits.table import edit_captions, find_edits
+
+    output = session.output
+    wanted = find_edits(edits)
+    if output.out is None and not look and not output.json:
+        raise InputError("nothing to do with the edits: expected --out FILE, --look NUMBER or --json")
+    refuse_existing(output.out, output.overwrite)
+    with replace(session, output=replace(output, out=None)).working() as step:
+        texts = session.read(captions)
+        step("editing")
+        result = edit_captions(
+            texts, wanted, seed=session.resampling.seed, copies=copies, vocabulary=vocabulary, look=look
+        )
+        if output.out is not None:
+            step("writing")
+            result.save_lines(output.out)
+    deliver(result, replace(output, out=None))
+    if output.out is not None:
+        typer.echo(f"written: {output.out}", err=True)
+
+
+@command(app)
 def pictures(
     texts: Annotated[str, Argument("Texts by id, with or without references and ratings; '-' for standard input.")],
     out: Out,
@@ -331,9 +377,9 @@ def pictures(
     metric: Imagination = "imagine",
     most: Annotated[int, Option("Texts on the page.", min=1)] = 100,
     rating: Annotated[str | None, Option("Column of the ratings.", metavar="NAME")] = None,
-    compile: Annotated[bool, Option("On a GPU: compile first, for many pictures.")] = False,
+    compile: Annotated[bool, Option("Compile the model first, for many pictures on a GPU.")] = False,
 ) -> None:
-    """Paint texts into a gallery: pictures by seed, likeness to the reference, disagreement with people (ImaginE).
+    """Paint texts into a gallery: pictures by seed, similarity to the reference, disagreement with people (ImaginE).
 
     Example: captious make pictures ratings.jsonl --references references.json --out gallery/
     """

@@ -21,6 +21,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -31,7 +32,7 @@ from captious._specs import split
 from captious.cli.commands import Command
 from captious.cli.messages import with_flags
 from captious.errors import InputError
-from captious.options import Argument, Declared, Option, check_value, choices_of, declared, without_none
+from captious.options import WORDING, Argument, Declared, Option, check_value, choices_of, declared, without_none
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
@@ -75,6 +76,7 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
         raise TypeError(f"{function.__name__}: several options are called {twice[0]}")
 
     def run(**parsed: Any) -> Any:
+        token = WORDING.set(partial(with_flags, params=params))
         try:
             values = {param.name: param.read(parsed[param.name]) for param in params}
             return function(**{name: _build(name, *part, values) for name, part in parts.items()})
@@ -84,6 +86,8 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
             message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
             error.args = (with_flags(message, params),)
             raise
+        finally:
+            WORDING.reset(token)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
@@ -190,11 +194,9 @@ class Param:
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer sees."""
-        option, kind, default = self.option, self.kind, self.default
-        if self.elements:
-            kind = list[Path] if Path in self.elements else list[str]
-            default = [str(part) for part in default] if isinstance(default, (list, tuple)) else default
-        kind = str if self.addresses else list[str] if option.repeated else kind
+        option, kind, default = self.option, self._parsed_kind, self.default
+        if self.elements and isinstance(default, (list, tuple)):
+            default = [str(part) for part in default]
         metavar = option.metavar or ("LIST" if self.elements and not isinstance(option, Argument) else None)
         shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
         shown |= {"min": option.min, "max": option.max, "envvar": option.env}
@@ -209,6 +211,35 @@ class Param:
             annotation=Annotated[kind | None if default is None else kind, info],
             default=False if self._negative else default,
         )
+
+    @property
+    def _parsed_kind(self) -> Any:
+        """The type that typer sees."""
+        if self.addresses:
+            return str
+        if self.option.repeated:
+            return list[str]
+        if self.elements:
+            return list[Path] if Path in self.elements else list[str]
+        return self.kind
+
+    def is_plain(self, value: Any) -> bool:
+        """Whether a word of the command line, or a default, needs no conversion but `plain`; None is missing."""
+        kind = self._parsed_kind
+        if get_origin(kind) is list:
+            return isinstance(value, (list, tuple))
+        if kind is Path:
+            return isinstance(value, (str, Path))
+        if kind in (str, int, float):
+            return isinstance(value, kind)
+        return value in choices_of(kind)
+
+    def plain(self, value: Any) -> Any:
+        """The value of a plain word, as typer would give it."""
+        kind = self._parsed_kind
+        if get_origin(kind) is list:
+            return list(map(get_args(kind)[0], value))
+        return Path(value) if kind is Path else value
 
     def read(self, parsed: Any) -> Any:
         """The value for what typer parsed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,26 +11,27 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import (
+    EditNames,
     Encoders,
     Grammar,
     Imagination,
+    Items,
     Label,
     Metrics,
+    ObjectVocabulary,
     Out,
     Prefix,
     Session,
     SystemFiles,
     Tagger,
 )
-from captious.options import Argument, Option, Reading
+from captious.errors import InputError
+from captious.options import Argument, Judging, Option, Reading
 
-app = typer.Typer(
-    help="Encoders, painters, metrics and captions under test: details, retrieval, hubness, classes, word order, "
-    "pictures, invented objects.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
 MODELS = ("device", "batch", "precision", "cache", "workers", "upright")
+JUDGES = tuple(field.name for field in fields(Judging))
 Shown = Annotated[Session, Only("images", *RESULT, *MODELS)]
 Captions = Annotated[str, Argument("Captions by image: COCO annotations, JSON, JSONL, CSV, Parquet.")]
 SEVERAL = Session(Reading(several=True))
@@ -43,10 +45,11 @@ def specificity(
     session: Annotated[Session, Only("references", "images", *RESULT, *MODELS)],
     metrics: Metrics = METRICS,
     counting: Annotated[
-        Literal["pooled", "macro", "legacy"], Option("All steps, the mean over captions, or the authors' code.")
+        Literal["pooled", "macro", "legacy"],
+        Option("Count all steps, the mean over captions, or as the authors' code."),
     ] = "pooled",
-    fitting: Annotated[bool, Option("Only as far as all texts fit every metric's encoder.")] = False,
-    control: Annotated[bool, Option("Also against wrong images: what the words alone give away.")] = False,
+    fitting: Annotated[bool, Option("Use only texts that fit every metric's encoder.")] = False,
+    control: Annotated[bool, Option("Also score with wrong images: what the words alone reveal.")] = False,
     grammar: Grammar = "code",
 ) -> None:
     """Specificity Rates: does a score rise with a right detail and fall with a wrong one?
@@ -84,9 +87,9 @@ def hubness(
     session: Shown = SEVERAL,
     encoder: Encoders = CLIP,
     prefix: Prefix = "",
-    k: Annotated[int, Option("How many nearest count.", min=1)] = 10,
+    k: Annotated[int, Option("Number of nearest neighbors.", min=1)] = 10,
 ) -> None:
-    """Skewness of the k-occurrences both ways, and the worst hubs: are a few vectors near to everything?
+    """Skewness of the k-occurrences in both directions, and the worst hubs: are a few vectors near to everything?
 
     Example: captious probe hubness captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
@@ -103,10 +106,10 @@ def classification(
     session: Shown,
     encoder: Encoders = CLIP,
     classes: Annotated[
-        Path | None, Option("File of class names, one a line; else the labels that occur.", metavar="FILE")
+        Path | None, Option("File of class names, one per line; by default the labels in the data.", metavar="FILE")
     ] = None,
     templates: Annotated[
-        Path | None, Option("File of templates, one a line, each with {} for the name.", metavar="FILE")
+        Path | None, Option("File of templates, one per line, each with {} for the name.", metavar="FILE")
     ] = None,
     label: Label | None = None,
 ) -> None:
@@ -131,15 +134,17 @@ def compositionality(
     session: Shown,
     metrics: Metrics = METRICS,
     perturbations: Annotated[
-        tuple[str, ...] | None, Option("Of captions alone: word orders, by default the four of ARO.", metavar="NAMES")
+        tuple[str, ...] | None,
+        Option("Word orders for captions without negatives; by default the four of ARO.", metavar="NAMES"),
     ] = None,
 ) -> None:
-    """Right captions against wrong ones: pair files as in SugarCrepe (++), captions alone with ARO's order tests.
+    """Right captions against wrong ones: pair files as in SugarCrepe (++), or ARO's word-order tests of captions.
 
     Example: captious probe compositionality swap_obj.json swap_att.json --images photos/ --metrics clipscore,specs
     """
+    from captious.edits.orders import ARO
     from captious.metrics.registry import parse_all
-    from captious.probes.compositionality import ARO, probe_compositionality, read_contests
+    from captious.probes.compositionality import probe_compositionality, read_contests
 
     parsed, resampling = parse_all(metrics), session.resampling
     with session.working() as step:
@@ -166,7 +171,7 @@ def hallucination(
 ) -> None:
     """Which objects captions invent, with which real ones, where in the caption, and against its length (CHAIR).
 
-    Systems stand side by side, with paired tests against the first. The objects of the images come from a column of
+    Systems are shown side by side, with paired tests against the first. The objects of the images come from a column of
     the captions, or from a table: captious make objects.
 
     Example: captious probe hallucination greedy.jsonl opera.jsonl --metric "chair(objects=objects.parquet)" --out page/
@@ -182,13 +187,69 @@ def hallucination(
 
 
 @command(app)
+def stress(
+    session: Annotated[
+        Session,
+        Only(
+            *("references", "images", "missing", "format", "id_column", "references_id_column", "candidate_column"),
+            *("references_column", *RESULT, "interval", *MODELS, *JUDGES),
+        ),
+    ],
+    captions: Annotated[str | None, Argument("Captions by id, in every format that `score` reads.")] = None,
+    metrics: Metrics = ("bleu(n=4)", "rouge", "cider"),
+    edits: EditNames = ("all",),
+    items: Items = 200,
+    pairs: Annotated[
+        tuple[str, ...], Option("Files of right and wrong captions.", flags=("-p",), metavar="FILES")
+    ] = (),
+    vocabulary: ObjectVocabulary = "coco-repaired",
+    list_: Annotated[bool, Option("Only print the list of edits.")] = False,
+) -> None:
+    """The stress card of metrics: what wrong, damaged, harmless and padded captions do to each of them.
+
+    The same items are drawn for all metrics. A card has a verdict for each edit, dose curves, exchange rates, and the
+    captions on which a metric reacts worst; it has no overall score. --dry-run prints the requests to chat models.
+
+    Example: captious probe stress preds.jsonl -r refs.json --images photos/ --metrics "cider,clipscore" --out card/
+    Example: captious probe stress preds.jsonl -r refs.json --metrics "clair(gpt-4o-mini)" --items 50 --dry-run
+    Example: captious probe stress --list
+    """
+    from captious.edits.table import edit_list, find_edits
+    from captious.metrics.registry import parse_all
+    from captious.probes import plan_stress, run_stress
+
+    if list_:
+        session.deliver(edit_list())
+        return
+    if captions is None:
+        raise InputError("no captions, expected a file, or --list")
+    parsed, wanted, reading = parse_all(metrics), find_edits(edits), session.reading
+    with session.working() as step:
+        step("editing")
+        test = plan_stress(
+            session.read(captions),
+            wanted,
+            items=items,
+            seed=session.resampling.seed,
+            pairs=pairs,
+            images=reading.images,
+            vocabulary=vocabulary,
+        )
+        result = None if session.runtime.judging.dry_run else run_stress(test, parsed, session.resampling, step)
+    if result is None:
+        session.deliver_plan(test.sets(), metrics)
+    else:
+        session.deliver(result)
+
+
+@command(app)
 def masking(
     texts: Annotated[str, Argument("Texts by id; '-' for standard input.")],
     session: Annotated[Session, Only(*RESULT, "device", "batch", "precision", "cache")],
     metric: Imagination = "imagine",
     tagger: Tagger = "captious",
 ) -> None:
-    """Which parts of speech the pictures depend on: each word taken out, the rest painted again (ImaginE).
+    """Which parts of speech the pictures depend on: each word is removed and the rest painted again (ImaginE).
 
     Example: captious probe masking captions.jsonl --metric "imagine(seeds=2,steps=20)" --out masking/
     """
@@ -232,7 +293,7 @@ def recall(
     answers: Annotated[tuple[str, ...], Argument("Filled-in tasks, of one or more raters and painters.")],
     session: Annotated[Session, Only(*RESULT)],
 ) -> None:
-    """Entity recall by painter from what raters saw, and how far raters agree.
+    """Entity recall by painter from what raters saw, and how well raters agree.
 
     Example: captious probe recall mine.jsonl yours.jsonl --out recall/
     """

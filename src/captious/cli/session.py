@@ -30,22 +30,30 @@ EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models a
 """Panels of ``captious --help``."""
 
 Metrics = Annotated[
-    tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
+    tuple[str, ...], Option('Metrics, such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
 ]
 Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
 Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
-Prefix = Annotated[str, Option("Words before every text, such as 'A photo depicts '.", metavar="WORDS")]
-Tagger = Annotated[Literal["captious", "spacy", "nltk"], Option("Tagger of words: ours, spaCy's or NLTK's.")]
-Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
-Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
+Prefix = Annotated[str, Option("Text before every caption, such as 'A photo depicts '.", metavar="WORDS")]
+Tagger = Annotated[Literal["captious", "spacy", "nltk"], Option("Part-of-speech tagger: ours, spaCy's or NLTK's.")]
+Grammar = Annotated[Literal["code", "paper"], Option("Grammar of detail units: that of SPECS's code, or of its paper.")]
+Legacy = Annotated[bool, Option("Like the original code, including its quirks.")]
+EloPoints = Annotated[
+    Literal["bradley-terry", "online"], Option("Elo points: from all comparisons at once, or updated one by one.")
+]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
+EditNames = Annotated[
+    tuple[str, ...], Option("Edits, groups of edits, your own TOML files, or all.", flags=("-e",), metavar="EDITS")
+]
+ObjectVocabulary = Annotated[str, Option("coco, coco-repaired or a file of objects and synonyms.", metavar="NAME")]
+Look = Annotated[int, Option("Print this number of each kind, with changes marked.", min=0)]
 Seeds = Annotated[int, Option("Number of random seeds.", min=1)]
 Folds = Annotated[int, Option("Folds of the cross-validation; 0 for none.", min=0)]
 Items = Annotated[int, Option("Number of items.", min=1)]
-Tokenizer = Annotated[str, Option("ptb, 13a, whitespace or plain.", metavar="NAME")]
+Tokenizer = Annotated[str, Option("Tokenizer, such as ptb, 13a, plain or zh-jieba.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
 Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
@@ -149,6 +157,17 @@ class Session(Options):
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""
         with using(self.runtime):
             deliver(result, self.output)
+
+
+def open_browser(address: str) -> None:
+    """Open an address in the user's browser; nothing where there is no screen, so that no text browser starts."""
+    import os
+    import sys
+    import webbrowser
+
+    screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen:
+        webbrowser.open(address)
 
 
 def deliver(result: Result, output: Output) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Host, Metrics, Out, Port, Session
+from captious.cli.session import Host, Metrics, Out, Port, Session, open_browser
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.collect.plan import KindName
@@ -20,9 +20,9 @@ from captious.studio.collect.plan import KindName
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
-app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
-PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
+PublicUrl = Annotated[str | None, Option("Public address of the study, if it is not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
 
 
@@ -35,7 +35,7 @@ class StudyData(Options):
     study: StudyFile
     db: Annotated[
         str | None,
-        Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
+        Option("Database of the answers: a file, or postgresql://…; STUDY.db by default.", env="CAPTIOUS_STUDIO_DB"),
     ] = None
 
     @contextmanager
@@ -78,14 +78,14 @@ def new(
     tasks: Annotated[
         str | None, Option("File of ready tasks instead of captions: entities, sets, images.", metavar="FILE")
     ] = None,
-    ids: Annotated[str | None, Option("File of the ids to ask about, one a line.", metavar="FILE")] = None,
+    ids: Annotated[str | None, Option("File of the ids to ask about, one per line.", metavar="FILE")] = None,
     title: Annotated[str | None, Option("Title of the study.", metavar="TEXT")] = None,
     rest_of: Annotated[
         Path | None,
-        Option("Study whose items are taken over that nobody has judged yet.", metavar="STUDY"),
+        Option("Study to continue: its items that nobody has judged yet.", metavar="STUDY"),
     ] = None,
 ) -> None:
-    """Write a study that you can read and change: a TOML file with comments.
+    """Write a study file that you can edit: TOML with comments.
 
     Example: captious studio new study.toml --kind ratings --captions preds/*.jsonl --images photos/
     Example: captious studio new study.toml --template relic-age --images photos/
@@ -142,9 +142,9 @@ def _new_rest(study: Path, source: Path, session: Session) -> None:
 
 @command(app)
 def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
-    """Everything that is wrong with a study, the raters, time and cost it takes, and which difference it would find.
+    """Report all mistakes in a study, the raters, time and cost it takes, and the difference it would detect.
 
-    Exit code 2 if anything must be corrected.
+    Exit code 2 if anything must be fixed.
     """
     from captious.studio.collect.check import check_plan
     from captious.studio.collect.plan import read_plan
@@ -164,12 +164,12 @@ def serve(
     port: Port = 8765,
     public_url: PublicUrl = None,
     owner_token_file: Annotated[
-        Path | None, Option("File of the owner's token, else a new one.", metavar="FILE")
+        Path | None, Option("File of the owner's token; by default a new token.", metavar="FILE")
     ] = None,
 ) -> None:
     """Serve a study: pages for raters, and a page for you that only your link opens. Ctrl-C stops it; nothing is lost.
 
-    The first time, the study and its tasks are frozen in the database; the files are not read again afterwards.
+    The first time, the study and its tasks are stored in the database; the files are not read again afterwards.
 
     Example: captious studio serve study.toml
     Example: captious studio serve study.toml --db postgresql://studio@db/study --public-url https://rate.example.org
@@ -192,7 +192,7 @@ def invite(
     raters: Raters = 10,
     public_url: PublicUrl = None,
 ) -> None:
-    """Make a personal link for each of some new raters, as CSV. A link is printed once and stored nowhere.
+    """Make a personal link for each of some new raters, as CSV. Links are printed once and not stored.
 
     Example: captious studio invite study.toml --raters 20 > links.csv
     """
@@ -218,9 +218,9 @@ def status(
     session: Annotated[Session, Only("samples", "seed", "level", "out", "overwrite", "json")],
     metrics: Metrics = (),
 ) -> None:
-    """How a study stands: coverage, agreement so far, time per task, flags of raters with their reasons, comments.
+    """Show the progress of a study: coverage, agreement so far, time per task, flags of raters with reasons, comments.
 
-    A flag is a hint for you: nobody is rejected by it. With --metrics also how far these agree with the raters so far.
+    A flag is a hint for you; it rejects nobody. With --metrics it also shows how well these agree with raters so far.
 
     Example: captious studio status study.toml --metrics "bleu(n=4),cider"
     """
@@ -232,15 +232,15 @@ def status(
     session.deliver(result)
 
 
-Why = Annotated[str, Option("The reason; the log and every export keep it.", metavar="TEXT")]
+Why = Annotated[str, Option("The reason, recorded in the log and every export.", metavar="TEXT")]
 
 
 @command(app)
 def amend(data: StudyData, why: Why, session: Annotated[Session, Only("json")]) -> None:
-    """Put the edited file of a study in force while it runs: texts, more items, a higher overlap, a longer lease.
+    """Apply the edited file of a study while it runs: texts, more items, a higher overlap, a longer lease.
 
     The difference is stored in the log with your reason. Answers stay as they are, and raters get the new text with
-    their next page. What would change the meaning of stored answers is refused.
+    their next page. A change that would alter the meaning of stored answers is refused.
 
     Example: captious studio amend study.toml --why "a typo in the question; ten more images"
     """
@@ -262,9 +262,9 @@ def pause(
     why: Why = "paused by the owner",
     message: Annotated[str, Option("What raters read during the pause.", metavar="TEXT")] = "",
 ) -> None:
-    """Give nobody a task until you resume: raters see a polite page, and open tasks stay theirs.
+    """Stop giving out tasks until you resume: raters see a polite page and keep their open tasks.
 
-    Example: captious studio pause study.toml --message "We go on Monday at nine."
+    Example: captious studio pause study.toml --message "We continue on Monday at nine."
     """
     with data.log() as log:
         log.pause(why, message)
@@ -273,7 +273,7 @@ def pause(
 
 @command(app)
 def resume(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
-    """Go on with a paused study; raters have as much time for open tasks as they had when it was paused."""
+    """Resume a paused study; raters have as much time for open tasks as they had when it was paused."""
     with data.log() as log:
         log.resume()
     _report(session, f"{data.study} goes on", kind="resumed")
@@ -283,10 +283,10 @@ def resume(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
 def show(
     data: StudyData,
     session: Annotated[Session, Only("json")],
-    original: Annotated[bool, Option("Only the text of the study as the database holds it.")] = False,
-    unjudged: Annotated[bool, Option("Only the ids of items that nobody has judged yet, one a line.")] = False,
+    original: Annotated[bool, Option("Print only the text of the study in the database.")] = False,
+    unjudged: Annotated[bool, Option("Print only the ids of items that nobody has judged yet.")] = False,
 ) -> None:
-    """What the database holds of a study: its plan, its amendments and pauses, whatever became of the file.
+    """Show what the database contains of a study: its plan, amendments and pauses, even if the file has changed.
 
     Example: captious studio show study.toml --original > study.toml
     """
@@ -304,7 +304,7 @@ def show(
 
 @command(app)
 def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
-    """Leave a rater out: the answers stay in the log, count nowhere, and their tasks are given to others.
+    """Exclude a rater: the answers stay in the log but do not count, and the tasks are given to others.
 
     Example: captious studio exclude study.toml --rater r17 --reason "failed 3 of 4 checks"
     """
@@ -315,7 +315,7 @@ def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]
 
 @command(app)
 def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
-    """Take an excluded rater back: the answers count again, also where others were given the task meanwhile.
+    """Reinstate an excluded rater: the answers count again, even if others were given the task meanwhile.
 
     Example: captious studio reinstate study.toml --rater r17 --reason "the checks were wrong"
     """
@@ -329,12 +329,14 @@ def release(
     data: StudyData,
     session: Annotated[Session, Only("json")],
     act: Act = RELEASE,
-    suspicious: Annotated[bool, Option("Those of raters who have never answered: a crowd, or long silent.")] = False,
+    suspicious: Annotated[
+        bool, Option("Release tasks of raters who never answered: a crowd, or long inactive.")
+    ] = False,
 ) -> None:
-    """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
+    """Release the open task of a rater immediately; without --rater, all open tasks whose time has run out.
 
-    Tasks whose time has run out are also given on by themselves, when somebody asks for work. With --suspicious the
-    open tasks of raters who may be no people: ten or more who joined within a minute and answered nothing, or who have
+    Tasks whose time has run out are also given to others automatically when needed. With --suspicious, release the
+    open tasks of raters who may not be people: ten or more who joined within a minute and answered nothing, or who have
     had a task open for ten times its expected time without ever answering one. Nobody is excluded.
 
     Example: captious studio release study.toml --rater r17
@@ -366,13 +368,13 @@ def simulate(
         Option("Kinds of raters, such as careful=0.5,random=0.5; also noisy, lazy, leaving.", metavar="SHARES"),
     ] = (),
     ratings: Annotated[
-        Path | None, Option("Known ratings that careful raters follow, else CIDEr.", metavar="FILE")
+        Path | None, Option("Known ratings that careful raters follow; by default CIDEr.", metavar="FILE")
     ] = None,
 ) -> None:
     """Let simulated raters fill in a study, to see what coverage, agreement and flags will look like.
 
-    Careful ones follow the quality of the captions, noisy ones see it badly, random ones answer anything, lazy ones
-    click the same everywhere, leaving ones stop in the middle. A study with answers of people is refused.
+    Careful ones follow the quality of the captions, noisy ones less closely, random ones give any answer, lazy ones
+    give the same answer everywhere, leaving ones stop in the middle. A study with answers of people is refused.
 
     Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
     """
@@ -402,13 +404,12 @@ def simulate(
 def demo(
     session: Annotated[Session, Only("out")],
     port: Port = 8765,
-    open: Annotated[bool, Option("Open no browser.")] = True,
+    open: Annotated[bool, Option("Do not open a browser.")] = True,
 ) -> None:
-    """Try the studio: a study of drawn scenes with twenty simulated raters, for you to rate in and to look at.
+    """Try the studio: a study of drawn scenes with twenty simulated raters, in which you can rate and look around.
 
-    It lies in a temporary folder, or in that of --out, where it can be gone on with. Ctrl-C ends it.
+    It is stored in a temporary folder, or in the folder of --out, where it can be resumed. Ctrl-C ends it.
     """
-    import webbrowser
     from tempfile import TemporaryDirectory
 
     from captious.studio.collect.sessions import invite as new_links
@@ -423,7 +424,7 @@ def demo(
         ((_, link),) = new_links(log, 1, server.address)
         typer.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
         for address in (link, server.owner_link) if open else ():
-            webbrowser.open(address)
+            open_browser(address)
         server.run()
 
 
@@ -432,11 +433,13 @@ def export(
     data: StudyData,
     out: Out,
     session: Annotated[Session, Only("overwrite", "json")],
-    payments: Annotated[bool, Option("Also who is to be paid, by the ids of Prolific or Mechanical Turk.")] = False,
+    payments: Annotated[
+        bool, Option("Also write who should be paid, with the ids of Prolific or Mechanical Turk.")
+    ] = False,
 ) -> None:
     """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
 
-    Answers of excluded raters are left out and counted. Late answers are there and marked.
+    Answers of excluded raters are left out and counted. Late answers are included and marked.
 
     Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
     Example: captious studio export study.toml --out export/ --payments
@@ -463,7 +466,7 @@ def verify(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
 
 @command(app)
 def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrite", "json")]) -> None:
-    """Copy the database of a study into one file, while raters go on: SQLite, or SQL of pg_dump.
+    """Copy the database of a study into one file while raters continue: SQLite, or SQL of pg_dump.
 
     Example: captious studio backup study.toml --out monday.db
     """

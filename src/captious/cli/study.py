@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from captious.cli.params import Omit, Only, command
-from captious.cli.session import Folds, Items, Permutations, Seeds, Session
+from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session
 from captious.errors import InputError
-from captious.options import Option, Resampling
+from captious.options import Argument, Option, Resampling
 from captious.study.options import StudyInput
 
 if TYPE_CHECKING:
     from captious.study import Study
 
-app = typer.Typer(
-    help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 """Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
 SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
@@ -76,14 +74,14 @@ def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = (
 
 @command(app)
 def agreement(
-    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
+    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
     session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
         Literal["nominal", "ordinal", "interval", "ratio"] | None,
-        Option("Level of measurement: interval, that of pairs nominal, if not given."),
+        Option("Level of measurement; by default interval, for pairs nominal."),
     ] = None,
 ) -> None:
-    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
+    """Krippendorff's alpha, the score of a person in the place of a metric, and every rater against the others."""
     from captious.study import load_ratings, rater_agreement
 
     with session.working() as step:
@@ -95,7 +93,7 @@ def agreement(
 
 @command(app)
 def systems(
-    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
+    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
     session: Annotated[
         Session,
         Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
@@ -105,13 +103,14 @@ def systems(
     ] = (),
     over: Annotated[
         Literal["images", "images+raters"] | None,
-        Option("What the bootstrap draws; raters too from three named ones on, if not given."),
+        Option("What the bootstrap draws; by default also raters, if at least three are named."),
     ] = None,
     difference: Annotated[float | None, Option("State the power to find this difference, such as 0.2.")] = None,
+    elo: EloPoints = "bradley-terry",
 ) -> None:
     """Which system people prefer: means or win rates with intervals, tests between systems, strengths, power.
 
-    A folder that captious studio export wrote, or a file of it, is read by the recipe in it, with all aspects.
+    A folder that captious studio export wrote, or a file in it, is read by its recipe, with all aspects.
 
     Example: captious study systems export/
     Example: captious study systems ratings.jsonl --system captioner --difference 0.2
@@ -128,7 +127,7 @@ def systems(
     with session.working() as step:
         ratings, _ = load_ratings(study_input, session.reading, aspects)
         step("systems")
-        result = rank_systems(ratings, over=over, difference=difference, resampling=session.resampling)
+        result = rank_systems(ratings, over=over, difference=difference, resampling=session.resampling, elo=elo)
     session.deliver(result)
 
 
@@ -170,12 +169,12 @@ def combine(
         Option("Metrics to add, or files of values: id and name@1, name@2, … for seeds.", metavar="LIST"),
     ] = (),
     seeds: Seeds | None = None,
-    factors: Annotated[tuple[float, ...], Option("Factors of what is added, such as 0.5,1,2.")] = (1.0,),
+    factors: Annotated[tuple[float, ...], Option("Factors of the added metric, such as 0.5,1,2.")] = (1.0,),
     folds: Folds = 5,
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
 
-    Rows and statistic are those of captious study run; ImaginE's tables have --rows mean --statistic pearson.
+    Rows and statistic are those of captious study run; ImaginE's tables use --rows mean --statistic pearson.
 
     Example: captious study combine ratings.jsonl --references refs.json --metrics "rouge,cider" --add imagine --seeds 5
     """
@@ -208,7 +207,7 @@ def combine(
 def lengths(
     study_input: StudyInput,
     session: Annotated[Session, UNUSED],
-    edges: Annotated[tuple[int, ...], Option("First lengths of new buckets, such as 10,20.")] = (),
+    edges: Annotated[tuple[int, ...], Option("Lengths at which a new bucket begins, such as 10,20.")] = (),
     tokens: Annotated[str | None, Option("Count tokens of this encoder instead of words.", metavar="MODEL")] = None,
 ) -> None:
     """The correlation with people by caption length, in words or in an encoder's tokens, with intervals and a chart.
@@ -230,8 +229,65 @@ def lengths(
 
 
 @command(app)
+def leaderboard(
+    session: Annotated[Session, Only(*SHOWN)],
+    dataset: Annotated[str | None, Option("Only this data set.", metavar="NAME")] = None,
+    metric: Annotated[str | None, Option("Only this metric.", metavar="METRIC")] = None,
+) -> None:
+    """How well metrics agree with people on published data: computed, stored and printed numbers beside each other.
+
+    Example: captious study leaderboard --dataset flickr8k-expert
+    Example: captious study leaderboard --metric cider --json
+    """
+    from captious.study import leaderboard as board
+
+    session.deliver(board(dataset, metric))
+
+
+@command(app)
+def advise(
+    captions: Annotated[
+        tuple[str, ...],
+        Argument("Files of captions, one for each system; NAME=FILE names a system.", metavar="CAPTIONS"),
+    ],
+    session: Annotated[Session, Omit("several", "samples", "seed", "interval", "percent")],
+    for_: Annotated[
+        Literal["ratings", "pairs", "systems", "checkpoints"] | None,
+        Option("What the metric must order; by default systems for several files, otherwise ratings."),
+    ] = None,
+    domain: Annotated[
+        Literal["photographs", "video", "audio", "generated images", "drawn scenes"],
+        Option("What the captions describe."),
+    ] = "photographs",
+    budget: Annotated[float | None, Option("Budget for chat models, with --prices.", min=0, metavar="USD")] = None,
+) -> None:
+    """Which metric to trust for your captions, from the closest evidence, and what nobody has tested.
+
+    It sends no requests, and scores only a few items to measure how long each metric takes.
+
+    Example: captious study advise preds.jsonl -r refs.json
+    Example: captious study advise first.json second.json -r refs.json --for systems
+    """
+    from captious.io.formats import named_files
+    from captious.study import advise as advised
+
+    files = named_files(captions)
+    with session.working() as step:
+        sets = {name: session.read(file) for name, file in files.items()}
+        result = advised(
+            sets,
+            purpose=for_,
+            domain=domain,
+            budget=budget,
+            resampling=session.resampling,
+            progress=step,
+        )
+    session.deliver(result)
+
+
+@command(app)
 def recipes(session: Annotated[Session, Only("json")]) -> None:
-    """The benchmarks that have a recipe: their protocol, and where to get the data."""
+    """List the benchmarks that have a recipe: their protocol, and where to get the data."""
     from captious.study.recipes import Catalog
 
     session.deliver(Catalog())

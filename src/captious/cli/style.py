@@ -17,12 +17,10 @@ from captious.options import Argument, Option, Output
 if TYPE_CHECKING:
     from captious.metrics.style.model import StyleModel
 
-app = typer.Typer(
-    help="Contrastive n-grams: fit styles, see their words, explain and check captions.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 Model = Annotated[Path, Argument("A model from: captious style fit.")]
-Top = Annotated[int, Option("How many of each to print.", min=1)]
+Top = Annotated[int, Option("Number of n-grams to print for each.", min=1)]
 StyleColumn = Annotated[str, Option("Column of the styles.", metavar="NAME")]
 Saved = Only("out", "overwrite", "json")
 
@@ -30,14 +28,17 @@ Saved = Only("out", "overwrite", "json")
 @command(app)
 def fit(
     corpora: Annotated[tuple[str, ...], Argument("Captions with styles: JSONL, CSV, TSV, Parquet, …")],
-    session: Annotated[Session, Only("out", "overwrite", "json", "candidate_column")],
+    session: Annotated[Session, Only("out", "overwrite", "json", "candidate_column", "language")],
     style_column: StyleColumn = STYLE_COLUMN,
-    tokenizer: Tokenizer = "plain",
+    tokenizer: Tokenizer | None = None,
 ) -> None:
-    """Count the n-grams of each style in one pass, and keep them as a model: CORPUS.style, or what --out names."""
+    """Count the n-grams of each style in one pass and store them as a model: CORPUS.style, or the file of --out.
+
+    --tokenizer defaults to plain, or to that of a --language without spaces between words.
+    """
     from captious._files import refuse_existing
     from captious.metrics.style.files import save
-    from captious.metrics.style.fitting import fit
+    from captious.metrics.style.fitting import clause_warning, fit, style_tokenizer
     from captious.probes.style import stream
     from captious.render import Document
 
@@ -47,22 +48,25 @@ def fit(
     refuse_existing(out, session.output.overwrite)
     with replace(session, output=Output()).working() as step:
         rows = stream(corpora, session.reading, style_column)
-        model = fit(rows, tokenizer=tokenizer, name=out.stem, progress=lambda done: step(f"{done:,} captions"))
+        name = tokenizer or style_tokenizer(session.reading.language or "")
+        model = fit(rows, tokenizer=name, name=out.stem, progress=lambda done: step(f"{done:,} captions"))
         save(model, out)
     ngrams = [len(order.last) for order in model.orders]
     shown = ", ".join(f"{size:,}" for size in ngrams)
     title = f"{int(model.captions.sum()):,} captions in {len(model.styles)} styles; n-grams of orders 1 to 4: {shown}"
     styles = dict(zip(model.styles, model.captions.tolist(), strict=True))
     data = {"file": str(out), "styles": styles, "ngrams": ngrams, "signature": model.signature}
-    deliver(Document(f"{out}: {title}", signatures=[model.signature], data=data), replace(session.output, out=None))
+    warnings = clause_warning(model)
+    document = Document(f"{out}: {title}", warnings=warnings, signatures=[model.signature], data=data)
+    deliver(document, replace(session.output, out=None))
 
 
 @command(app)
 def words(
     model: Model,
     session: Annotated[Session, Saved],
-    ngrams: Annotated[tuple[str, ...], Argument("Only these, under all styles: n-grams of up to four words.")] = (),
-    style: Annotated[tuple[str, ...], Option("Styles; all, if not given.", flags=("-s",), metavar="NAMES")] = (),
+    ngrams: Annotated[tuple[str, ...], Argument("Only these n-grams of up to four words, under all styles.")] = (),
+    style: Annotated[tuple[str, ...], Option("Styles; all by default.", flags=("-s",), metavar="NAMES")] = (),
     top: Top = 30,
     n: Annotated[int | None, Option("One order only.", min=1, max=4)] = None,
 ) -> None:
@@ -80,7 +84,9 @@ def explain(
     model: Model,
     caption: Annotated[str, Argument("Any caption.")],
     session: Annotated[Session, Saved],
-    style: Annotated[str | None, Option("Explain this style, not the closest.", flags=("-s",), metavar="NAME")] = None,
+    style: Annotated[
+        str | None, Option("Explain this style instead of the closest.", flags=("-s",), metavar="NAME")
+    ] = None,
     top: Top = 10,
 ) -> None:
     """Which styles a caption is closest to, and why: every n-gram with what it adds."""
@@ -96,13 +102,13 @@ def check(
     model: Model,
     corpus: Annotated[str, Argument("Captions with styles that the model knows.")],
     session: Annotated[Session, Only("seed", "id_column", "candidate_column", "out", "overwrite", "json")],
-    sample: Annotated[int, Option("Test so many captions, drawn at random.", min=0)] = 0,
+    sample: Annotated[int, Option("Number of captions to test, drawn at random.", min=0)] = 0,
     folds: Folds = 0,
     style_column: StyleColumn = STYLE_COLUMN,
 ) -> None:
     """The paper's Table 1 on any corpus: how often a caption scores higher under its own style; ties fail.
 
-    On captions that the model was fitted on the shares are too high: --folds 5 measures them on captions held out.
+    On captions that the model was fitted on, the shares are too high: --folds 5 measures them on held-out captions.
     """
     from captious.probes.style import check, read_styled
 

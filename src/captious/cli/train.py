@@ -20,7 +20,7 @@ from captious.train.options import (
     UmicOptions,
 )
 
-app = typer.Typer(help="Train encoders: clip, longclip, specs; and umic, a learnt metric.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Shared = Annotated[Session, Only("images", "missing", "device", "precision", "workers", "overwrite", "json")]
 EVERY = 30.0
@@ -43,7 +43,7 @@ def longclip(
     options: LongClipOptions,
     settings: Annotated[Settings, Omit("head_lr", "augment")] = LongClipOptions.published,
 ) -> None:
-    """The LongCLIP stage: room for 248 tokens, long captions against images, first sentences against coarse ones.
+    """The LongCLIP stage: up to 248 tokens, long captions against images, first sentences against coarse features.
 
     Example: captious train longclip long.jsonl --images photos/ --base openai/clip-vit-base-patch32 --out my-longclip/
     """
@@ -54,7 +54,7 @@ def longclip(
 def specs(
     training: Training, session: Shared, options: SpecsOptions, settings: Settings = SpecsOptions.published
 ) -> None:
-    """Specificity: a right detail more must raise the score, a wrong one must lower it.
+    """Specificity: an additional right detail must raise the score, a wrong one must lower it.
 
     Example: captious train specs long.jsonl --images photos/ --base my-longclip/ --out my-specs/
     """

@@ -82,6 +82,8 @@ class Captious(Module):
     ----------
     metrics
         Written forms, such as ``"bleu(n=4), cider(idf=coco)"``, or metrics.
+    language
+        The code of the captions' language, such as ``zh``, as in `captious.evaluate`.
     kwargs
         Those of ``evaluate.EvaluationModule``, such as ``num_process``, ``experiment_id`` or ``keep_in_memory``.
 
@@ -91,8 +93,8 @@ class Captious(Module):
     {'rouge': 0.915}
     """
 
-    def __init__(self, metrics: Specs = DEFAULT, **kwargs: Any) -> None:
-        self.metrics = tuple(parse_all(metrics))
+    def __init__(self, metrics: Specs = DEFAULT, language: str | None = None, **kwargs: Any) -> None:
+        self.metrics, self.language = tuple(parse_all(metrics)), language
         # Two modules at work need two folders for their files; evaluate takes the folder's name from this.
         written = "-".join(map(str, self.metrics))
         kwargs.setdefault("config_name", re.sub(r"[^\w.=-]+", "_", written)[:100].strip("_"))
@@ -125,7 +127,7 @@ class Captious(Module):
             None if images is None else {"image": images},
             name="predictions",
         )
-        report = evaluate(captions, self.metrics, Resampling(samples=0))
+        report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
         return {str(measurement.metric): measurement.corpus for measurement in report}
 
 

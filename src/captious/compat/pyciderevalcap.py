@@ -112,7 +112,7 @@ def _captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]
             raise InputError(f'{where}: is {entry!r:.60}, expected {{"image_id": …, "caption": [text]}}')
         key, caption = entry["image_id"], entry["caption"]
         if key not in gts:
-            raise InputError(f"{where}: gts lacks its image id {key!r}")
+            raise InputError(f"{where}: gts does not have its image id {key!r}")
         for name, texts, few in (("caption", caption, 1), ("references", gts[key], None)):
             listed = isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts)
             if not listed or (few and len(texts) != few):

@@ -251,7 +251,7 @@ class PTBTokenizer:
 def _caption(key: Any, annotation: Any) -> str:
     text = annotation.get("caption") if isinstance(annotation, Mapping) else None
     if not isinstance(text, str):
-        raise InputError(f'id {key!r}: holds {annotation!r:.60}, expected objects such as {{"caption": "a dog"}}')
+        raise InputError(f'id {key!r}: contains {annotation!r:.60}, expected objects such as {{"caption": "a dog"}}')
     return text
 
 
@@ -322,7 +322,9 @@ class COCO:
         results = COCO(resFile)
         known = set(map(str, self.imgToAnns))
         if unknown := [key for key in results.imgToAnns if str(key) not in known]:
-            raise InputError(f"the annotations lack {len(unknown)} image ids of the results, such as {unknown[0]!r}")
+            raise InputError(
+                f"the annotations do not have {len(unknown)} image ids of the results, such as {unknown[0]!r}"
+            )
         return results
 
 
@@ -418,8 +420,8 @@ def _together(gts: Captions, res: Captions) -> CaptionSet:
     for name, captions in (("gts", gts), ("res", res)):
         if not isinstance(captions, Mapping):
             raise InputError(f"{name} is {type(captions).__name__}, expected {{image id: [captions]}}")
-    _refuse(gts.keys() - res.keys(), "res lacks", "of gts")
-    _refuse(res.keys() - gts.keys(), "gts lacks", "of res")
+    _refuse(gts.keys() - res.keys(), "res is missing", "of gts")
+    _refuse(res.keys() - gts.keys(), "gts is missing", "of res")
     if not gts:
         raise InputError("gts and res are empty, expected captions by image id")
     _check("res", res, lambda number: number == 1, "a list of one caption")

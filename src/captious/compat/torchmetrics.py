@@ -49,6 +49,8 @@ class CaptionMetric(Metric):
     ----------
     metrics
         Written forms, such as ``"bleu(n=4), cider(idf=coco)"``, or metrics.
+    language
+        The code of the captions' language, such as ``zh``, as in `captious.evaluate`.
     kwargs
         Those of ``torchmetrics.Metric``, such as ``compute_on_cpu`` or ``process_group``.
 
@@ -63,9 +65,9 @@ class CaptionMetric(Metric):
     if TYPE_CHECKING:  # torch.jit.script cannot read such an annotation
         samples: list[Tensor] | Tensor
 
-    def __init__(self, metrics: Specs = DEFAULT, **kwargs: Any) -> None:
+    def __init__(self, metrics: Specs = DEFAULT, language: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.metrics = tuple(parse_all(metrics))
+        self.metrics, self.language = tuple(parse_all(metrics)), language
         self.add_state("samples", default=[], dist_reduce_fx="cat")
 
     @property
@@ -119,14 +121,14 @@ class CaptionMetric(Metric):
         """The corpus value: a tensor for one metric, a dictionary by written form for several; NaN without samples."""
         values = {str(metric): float("nan") for metric in self.metrics}
         if len(captions := self.captions()):
-            report = evaluate(captions, self.metrics, Resampling(samples=0))
+            report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
             values = {str(measurement.metric): measurement.corpus for measurement in report}
         tensors = {name: torch.tensor(value, device=self.device) for name, value in values.items()}
         return tensors if len(tensors) > 1 else next(iter(tensors.values()))
 
     def report(self, resampling: Resampling = Resampling()) -> Report:
         """The samples of this process as a report: intervals, values per item, the worst captions."""
-        return evaluate(self.captions(), self.metrics, resampling)
+        return evaluate(self.captions(), self.metrics, resampling, language=self.language)
 
     def captions(self) -> CaptionSet:
         """The samples of this process; inside ``sync_context``, those of all processes."""

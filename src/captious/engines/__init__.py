@@ -1,4 +1,4 @@
-"""Who works on many tasks: this process, several processes of this machine, or a Ray cluster. No caption comes here."""
+"""Executors of many tasks: this process, several processes of this machine, or a Ray cluster. No caption comes here."""
 
 from captious._lazy import exports
 

@@ -104,7 +104,7 @@ def is_lock(path: Any) -> bool:
 def write_lock(
     path: str | os.PathLike[str], report: Report, metrics: Sequence[str] | None = None, *, statistics: bool = True
 ) -> None:
-    """Write the values of a report as those that a gate expects; a file that is no lock file is not replaced.
+    """Write the values of a report as those that a gate expects; a file that is not a lock file is not replaced.
 
     ``statistics=False`` stores the values alone.
     """
@@ -134,9 +134,9 @@ def write_lock(
 
 
 def refuse_other_file(path: str | os.PathLike[str]) -> None:
-    """Refuse to replace what is no lock file."""
+    """Refuse to replace what is not a lock file."""
     if Path(path).exists() and not is_lock(path):
-        raise InputError(f"{path}: is no lock file, expected one, or a name that is free")
+        raise InputError(f"{path}: is not a lock file, expected one, or a name that is free")
 
 
 def read_lock(path: str | os.PathLike[str]) -> Lock:
@@ -145,7 +145,7 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
     try:
         data = load_json(where)
     except (ValueError, json.JSONDecodeError):
-        raise InputError(f"{where}: is no JSON, expected a lock file that captious gate --update wrote") from None
+        raise InputError(f"{where}: is not JSON, expected a lock file that captious gate --update wrote") from None
     if not isinstance(data, dict) or data.get(KEY) != FORMAT:
         raise InputError(f"{where}: {KEY} is {data.get(KEY)!r}, expected {FORMAT}: another captious wrote it")
     metrics: dict[str, LockedMetric] = {}
@@ -160,7 +160,7 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
         if key != locked.signature.metric or not np.isfinite(locked.value) or not 0 <= locked.width <= 10_000:
             raise InputError(f"{where}: the entry of {key[:60]} does not hold together; write the lock file again")
     if not metrics:
-        raise InputError(f"{where}: holds no metric, expected at least one")
+        raise InputError(f"{where}: contains no metric, expected at least one")
     return Lock(where, name, version, metrics, captions)
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious import _specs
+from captious._evaluate import Specs, metric_specs
 from captious._records import parse_toml, read_text, record
 from captious.errors import InputError
+from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse_all
 
-Undecided = Literal["warn", "fail"]
 Margins: TypeAlias = "float | str | os.PathLike[str] | Mapping[str, float | str] | Sequence[str]"
 EXPECTED = "a number such as 0.02, or a share such as 1%"
 
@@ -78,6 +79,11 @@ class GateFile:
         """The metrics to test; those of the margins where it names none."""
         named = [self.metrics] if isinstance(self.metrics, str) else list(self.metrics)
         return named or ([] if self.margin != "" else list(self.margins or ()))
+
+    def asked(self, metrics: Specs | None) -> list[str | Metric] | None:
+        """The metrics that an argument names, else those of the file; None where neither names any."""
+        named = self.specs or None if metrics is None else metrics
+        return None if named is None else metric_specs(named)
 
     @property
     def by_name(self) -> dict[str, AllowedLoss]:

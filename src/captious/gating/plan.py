@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from captious._evaluate import Specs, metric_specs, reading_of, settings_of
+from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock
 from captious.gating.margins import Margins, gate_file, margins_of
-from captious.gating.sides import paired_sides, scored, sides_names, tested_metrics
+from captious.gating.sides import paired_sides, scored, tested_metrics, without_intervals
 from captious.gating.verdict import tested
-from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value
+from captious.metrics.contract import Metric
+from captious.options import Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import bootstrap
 from captious.stats.noninferiority import MOST_ITEMS, POWER, chance_to_pass, span
@@ -102,9 +103,6 @@ def plan_gate(
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
     *,
-    references: Any = None,
-    images: Any = None,
-    missing: Missing = "error",
     reading: Reading = Reading(),
     changed: float = CHANGED,
 ) -> GatePlan:
@@ -113,52 +111,88 @@ def plan_gate(
     With ``new``, a system of the past, the spread of differences is that of the pair. Without it, the two values of an
     item whose caption changed are taken to correlate by 0.5, so that their difference spreads as the values do.
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    scoring = Scoring.of(resampling, runtime, progress, reading)
     check_value("changed", changed, float, Option("", min=0, max=1))
     if not resampling.samples:
         raise InputError("samples=0: a plan needs resamples, expected at least 1")
     if changed == 0:
         raise InputError("changed 0.0, expected a share above 0, such as changed=0.2")
-    settings, reading = gate_file(margin), reading_of(reading, references, images, missing)
-    specs = metric_specs(metrics) if metrics is not None else metric_specs(settings.specs) if settings.specs else None
-    measured, errors, values, labels, decimals = None, {}, {}, {}, {}
-    if new is not None:
-        names = sides_names(base, new)
-        sides = paired_sides(base, new, names, specs, resampling, runtime, progress, reading)
-        name, size, measured, labels = names[0], sides.items, sides.changed, dict(sides.labels)
-        if not measured:
-            raise InputError(f"{names[1]}: no caption differs from those of {names[0]}, expected another system")
-        flat = dict.fromkeys(labels, 0.0)
-        for key, test in tested(sides.pairs, flat, dict.fromkeys(labels, True), resampling).items():
-            errors[key], values[key] = test.error * math.sqrt(changed / measured), sides.pairs[key].baseline.value
-            decimals[key] = sides.metric(key).decimals
-    else:
-        if isinstance(base, Lock) or is_lock(base):
-            path = base.path if isinstance(base, Lock) else base
-            raise InputError(f"{path}: is a lock file, expected a run or a file of captions to plan with")
-        report = scored(base, specs, Resampling(0), runtime, progress, reading)
-        name, size = report.name, report.size
-        keys, _ = tested_metrics(list(report), specs)
-        statistics = {key: report.measurements[key].statistic for key in keys}
-        for key, estimate in bootstrap(statistics, resampling).items():
-            errors[key], values[key] = estimate.error * math.sqrt(changed), estimate.value
-            labels[key], decimals[key] = report.label(key), report.measurements[key].metric.decimals
-    losses = margins_of(settings.by_name, labels) if settings.by_name else {}
+    settings = gate_file(margin)
+    specs = settings.asked(metrics)
+    spread = _spread_of_base(base, specs, scoring) if new is None else _spread_of_pair(base, new, specs, scoring)
+    known = {key: one.label for key, one in spread.metrics.items()}
+    losses = margins_of(settings.by_name, known) if settings.by_name else {}
     rows = []
-    for key, error in errors.items():
-        allowed = losses[key].absolute(values[key]) if losses else None
-        needed = size * (span(resampling.level) * error / allowed) ** 2 if allowed else math.inf
-        rows.append(
-            PlannedMetric(
-                key,
-                labels[key],
-                values[key],
-                error,
-                span(resampling.level) * error,
-                allowed,
-                None if allowed is None else chance_to_pass(allowed, error, resampling.level),
-                math.ceil(needed) if needed < MOST_ITEMS else None,
-                decimals[key],
-            )
+    for key, one in spread.metrics.items():
+        allowed = losses[key].absolute(one.value) if losses else None
+        rows.append(_planned(key, one, allowed, math.sqrt(changed / (spread.changed or 1.0)), spread.items, resampling))
+    return GatePlan(spread.name, spread.items, changed, tuple(rows), resampling.level, spread.changed)
+
+
+class _MetricSpread(NamedTuple):
+    """How far a metric of two equal systems differs by chance, if the known share of the captions changes."""
+
+    label: str
+    value: float
+    error: float
+    decimals: int | None
+
+
+class _Spread(NamedTuple):
+    """What a plan knows of the items."""
+
+    name: str
+    items: int
+    metrics: Mapping[str, _MetricSpread]
+    changed: float | None = None
+    """The share of captions that changed where a pair was measured."""
+
+
+def _spread_of_pair(base: Any, new: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
+    """The spread of the differences between two systems."""
+    sides = paired_sides(base, new, specs, scoring)
+    if not sides.changed:
+        raise InputError(
+            f"{sides.new.name}: no caption differs from those of {sides.base.name}, expected another system"
         )
-    return GatePlan(name, size, changed, tuple(rows), resampling.level, measured)
+    tests = tested(sides.pairs, dict.fromkeys(sides.labels, 0.0), dict.fromkeys(sides.labels, True), scoring.resampling)
+    metrics = {
+        key: _MetricSpread(label, sides.pairs[key].baseline.value, tests[key].error, sides.metric(key).decimals)
+        for key, label in sides.labels.items()
+    }
+    return _Spread(sides.base.name, sides.items, metrics, sides.changed)
+
+
+def _spread_of_base(base: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
+    """The spread of the values of one system."""
+    if isinstance(base, Lock) or is_lock(base):
+        path = base.path if isinstance(base, Lock) else base
+        raise InputError(f"{path}: is a lock file, expected a run or a file of captions to plan with")
+    report = scored(base, specs, without_intervals(scoring))
+    keys, _ = tested_metrics(list(report), specs)
+    estimates = bootstrap({key: report.measurements[key].statistic for key in keys}, scoring.resampling)
+    metrics = {
+        key: _MetricSpread(report.label(key), one.value, one.error, report.measurements[key].metric.decimals)
+        for key, one in estimates.items()
+    }
+    return _Spread(report.name, report.size, metrics)
+
+
+def _planned(
+    key: str, spread: _MetricSpread, allowed: float | None, factor: float, items: int, resampling: Resampling
+) -> PlannedMetric:
+    """A row of the plan; ``factor`` turns the known error into that of the planned share of changes."""
+    error, level = spread.error * factor, resampling.level
+    confirms = span(level) * error
+    needed = items * (confirms / allowed) ** 2 if allowed else math.inf
+    return PlannedMetric(
+        key,
+        spread.label,
+        spread.value,
+        error,
+        confirms,
+        allowed,
+        None if allowed is None else chance_to_pass(allowed, error, level),
+        math.ceil(needed) if needed < MOST_ITEMS else None,
+        spread.decimals,
+    )

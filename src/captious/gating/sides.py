@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from captious import _specs
 from captious._compare import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
-from captious._evaluate import Specs, evaluate, metric_specs, reading_of, settings_of
+from captious._evaluate import Scoring, Specs, evaluate, metric_specs
 from captious._version import __version__
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
@@ -18,7 +18,7 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.options import Missing, Reading, Resampling, Runtime
+from captious.options import Reading, Resampling, Runtime
 from captious.runs.pairing import on_items, shared_metrics
 from captious.runs.report import Report
 from captious.stats.resampling import id_order
@@ -81,20 +81,15 @@ class PairedSides:
 def paired_sides(
     base: Any,
     new: Any,
-    names: Sequence[str],
     specs: Sequence[str | Metric] | None,
-    resampling: Resampling,
-    runtime: Runtime,
-    progress: Callable[[str], None] | None,
-    reading: Reading,
+    scoring: Scoring,
 ) -> PairedSides:
     """Read and score both sides; their signatures must agree but for the captions."""
-    unsampled = replace(resampling, samples=0)  # the bounds of the difference are all that is asked for
+    names = sides_names(base, new)
+    scoring = without_intervals(scoring)  # the bounds of the difference are all that is asked for
     if isinstance(base, Lock) or is_lock(base):
-        return _against_lock(base, new, names, specs, unsampled, runtime, progress, reading)
-    paired = paired_reports(
-        dict(zip(names, (base, new), strict=True)), specs, unsampled, runtime, progress, reading, by_id=True
-    )
+        return _against_lock(base, new, names, specs, scoring)
+    paired = paired_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)
     reports = [paired.reports[name] for name in names]
     keys, left_out = tested_metrics(list(reports[0]), specs)
     ours, theirs = (report.measurements for report in reports)
@@ -120,17 +115,14 @@ def _against_lock(
     new: Any,
     names: Sequence[str],
     specs: Sequence[str | Metric] | None,
-    resampling: Resampling,
-    runtime: Runtime,
-    progress: Callable[[str], None] | None,
-    reading: Reading,
+    scoring: Scoring,
 ) -> PairedSides:
     """The sides where the base is a lock file, of whose items the statistics are known, or only the values."""
     lock = base if isinstance(base, Lock) else read_lock(base)
     wanted = list(map(str, parse_all(specs))) if specs else list(lock.metrics)
     if lacking := [key for key in wanted if key not in lock.metrics]:
         raise InputError(f"{lock.path}: has no {lacking[0]}, only {', '.join(lock.metrics)}")
-    report = scored(new, wanted, resampling, runtime, progress, reading)
+    report = scored(new, wanted, scoring)
     keys, left_out = tested_metrics([report.measurements[key] for key in wanted], specs)
     statistics: dict[str, StatisticPair] = {}
     measurements: dict[str, Measurement] = {}
@@ -166,26 +158,25 @@ def _against_lock(
     )
 
 
-def scored(
-    system: Any,
-    keys: Sequence[str | Metric] | None,
-    resampling: Resampling,
-    runtime: Runtime,
-    progress: Callable[[str], None] | None,
-    reading: Reading,
-) -> Report:
+def without_intervals(scoring: Scoring) -> Scoring:
+    """The same way of scoring, without resamples."""
+    return replace(scoring, resampling=replace(scoring.resampling, samples=0))
+
+
+def scored(system: Any, keys: Sequence[str | Metric] | None, scoring: Scoring) -> Report:
     """The report of one system with its items in the order of their ids; a run is not scored again."""
     written = None if keys is None else list(map(str, parse_all(keys)))
     report = stored_report(system, written)
     if report is None:
-        captions = read(system_captions(system), reading=reading)
+        captions = read(system_captions(system), reading=scoring.reading)
         captions = captions.take(id_order(captions.ids))
-        return evaluate(captions, DEFAULT if keys is None else keys, resampling, runtime, progress)
+        specs = DEFAULT if keys is None else keys
+        return evaluate(captions, specs, scoring.resampling, scoring.runtime, scoring.progress)
     if report.unit == "shard":
         raise InputError(f"{report.name}: is a run of shards; expected one of a file, or another run of the shards")
     ids = next(iter(report)).ids
     order = [ids[index] for index in id_order(ids)]
-    return on_items(report, shared_metrics({report.name: report}, written), order, resampling)
+    return on_items(report, shared_metrics({report.name: report}, written), order, scoring.resampling)
 
 
 def sides_names(base: Any, new: Any) -> list[str]:
@@ -266,23 +257,19 @@ def lock_system(
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
     *,
-    references: Any = None,
-    images: Any = None,
-    missing: Missing = "error",
     reading: Reading = Reading(),
     statistics: bool = True,
 ) -> Report:
     """Score a system, or open its run, and write a lock file that expects its values; its report is given back.
 
-    Without ``metrics``, those of the lock file that is there already, or those of the run. ``statistics=False`` stores
+    Without ``metrics``, those of the lock file that already exists, or those of the run. ``statistics=False`` stores
     the values alone. The other arguments are those of ``gate``.
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    scoring = Scoring.of(resampling, runtime, progress, reading)
     refuse_other_file(path)
     known = list(read_lock(path).metrics) if metrics is None and is_lock(path) else None
     specs = metric_specs(metrics) if metrics is not None else known
-    reading = reading_of(reading, references, images, missing)
-    report = scored(new, specs, resampling, runtime, progress, reading)
+    report = scored(new, specs, scoring)
     keys, _ = tested_metrics(list(report), specs)
     write_lock(path, report, keys, statistics=statistics)
     return report

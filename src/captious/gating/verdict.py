@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import StatisticPair
-from captious._evaluate import Specs, metric_specs, reading_of, settings_of
+from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
-from captious.gating.margins import AllowedLoss, Margins, Undecided, gate_file, margins_of
-from captious.gating.sides import PairedSides, paired_sides, sides_names
-from captious.options import LEVEL, Missing, Option, Reading, Resampling, Runtime, check_value
+from captious.gating.margins import AllowedLoss, Margins, gate_file, margins_of
+from captious.gating.sides import PairedSides, paired_sides
+from captious.options import LEVEL, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone
 from captious.runs.report import join_signatures
@@ -305,7 +305,7 @@ def gate(
     >>> gate(captions, captions, "rouge", 0, references=references).verdict
     'pass'
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing)
     if not resampling.samples:
         raise InputError("samples=0: a gate needs resamples, expected at least 1")
     if not 0.5 < resampling.level < 1:
@@ -316,60 +316,24 @@ def gate(
     undecided = undecided or settings.undecided or None
     if undecided is not None:
         check_value("undecided", undecided, Undecided, Option(""))
-    specs = metric_specs(metrics) if metrics is not None else metric_specs(settings.specs) if settings.specs else None
-    reading = reading_of(reading, references, images, missing)
-    names = sides_names(base, new)
-    sides = paired_sides(base, new, names, specs, resampling, runtime, progress, reading)
+    sides = paired_sides(base, new, settings.asked(metrics), scoring)
     return _decided(sides, margins_of(settings.by_name, sides.labels), resampling, undecided)
 
 
 def _decided(
     sides: PairedSides, losses: Mapping[str, AllowedLoss], resampling: Resampling, undecided: Undecided | None
 ) -> Gate:
-    keys, level = list(sides.labels), resampling.level
+    """The verdict on each metric, and what goes with it."""
+    keys = list(sides.labels)
     margins = {key: losses[key].absolute(sides.pairs[key].baseline.value) for key in keys}
     higher = {key: sides.metric(key).higher_is_better for key in keys}
     tests = tested(sides.pairs, margins, higher, resampling)
-    rows = []
-    for key, (decision, p_holm) in zip(keys, decisions([tests[key] for key in keys], level), strict=True):
-        test, pair, metric = tests[key], sides.pairs[key], sides.metric(key)
-        reason = _gap(sides, key)
-        if np.isnan(test.error):
-            reason = "no item has a value on both sides"
-        sign = 1 if higher[key] else -1
-        low, high = sorted((sign * test.low, sign * test.high))
-        rows.append(
-            GateRow(
-                metric=key,
-                label=sides.labels[key],
-                higher_is_better=higher[key],
-                base=pair.baseline.value,
-                new=pair.system.value,
-                difference=pair.system.value - pair.baseline.value,
-                low=low,
-                high=high,
-                error=test.error,
-                margin=test.margin,
-                given=str(losses[key]),
-                verdict="undecided" if reason and decision == "pass" else decision,
-                p_worse=test.p_worse,
-                p_holm=p_holm,
-                items=pair.items,
-                smallest_margin=test.smallest_margin,
-                equal_passes=span(level) * test.error,
-                items_to_decide=test.items_to_decide(sides.units, level) if decision == "undecided" else None,
-                reason=reason,
-                decimals=metric.decimals,
-            )
-        )
-    warnings = list(sides.warnings)
-    changed = sides.changed
-    sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
-    if changed:
-        sizes["changed captions"] = round(changed * sides.items)
-    if few := next((f"{size} {what}" for what, size in sizes.items() if size < FEW), ""):
-        warnings.append(f"{few}: below {FEW} the bounds are too narrow, and a loss passes too often")
-    warnings += [f"{row.label}: {row.reason}" for row in rows if row.reason]
+    decided = decisions([tests[key] for key in keys], resampling.level)
+    rows = [
+        _row(sides, key, str(losses[key]), tests[key], decision, p_holm, resampling.level)
+        for key, (decision, p_holm) in zip(keys, decided, strict=True)
+    ]
+    warnings = [*sides.warnings, *_few(sides), *(f"{row.label}: {row.reason}" for row in rows if row.reason)]
     decisive = _decisive(rows)
     signatures = [str(sides.new.measurements[key].signature) for key in keys]
     return Gate(
@@ -378,7 +342,7 @@ def _decided(
         tuple(rows),
         sides.items,
         "shards" if sides.sharded else "items",
-        changed,
+        sides.changed,
         tuple(_lost(sides, decisive)),
         decisive,
         resampling,
@@ -387,6 +351,47 @@ def _decided(
         tuple(dict.fromkeys(warnings)),
         tuple(join_signatures(signatures)),
     )
+
+
+def _row(
+    sides: PairedSides, key: str, given: str, test: NonInferiority, decision: Decision, p_holm: float, level: float
+) -> GateRow:
+    """What the test of one metric says, with the bounds in the direction of the metric."""
+    pair, metric = sides.pairs[key], sides.metric(key)
+    reason = "no item has a value on both sides" if np.isnan(test.error) else _gap(sides, key)
+    sign = 1 if metric.higher_is_better else -1
+    low, high = sorted((sign * test.low, sign * test.high))
+    return GateRow(
+        metric=key,
+        label=sides.labels[key],
+        higher_is_better=metric.higher_is_better,
+        base=pair.baseline.value,
+        new=pair.system.value,
+        difference=pair.system.value - pair.baseline.value,
+        low=low,
+        high=high,
+        error=test.error,
+        margin=test.margin,
+        given=given,
+        verdict="undecided" if reason and decision == "pass" else decision,
+        p_worse=test.p_worse,
+        p_holm=p_holm,
+        items=pair.items,
+        smallest_margin=test.smallest_margin,
+        equal_passes=span(level) * test.error,
+        items_to_decide=test.items_to_decide(sides.units, level) if decision == "undecided" else None,
+        reason=reason,
+        decimals=metric.decimals,
+    )
+
+
+def _few(sides: PairedSides) -> list[str]:
+    """A warning where there are too few items, or too few changed captions, for the bounds."""
+    sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
+    if changed := sides.changed:
+        sizes["changed captions"] = round(changed * sides.items)
+    few = next((f"{size} {what}" for what, size in sizes.items() if size < FEW), "")
+    return [f"{few}: below {FEW} the bounds are too narrow, and a loss passes too often"] if few else []
 
 
 def tested(
@@ -411,7 +416,7 @@ def tested(
 
 
 def _gap(sides: PairedSides, key: str) -> str:
-    """What is said where the new system has no value for items that the base has one for; they could hide a loss."""
+    """The warning about items that have a value in the base but not in the new system; they could hide a loss."""
     ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
     if sides.sharded or ours is None:
         known = sides.lock.metrics[key] if ours is None and sides.lock is not None else ours

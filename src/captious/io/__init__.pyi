@@ -1,4 +1,5 @@
 import captious.io.columns
+import captious.io.questions
 import captious.io.tars
 from captious.io.check import Check as Check
 from captious.io.coco import marked_objects as marked_objects

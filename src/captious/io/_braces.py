@@ -84,7 +84,7 @@ def _numbers(pattern: str, first: str, last: str, step: str | None) -> list[str]
     """The members of a range; zeros in front of a bound say how wide all of them are."""
     stride = int(step or 1)
     if not stride or len(first) > 18 or len(last) > 18:
-        raise InputError(f"{pattern}: is no range of numbers, expected such as {{000..499}} or {{0..100..10}}")
+        raise InputError(f"{pattern}: is not a range of numbers, expected one such as {{000..499}} or {{0..100..10}}")
     padded = any(bound.startswith("0") and len(bound) > 1 for bound in (first, last))
     width = max(len(first), len(last)) if padded else 0
     low, high = int(first), int(last)

@@ -1,6 +1,7 @@
-"""Logs of evaluation harnesses as rows with an id, a caption and its references: lmms-eval, VLMEvalKit, evalscope.
+"""Logs of harnesses and trainers as rows with an id, a caption and its references, recognized by their columns.
 
-A harness is recognized by the names of its columns. Nothing that stands in a cell is ever executed.
+lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of verl; and the data sets that lmms-eval
+reads, whose references are called ``answer``. Nothing that stands in a cell is ever executed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from captious.errors import InputError
+from captious.io.columns import IMAGE_COLUMNS, REFERENCE_COLUMNS
 
-Harness = Literal["lmms-eval", "vlmevalkit", "evalscope"]
+Harness = Literal["lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab"]
 ID_KEYS = ("image_id", "video_id", "id", "question_id")
-"""What the tasks of lmms-eval call the id of an item."""
+"""What the tasks of lmms-eval, and people who log an id with their rollouts, call it."""
 
 
 class HarnessLayout(NamedTuple):
@@ -38,7 +40,10 @@ def harness_of(fields: Mapping[str, Any]) -> Harness | None:
 
 
 def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The columns of a row that a harness wrote as ``id``, ``caption`` and ``references``; other plain ones stay."""
+    """The columns of a row that a harness wrote as ``id``, ``caption`` and ``references``; other plain ones stay.
+
+    Rollouts whose trainer logged no id have none.
+    """
     layout = LAYOUTS[harness]
     if lacking := sorted(layout.columns - fields.keys()):
         raise InputError(f"{where}: no column {lacking[0]!r}, expected one as {harness} writes it")
@@ -46,7 +51,9 @@ def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[
     kept = {
         name: value
         for name, value in fields.items()
-        if name not in layout.columns and name not in meant and isinstance(value, (str, int, float, bool))
+        if name not in layout.columns
+        and name not in meant
+        and (name in IMAGE_COLUMNS or isinstance(value, (str, int, float, bool)))
     }
     return meant | kept
 
@@ -85,13 +92,50 @@ def _evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     meant = {"id": fields["index"], "caption": score["prediction"]}
     metadata = sample.get("sample_metadata")
     references = metadata.get("references") if isinstance(metadata, Mapping) else None
-    return meant | ({} if references is None else {"references": references})
+    references = fields.get("target") if references is None else references
+    return meant | ({"references": references} if isinstance(references, list) and references else {})
+
+
+def _trl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A completion of TRL: a text, or the messages of a chat, of which the last one of the assistant is the caption."""
+    caption = fields["completion"]
+    if isinstance(caption, list):
+        texts = [one.get("content") for one in caption if isinstance(one, Mapping) and one.get("role") == "assistant"]
+        if not texts or not isinstance(texts[-1], str):
+            raise InputError(f"{where}: completion has no text of the assistant, expected one as trl writes it")
+        caption = texts[-1]
+    references = next((fields[name] for name in REFERENCE_COLUMNS if fields.get(name) is not None), None)
+    return _logged(fields) | {"caption": caption} | ({} if references is None else {"references": references})
+
+
+def _verl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A rollout of verl; its ground truths are the references."""
+    gts = fields["gts"]
+    return _logged(fields) | {"caption": fields["output"]} | ({} if gts is None else {"references": gts})
+
+
+def _logged(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The step of a rollout, and the id that the trainer's user logged with it."""
+    key = next((fields[name] for name in ID_KEYS if fields.get(name) is not None), None)
+    return {"step": fields["step"]} | ({} if key is None else {"id": key})
+
+
+def _lmms_lab(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A row of a data set of lmms-lab: the references, and the image's file or number as the id of a question."""
+    from captious.io.images import image_number
+
+    key = fields["question_id"]
+    return {"id": image_number(key) if isinstance(key, str) else key, "references": fields["answer"]}
 
 
 _OWN = frozenset({"id", "caption", "references"})
+_CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
 LAYOUTS: dict[Harness, HarnessLayout] = {
     "lmms-eval": HarnessLayout(frozenset({"doc_id", "filtered_resps"}), _OWN, _lmms_eval),
     "vlmevalkit": HarnessLayout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _vlmevalkit),
     "evalscope": HarnessLayout(frozenset({"index", "sample_score"}), _OWN, _evalscope),
+    "trl": HarnessLayout(frozenset({"step", "prompt", "completion", "advantage"}), _CAPTIONED, _trl),
+    "verl": HarnessLayout(frozenset({"input", "output", "gts", "score", "step"}), _CAPTIONED, _verl),
+    "lmms-lab": HarnessLayout(frozenset({"question_id", "answer"}), _CAPTIONED | {"references"}, _lmms_lab),
 }
 HARNESSES: tuple[str, ...] = get_args(Harness)

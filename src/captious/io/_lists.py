@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def read_list(name: str) -> list[str]:
-    """The ids of a list, by the name of a paper's or from a file with one a line.
+    """The ids of a list, by the name of a paper's or from a file with one per line.
 
     >>> len(read_list("opera-500")), read_list("pope-2000")[:2]
     (500, ['569', '1374'])
@@ -41,7 +41,7 @@ def read_list(name: str) -> list[str]:
         raise InputError(f"items {name!r}: no such list or file, expected one of {known}{nearest(name, names())}")
     ids = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not ids:
-        raise InputError(f"{path}: no ids, expected one a line")
+        raise InputError(f"{path}: no ids, expected one per line")
     return ids
 
 

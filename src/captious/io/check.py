@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._languages import AUTO, Scripts, chosen_tokenizer
 from captious.captions import CaptionSet, ImageData
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
 from captious.io.join import first_few, join
+from captious.io.questions import QuestionTable, loops, open_questions
 from captious.io.read import combined, gather
 from captious.options import Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -27,7 +29,7 @@ CLIP_WORDS = 55
 """About this many words fill the 77 tokens of CLIP's text encoder."""
 
 LISTED = 5
-"""So many complaints of one kind are listed, the rest counted."""
+"""The number of complaints of one kind that are listed; the rest are counted."""
 
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
@@ -54,7 +56,7 @@ class Findings(tuple[Finding, ...]):
         return tuple(finding for finding in self if finding.level == "error")
 
     def text(self) -> Text:
-        """The findings, one a line."""
+        """The findings, one per line."""
         lines = [Phrase.of(Span(one.level, _TONES[one.level]), f": {one.message}") for one in self]
         return Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])
 
@@ -79,13 +81,21 @@ class Check(Result):
         return self.findings.errors
 
     def document(self) -> Document:
-        """The findings, one a line."""
+        """The findings, one per line."""
         data = {"name": self.name, "findings": self.findings.data()}
         return Document(title=self.name, sections=(self.findings.text(),), data=data, name="check")
 
 
-def check(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> Check:
+def check(
+    source: Any,
+    references: Any = None,
+    images: Any = None,
+    reading: Reading = Reading(),
+    questions: str | Path | None = None,
+) -> Check:
     """Everything that is wrong or odd with captions; the arguments are those of `captious.read`.
+
+    ``questions`` is a file of questions about the items, for metrics such as CaptionQA and DSG.
 
     >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
     references: 1 id (2) without a candidate in captions; pass reading=Reading(missing='skip') to leave them out
@@ -95,24 +105,49 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     candidates, others = gather(source, reading, complaints.append)
     findings, name = list(folded(complaints)), name_of(source)
     if not candidates.candidates:
-        return Check(name, Findings(findings or [Finding("error", f"{name}: holds no captions")]))
+        return Check(name, Findings(findings or [Finding("error", f"{name}: contains no captions")]))
     if others is not None and not others.references and not findings:
-        empty = f"{name_of(reading.references, 'references')}: holds no captions"
+        empty = f"{name_of(reading.references, 'references')}: contains no captions"
         return Check(name, Findings([Finding("error", empty)]))
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
     captions = replace(captions, skipped=0)
-    return Check(
-        name, Findings([*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)])
-    )
+    looked_at = (_language, _several_languages, _texts, _shapes, _overlaps, _images)
+    findings += [finding for look in looked_at for finding in look(captions)]
+    if questions is not None:
+        findings += _questions(captions, open_questions(str(questions)))
+    return Check(name, Findings(findings))
 
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
     """What makes a number say something it does not mean."""
-    findings = (*_empty(captions), *_shapes(captions), *_overlaps(captions))
+    findings = (*_empty(captions), *_several_languages(captions), *_shapes(captions), *_overlaps(captions))
     return [finding for finding in findings if finding.misleads]
+
+
+def _language(captions: CaptionSet) -> Iterable[Finding]:
+    """Scripts without spaces, in a language that was not named."""
+    tokenizer = chosen_tokenizer(AUTO, captions.language)
+    if warning := _scripts(captions).clause_warning(tokenizer, captions.language):
+        yield Finding("warning", warning)
+
+
+def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
+    """A column that says that the captions are in several languages, whose values do not compare."""
+    codes = sorted({str(code) for code in captions.columns.get("language", ()) if code})
+    if len(codes) > 1:
+        yield Finding(
+            "warning",
+            f"the column 'language' has {len(codes)} values ({first_few(codes)}): one number over several languages "
+            "means nothing; score each language by itself",
+            True,
+        )
+
+
+def _scripts(captions: CaptionSet) -> Scripts:
+    return Scripts.of([*captions.candidates.values, *captions.references.values])
 
 
 def _empty(captions: CaptionSet) -> Iterable[Finding]:
@@ -203,8 +238,9 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    words = [set(captions.candidates[i][0].lower().split()) for i in sample]
-    theirs = [set(" ".join(captions.references[i]).lower().split()) for i in sample]
+    whole = bool(_scripts(captions).unsplit)  # no spaces: characters stand for words
+    words = [set(_cut(captions.candidates[i][0], whole)) for i in sample]
+    theirs = [set(_cut(" ".join(captions.references[i]), whole)) for i in sample]
     common = Counter(word for caption in theirs for word in caption)
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _share(rare, theirs)
@@ -215,6 +251,10 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
             "another item: do the ids belong together?"
         )
         yield Finding("warning", message, True)
+
+
+def _cut(text: str, characters: bool) -> Iterable[str]:
+    return "".join(text.split()) if characters else text.lower().split()
 
 
 def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:
@@ -238,6 +278,36 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
             broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
     for reason, ids in broken.items():
         yield Finding("error", f"{counted(ids, 'image')}: {reason}")
+
+
+def _questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:
+    """What is wrong with the questions about the items."""
+    images = captions.columns.get("image", (None,) * len(captions))
+    found = {key: table.find(key, image) for key, image in zip(captions.ids, images, strict=True)}
+    without = [key for key, own in found.items() if own is None]
+    if len(without) == len(captions):
+        ids = f"captions have ids such as {captions.ids[0]!r}, questions such as {next(iter(table.questions))!r}"
+        yield Finding("error", f"{table.name}: no item has questions: {ids}")
+        return
+    own = {key: questions for one in found.values() if one for key, questions in [one]}
+    number = sum(map(len, own.values()))
+    yield Finding("note", f"{table.name}: {number:,} questions about {len(own):,} items")
+    if without:
+        yield Finding("warning", f"{table.name}: {counted(without, 'item')} without questions, and without a value")
+    outside = [key for key, questions in own.items() for one in questions if one.choices and one.right is None]
+    if outside:
+        yield Finding("error", f"{table.name}: {counted(outside, 'question')} whose answer is none of the choices")
+    circular = [key for key, questions in own.items() for _ in loops(questions)]
+    if circular:
+        yield Finding("error", f"{table.name}: {counted(circular, 'question')} that depend on themselves")
+    known = {key: {one.id for one in questions} for key, questions in own.items()}
+    lost = [key for key, questions in own.items() for one in questions if not known[key].issuperset(one.parents)]
+    if lost:
+        yield Finding("warning", f"{table.name}: {counted(lost, 'question')} with a parent that is not there")
+    unread = [key for key in table.unread_parents if key in own]
+    if unread:
+        message = f"{counted(unread, 'item')} with parents that cannot be read: none of its questions has any"
+        yield Finding("warning", f"{table.name}: {message}")
 
 
 def counted(ids: Sequence[str], what: str) -> str:

@@ -40,7 +40,7 @@ def marked_objects(path: str | Path) -> dict[str, set[str]] | None:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, TypeError) as error:
-        raise InputError(f"{path}: is no JSON of annotations ({one_line(error)})") from None
+        raise InputError(f"{path}: is not a JSON file of annotations ({one_line(error)})") from None
     except KeyError as error:
         raise InputError(f"{path}: an entry without {error}, expected instances as COCO writes them") from None
 

@@ -2,7 +2,16 @@
 
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
 """The file of an image. Whatever its name in the file, a caption set calls it ``image``."""
-ID_COLUMNS = ("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", *IMAGE_COLUMNS, "url")
+AUDIO_COLUMN = "audio"
+"""The file of a sound."""
+AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".aac")
+"""How the names of sound files end: a column of IMAGE_COLUMNS that holds such a name is called ``audio`` instead."""
+AUDIO_ID_COLUMNS = ("youtube_id", "audio_id", "sound_id", "audiocap_id")
+"""Ids of clips. An ``audiocap_id`` is that of one caption, so it comes last."""
+ID_COLUMNS = (
+    *("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", "cocoid", "img_id"),
+    *(*AUDIO_ID_COLUMNS, *IMAGE_COLUMNS, AUDIO_COLUMN, "url"),
+)
 CAPTION_LIST_COLUMNS = ("candidates", "captions", "predictions")
 CANDIDATE_COLUMNS = (
     "candidate",
@@ -13,9 +22,11 @@ CANDIDATE_COLUMNS = (
     "predictions",
     "hypothesis",
     "text",
+    "caption_predicted",
 )
 CAPTION_COLUMNS = tuple(name for name in CANDIDATE_COLUMNS if name not in CAPTION_LIST_COLUMNS)
-REFERENCE_COLUMNS = ("references", "reference", "refs", "ref")
+REFERENCE_COLUMNS = ("references", "reference", "refs", "ref", "sentences", "annotations_captions", "caption_str")
+"""The last three are those of data sets on Hugging Face: Karpathy's splits, NoCaps, TextCaps."""
 STYLE_COLUMN = "style"
 OBJECT_COLUMN = "objects"
 """What is in the image: a list of objects, for metrics of hallucination."""

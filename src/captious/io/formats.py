@@ -14,11 +14,10 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from captious.errors import InputError
 from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
 from captious.io._spreadsheets import is_spreadsheet, sheet_rows
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.options import Reading
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
 GZIP = b"\x1f\x8b"
@@ -36,8 +36,7 @@ _TEXTS = ("captions", "references")
 """Roles of objects that hold texts; the others hold ratings or scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One record and its place in the source, such as ``preds.jsonl: row 17``."""
 
     where: str
@@ -49,18 +48,24 @@ class Row:
 
 
 def rows_of(
-    source: Any, format: str | None = None, role: str = "captions", ids: Sequence[str] | None = None
+    source: Any,
+    format: str | None = None,
+    role: str = "captions",
+    ids: Sequence[str] | None = None,
+    harnesses: bool = True,
 ) -> Iterator[Row]:
     """Rows of a path, of ``-`` for standard input, or of an object in memory, which messages call by its ``role``.
 
-    A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, …
+    A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, … Without
+    ``harnesses`` no columns of a file are renamed: those of questions look like a harness's log of answers.
     """
     name = name_of(source, role)
     if isinstance(source, FileList):
         return _rows_of_files(source, format)
     if not isinstance(source, (str, os.PathLike)):
-        return _objects(source, name, role, ids)
-    return rows_of_content(_content(source), name, format)
+        rows = _objects(source, name, role, ids)
+        return _of_harness(rows, named_harness(format)) if role in _TEXTS else rows
+    return rows_of_content(_content(source), name, format, harnesses)
 
 
 class FileList(tuple[str, ...]):
@@ -80,19 +85,28 @@ def _rows_of_files(files: FileList, format: str | None) -> Iterator[Row]:
         yield from rows
 
 
-def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
+def named_harness(format: str | None) -> Harness | None:
+    """The harness that a format names, if it names one."""
+    return cast("Harness", format) if format in HARNESSES else None
+
+
+def rows_of_content(content: bytes, name: str, format: str | None = None, harnesses: bool = True) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
-    harness = cast("Harness", format) if format in HARNESSES else None
+    harness = named_harness(format)
     content = in_utf8(content, name)
     format = _format_of(name, content) if format is None or harness else format
     if format not in BINARY and (offset := content.find(b"\0")) >= 0:
         raise InputError(f"{name}: byte {offset} is null, expected text in UTF-8; is it UTF-16, or no text at all?")
-    rows = _of_harness(_READERS[format](content, name), harness)
+    rows = _READERS[format](content, name)
+    rows = _of_harness(rows, harness) if harnesses else rows
     return _sound(rows) if format not in BINARY and _is_suspicious(content) else rows
 
 
 def _of_harness(rows: Iterator[Row], harness: Harness | None) -> Iterator[Row]:
-    """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named."""
+    """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named.
+
+    Rows without an id, as trainers log them, are numbered 0, 1, 2, …
+    """
     first = next(rows, None)
     if first is None:
         return
@@ -101,8 +115,8 @@ def _of_harness(rows: Iterator[Row], harness: Harness | None) -> Iterator[Row]:
         yield first
         yield from rows
         return
-    for row in chain([first], rows):
-        yield Row(row.where, translated(harness, row.fields, row.where), keyed=True)
+    for number, row in enumerate(chain([first], rows)):
+        yield Row(row.where, {"id": number, **translated(harness, row.fields, row.where)}, keyed=True)
 
 
 def in_utf8(content: bytes, name: str) -> bytes:
@@ -336,6 +350,8 @@ def _format_of(name: str, content: bytes) -> str:
         return "parquet"
     if is_spreadsheet(content):
         return "xlsx"
+    if content[257:262] == b"ustar":
+        return "webdataset"
     if content[:2] in (b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise InputError(f"{name}: is a pickle, which could run code; expected JSON, JSONL, CSV, TSV, XLSX or Parquet")
     if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
@@ -352,7 +368,7 @@ def _format_of(name: str, content: bytes) -> str:
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
-_NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
+_NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
 def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
@@ -432,7 +448,7 @@ def _is_quoted(content: bytes) -> bool:
 def _refuse_repeated(columns: Sequence[str], where: str) -> None:
     """Refuse a table in which two columns have one name: which of them is meant is unknown."""
     if repeated := [column for column, number in Counter(columns).items() if number > 1]:
-        raise InputError(f"{where}: column {repeated[0]!r} is there more than once, expected different names")
+        raise InputError(f"{where}: column {repeated[0]!r} occurs more than once, expected different names")
 
 
 def _cell(cell: str) -> Any:
@@ -512,7 +528,7 @@ def _jsonl(content: bytes, name: str) -> Iterator[Row]:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError:
             text = decoded(content, name)  # says where
-        if text.strip():
+        if text and not text.isspace():
             yield _record(text, f"{name}: row {number}")
 
 
@@ -526,7 +542,7 @@ def json_row(content: bytes, where: str) -> Row:
 
 def _record(text: str, where: str) -> Row:
     try:
-        record = json.loads(text, object_pairs_hook=partial(_object, name=where))
+        record = _parsed(text, where)
     except InputError:
         raise
     except json.JSONDecodeError as error:
@@ -542,7 +558,7 @@ def _json(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON document, whatever of the known layouts it has."""
     text = decoded(content, name)
     try:
-        document = json.loads(text, object_pairs_hook=partial(_object, name=name))
+        document = _parsed(text, name)
     except InputError:
         raise
     except json.JSONDecodeError as error:
@@ -558,7 +574,7 @@ def _json(content: bytes, name: str) -> Iterator[Row]:
         return _document(document, name)
     if isinstance(document, list):
         return _records(document, name)
-    raise InputError(f"{name}: holds a JSON {type(document).__name__}, expected a list or an object of captions")
+    raise InputError(f"{name}: contains a JSON {type(document).__name__}, expected a list or an object of captions")
 
 
 def _document(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
@@ -585,16 +601,27 @@ def _are_records(entries: Any) -> bool:
 
 
 def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
-    """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``."""
+    """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``.
+
+    A list of objects with a ``question`` each, as CaptionQA's files have it, is the column ``questions``.
+    """
     for key, value in document.items():
         where = f"{name}: id {key!r}"
-        if isinstance(value, Mapping):
+        if isinstance(value, str):  # nearly always, and much quicker than asking for a Mapping
+            yield Row(where, {"id": key, "caption": value}, keyed=True)
+        elif isinstance(value, Mapping):
             rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
             yield Row(where, {"id": key, **rest}, keyed=True)
+        elif isinstance(value, list) and value and all(_is_question(entry) for entry in value):
+            yield Row(where, {"id": key, "questions": value}, keyed=True)
         elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             yield Row(where, {"id": key, "caption": [entry.get("caption") for entry in value]}, keyed=True)
         else:
             yield Row(where, {"id": key, "caption": value}, keyed=True)
+
+
+def _is_question(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "question" in entry and "caption" not in entry
 
 
 def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
@@ -638,12 +665,33 @@ def _records(document: Sequence[Any], name: str) -> Iterator[Row]:
         yield Row(where, dict(record))
 
 
-def _object(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+class _Repeated(Exception):
+    """A key of a JSON object that occurs more than once in it."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        key = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
-        raise InputError(f"{name}: {key!r} occurs more than once in one JSON object, expected different names or ids")
+        raise _Repeated(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
     return unique
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _parsed(text: str, name: str) -> Any:
+    """The value that JSON writes. An object with a key twice is refused."""
+    try:
+        if text[:1] == "{":
+            value, end = _DECODER.raw_decode(text)
+            if end == len(text):
+                return value
+        return _DECODER.decode(text)  # with white space around it, or something behind it, which is an error
+    except _Repeated as error:
+        (key,) = error.args
+        raise InputError(
+            f"{name}: {key!r} occurs more than once in one JSON object, expected different names or ids"
+        ) from None
 
 
 def _parquet(content: bytes, name: str) -> Iterator[Row]:
@@ -707,6 +755,17 @@ def _cell_of(scalar: Any) -> Any:
         return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else list(map(_cell_of, scalar.values))
 
 
+def _webdataset(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of a tar of WebDataset, a sample each; the first damage or sample without a caption is refused."""
+    from captious.io.tars import KEY, tar_rows
+
+    def refuse(reason: str, example: str) -> None:
+        raise InputError(example)
+
+    for row in tar_rows(io.BytesIO(content), name, Reading(), True, refuse):
+        yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
+
+
 _READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
     "json": _json,
     "jsonl": _jsonl,
@@ -715,9 +774,11 @@ _READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
     "parquet": _parquet,
     "txt": _lines,
     "xlsx": _spreadsheet,
+    "webdataset": _webdataset,
 }
 LINES = "txt"
-BINARY = ("parquet", "xlsx")
+BINARY = ("parquet", "xlsx", "webdataset")
 """Formats that are no text."""
-FORMATS = {f".{name}": name for name in _READERS} | {".ndjson": "jsonl", ".pq": "parquet"}
+FORMATS = {f".{name}": name for name in _READERS if name != "webdataset"}
+FORMATS |= {".ndjson": "jsonl", ".pq": "parquet", ".tar": "webdataset", ".tgz": "webdataset"}
 """Formats by the ending of a file's name."""

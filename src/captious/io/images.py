@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from captious._files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
-from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.columns import AUDIO_SUFFIXES, ID_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row
 
 if TYPE_CHECKING:
@@ -96,6 +96,27 @@ def decode_image(content: bytes, source: Path | ImageSource, upright: bool = Fal
         return _eight_bits(ImageOps.exif_transpose(image) if upright else image)
     except Exception as error:  # as above, for the pixels
         raise UnreadableImage(f"{name}: is truncated or damaged ({_kind_of(error)})") from None
+
+
+def is_plain_jpeg(content: bytes, upright: bool = False) -> bool:
+    """Whether a file is a whole JPEG of three channels of eight bits, which no limit here refuses.
+
+    Its segments are walked up to the one that says its size, without Pillow, which takes ten times as long. A file with
+    EXIF data is not plain where it may have to be turned.
+    """
+    if not content.startswith(b"\xff\xd8") or not content.rstrip(b"\0").endswith(b"\xff\xd9"):
+        return False
+    if upright and b"Exif\0" in content[:65536]:
+        return False
+    at = 2
+    while at + 9 < len(content) and content[at] == 0xFF:
+        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")
+        if marker in (0xC0, 0xC1, 0xC2):  # baseline, extended and progressive frames
+            height, width = (int.from_bytes(content[at + first : at + first + 2], "big") for first in (5, 7))
+            fits = 0 < height * width < MAX_PIXELS and max(height, width) <= MAX_RATIO * min(height, width)
+            return content[at + 4] == 8 and content[at + 9] == 3 and fits
+        at += 2 + length
+    return False
 
 
 @cache
@@ -195,19 +216,22 @@ def _image(value: Any, key: str) -> ImageSource | None:
 
 
 class ImageFolder:
-    """A folder of images, found by what rows call them.
+    """A folder of images, or of sounds, found by what rows call them.
 
     An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
     COCO's twelve digits, alone or after a name such as ``COCO_val2014_``.
     """
 
+    suffixes: ClassVar[frozenset[str]] = SUFFIXES
+    what: ClassVar[str] = "image"
+
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
         if not self.path.is_dir():
-            raise InputError(f"{self.path}: no such folder of images")
+            raise InputError(f"{self.path}: no such folder of {self.what}s")
         with os.scandir(self.path) as entries:  # names alone: a Path for each of 50,000 takes longer than to read them
             self._entries = sorted(entry.name for entry in entries)
-        self._names = {name: None for name in self._entries if _suffix(name) in SUFFIXES}
+        self._names = {name: None for name in self._entries if _suffix(name) in self.suffixes}
 
     @cached_property
     def _stems(self) -> dict[str, str]:
@@ -250,7 +274,14 @@ class ImageFolder:
             there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0]}"
         else:
             there = "nothing"
-        return f"{self.path}: holds no image of any item: looked for {', '.join(tried)}, found {there}"
+        return f"{self.path}: contains no image of any item: looked for {', '.join(tried)}, found {there}"
+
+
+class SoundFolder(ImageFolder):
+    """A folder of sounds."""
+
+    suffixes: ClassVar[frozenset[str]] = frozenset(AUDIO_SUFFIXES)
+    what: ClassVar[str] = "sound"
 
 
 def _suffix(name: str) -> str:
@@ -290,6 +321,18 @@ def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | N
     if ids and not any_found:
         raise InputError(images.without(Path(paths[0]).name))
     return tuple(paths)
+
+
+def images_by_id(folder: str | Path) -> dict[str, str]:
+    """The paths of all images of a folder by what an item may call them: stem, file name, or the number of COCO."""
+    images = ImageFolder(folder)
+    paths: dict[str, str] = {}
+    for name in images.names:
+        for key in (Path(name).stem, name, image_number(name)):
+            paths.setdefault(key, str(images.path / name))
+    if not paths:
+        raise InputError(f"{images.path}: contains no image")
+    return paths
 
 
 def image_of(row: Row) -> str:

@@ -6,22 +6,36 @@ Every complaint goes through one callback. ``captious.read`` passes one that rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import chain, islice
 from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
 
+from captious._languages import refuse_other_script
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
-from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
+from captious.io.columns import (
+    AUDIO_COLUMN,
+    AUDIO_SUFFIXES,
+    CANDIDATE_COLUMNS,
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    REFERENCE_COLUMNS,
+    STYLE_COLUMN,
+)
 from captious.io.formats import Row, looks_printed, name_of, printed_list
 from captious.io.images import images_of
 from captious.options import Reading
 
 Complain = Callable[[str], None]
 REPEATED = "occurs more than once"
+BLOCK = 10_000
+"""Rows that are read together, column by column."""
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
 
 
@@ -43,11 +57,24 @@ class Gathered:
     """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
 
-def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
-    """Candidates by id, and the references where the same rows carry them."""
+def gather_candidates(
+    rows: Iterable[Row],
+    reading: Reading = Reading(),
+    complain: Complain = refuse,
+    notice: Callable[[Row], None] | None = None,
+) -> Gathered:
+    """Candidates by id, and the references where the same rows carry them.
+
+    ``notice`` is called with a row before complaints about it. Rows may be read ahead of complaints about others then.
+    """
     gathered, several = Gathered(), reading.several
-    for row in rows:
+    in_blocks = complain is refuse or notice is not None
+    usual = (lambda block: not several and _add_plain_candidates(gathered, block, reading)) if in_blocks else None
+    for row in _unusual(rows, usual):
+        if notice is not None:
+            notice(row)
         gathered.aligned = row.aligned
+        row = _with_lists(row, reading)
         key = row_id(row, reading.id_column, complain)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
@@ -78,7 +105,9 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
         if reference_column is not None:
-            gathered.references.setdefault(key, []).extend(_references(row, reference_column, complain))
+            people = _references(row, reference_column, complain)
+            if gathered.references.setdefault(key, people) != people:  # several rollouts of an item repeat its list
+                gathered.references[key] += people
         _add_fields(gathered, key, row, {text_column, reference_column, reading.id_column}, several)
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
@@ -92,8 +121,10 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
     gathered, named = Gathered(), reading.references_id_column or reading.id_column
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
-    for row in rows:
+    usual = partial(_add_plain_references, gathered, named, foreign, reading) if complain is refuse else None
+    for row in _unusual(rows, usual):
         gathered.aligned = row.aligned
+        row = _with_lists(row, reading)
         id_column = None if foreign and row.keyed and named not in row.fields else named
         key = row_id(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
@@ -106,6 +137,127 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
         gathered.first_rows.setdefault(key, row.where)
         _add_fields(gathered, key, row, {column, id_column})
     return gathered
+
+
+def _unusual(rows: Iterable[Row], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
+    """The rows that ``add_plain`` does not add: all of a block in which one needs a closer look.
+
+    Without it all rows, one by one: whoever collects complaints has them in the order of the rows.
+    """
+    if add_plain is None:
+        yield from rows
+        return
+    rows = iter(rows)
+    while True:
+        block: list[Row] = []
+        try:
+            for row in islice(rows, BLOCK):
+                block.append(row)  # what comes before an error is kept
+        except InputError:  # a row that cannot be parsed; complaints about rows before it come first
+            yield from block
+            raise
+        if not block:
+            return
+        if not _are_alike(block) or not add_plain(block):
+            yield from block
+
+
+def _are_alike(rows: Sequence[Row]) -> bool:
+    """Whether rows have the same columns, none of them numbered, and come from the same kind of source."""
+    first = rows[0]
+    names, keyed = first.fields.keys(), first.keyed
+    return not _numbered(tuple(names)) and all(row.fields.keys() == names and row.keyed is keyed for row in rows)
+
+
+def _add_plain_candidates(gathered: Gathered, rows: Sequence[Row], reading: Reading) -> bool:
+    """Add rows that are alike column by column, if they have new ids and plain texts; otherwise add none."""
+    text_column = _pick(rows[0], reading.candidate_column, CANDIDATE_COLUMNS)
+    reference_column = _pick(rows[0], reading.references_column, REFERENCE_COLUMNS)
+    if text_column is None or (reading.references_column is not None and reference_column is None):
+        return False
+    keys = _plain_keys(rows, reading.id_column)
+    texts = _plain_texts(rows, text_column)
+    references = [] if reference_column is None else _plain_texts(rows, reference_column)
+    if keys is None or texts is None or references is None:
+        return False
+    if len(set(keys)) < len(keys) or not gathered.candidates.keys().isdisjoint(keys):
+        return False
+    gathered.aligned = rows[-1].aligned
+    gathered.candidates.update(zip(keys, texts, strict=True))
+    gathered.first_rows.update(zip(keys, [row.where for row in rows], strict=True))
+    if reference_column is not None:
+        gathered.references.update(zip(keys, references, strict=True))
+    _add_further(gathered, keys, rows, {text_column, reference_column, reading.id_column})
+    return True
+
+
+def _add_plain_references(
+    gathered: Gathered, named: str | None, foreign: bool, reading: Reading, rows: Sequence[Row]
+) -> bool:
+    """Add rows of references that are alike column by column, if they have plain texts; otherwise add none."""
+    first = rows[0]
+    id_column = None if foreign and first.keyed and named not in first.fields else named
+    column = _pick(first, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
+    keys = None if column is None else _plain_keys(rows, id_column)
+    if keys is None or column is None or (texts := _plain_texts(rows, column)) is None:
+        return False
+    gathered.aligned = rows[-1].aligned
+    for key, own, row in zip(keys, texts, rows, strict=True):
+        gathered.references.setdefault(key, []).extend(own)
+        gathered.first_rows.setdefault(key, row.where)
+    _add_further(gathered, keys, rows, {column, id_column})
+    return True
+
+
+def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
+    """The ids of rows that are alike, if all are texts or whole numbers as they should be."""
+    name = _pick(rows[0], column, ID_COLUMNS)
+    if name is None:
+        return None
+    values = [row.fields[name] for row in rows]
+    if not {str, int}.issuperset(map(type, values)):
+        return None
+    keys = list(map(str, values))
+    return keys if "" not in keys and _is_readable("\n".join(keys)) else None
+
+
+def _plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
+    """The texts of a column, if each cell holds a text or a list of texts, and none needs a closer look."""
+    cells = [row.fields[column] for row in rows]
+    kinds = set(map(type, cells))
+    if kinds == {str}:
+        lists, flat = [[text] for text in cells], cells
+    elif kinds == {list} and all(cells):
+        lists, flat = list(map(list, cells)), list(chain.from_iterable(cells))
+        if set(map(type, flat)) != {str}:
+            return None
+    else:
+        return None
+    joined = "\n".join(flat)
+    return lists if _is_readable(joined) and not _has_list(joined) else None
+
+
+def _is_readable(text: str) -> bool:
+    """Whether a text has neither half a character nor a null character."""
+    try:
+        return "\0" not in text and (text.isascii() or bool(text.encode()))
+    except UnicodeEncodeError:
+        return False
+
+
+_LIST = re.compile(r"^\s*(?:[\[(]|array\()", re.MULTILINE)
+
+
+def _has_list(text: str) -> bool:
+    """Whether one of several texts, one per line, may be a list that a program has printed."""
+    return ("[" in text or "(" in text) and _LIST.search(text) is not None
+
+
+def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
+    """Add the further fields of rows that are alike, where they have any besides ids and captions."""
+    if any(column not in used and column not in ("id", "image_id") for column in rows[0].fields):
+        for key, row in zip(keys, rows, strict=True):
+            _add_fields(gathered, key, row, used)
 
 
 def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
@@ -123,6 +275,17 @@ def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()
         if not _same(values.setdefault(key, value), value):
             refuse(f"{row.where}: {column} of id {key!r} is {value!r}, an earlier row says {values[key]!r}")
     return values
+
+
+def in_language(captions: CaptionSet, language: str | None, complain: Complain = refuse) -> CaptionSet:
+    """The captions with their language, where one is named; those in another script are a complaint."""
+    if language is None:
+        return captions
+    try:
+        refuse_other_script(language, (*captions.references.values, *captions.candidates.values), captions.name)
+    except InputError as error:
+        complain(str(error))
+    return replace(captions, language=language)
 
 
 def join(
@@ -159,7 +322,7 @@ def join(
             columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
-    return CaptionSet(
+    captions = CaptionSet(
         ids=tuple(keys),
         candidates=Ragged.of([candidates.candidates[key] for key in keys]),
         references=Ragged.of([references.get(key, ()) for key in keys]),
@@ -167,6 +330,7 @@ def join(
         name=name,
         skipped=len(lonely) + len(unused),
     )
+    return in_language(captions, reading.language, complain)
 
 
 def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
@@ -202,11 +366,48 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
         if column in used or column in ("id", "image_id"):
             continue
         fields = gathered.fields.setdefault(key, {})
-        name = "image" if column == image else column
+        name = column if column != image else AUDIO_COLUMN if _is_sound(row, value) else "image"
         if several and name in fields:
             fields[name].append(value)
         else:
             fields[name] = [value] if several else fields.get(name, value)
+
+
+def _is_sound(row: Row, value: Any) -> bool:
+    """Whether the file that a column of images names is a sound, and no other column is the item's sound."""
+    return isinstance(value, str) and value.lower().endswith(AUDIO_SUFFIXES) and AUDIO_COLUMN not in row.fields
+
+
+_NUMBERED = {
+    "candidates": re.compile(r"mult_captions_predicted_\d+"),
+    "references": re.compile(r"caption_(?:reference_)?\d+"),
+}
+"""Columns of audio captions that are numbered, each with one caption of the list that they make."""
+
+
+@lru_cache(maxsize=64)
+def _numbered(columns: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    """The numbered columns among these, by the list that they make."""
+    lists = {what: tuple(filter(pattern.fullmatch, map(str, columns))) for what, pattern in _NUMBERED.items()}
+    return {what: names for what, names in lists.items() if names}
+
+
+def _with_lists(row: Row, reading: Reading) -> Row:
+    """The row with a list in place of numbered columns such as ``caption_1`` to ``caption_5`` of Clotho.
+
+    A row that has the list already keeps its columns, and so does one whose caption column is named.
+    """
+    lists = _numbered(tuple(row.fields))
+    if not lists:
+        return row
+    named = {"candidates": reading.candidate_column, "references": reading.references_column}
+    usual = {"candidates": CANDIDATE_COLUMNS, "references": REFERENCE_COLUMNS}
+    fields = dict(row.fields)
+    for what, columns in lists.items():
+        if named[what] is None and reading.candidate_column not in columns and _pick(row, None, usual[what]) is None:
+            texts = [fields.pop(name) for name in columns]
+            fields[what] = [text for text in texts if text is not None and text != ""]
+    return row._replace(fields=fields)
 
 
 def row_id(row: Row, column: str | None, complain: Complain) -> str | None:
@@ -258,7 +459,7 @@ def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether nothing of captions, one a line, needs a closer look."""
+    """Whether nothing of captions, one per line, needs a closer look."""
     return text.isascii() and "\0" not in text and "'" not in text and '"' not in text
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 from captious.captions import CaptionSet
@@ -11,7 +12,7 @@ from captious.errors import InputError
 from captious.io._lists import select
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.images import with_images
-from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join, refuse
+from captious.io.join import Complain, Gathered, gather_candidates, gather_references, in_language, join, refuse
 from captious.options import Reading
 
 
@@ -34,8 +35,8 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
         dict by id. An image is a path, a PIL image, an array or a tensor of pixels, or the bytes of a file. They become
         the column ``image``.
     reading
-        Ids that one side lacks, several candidates of an item, names of columns, format. It may hold references and
-        images as well.
+        Ids that are missing on one side, several candidates of an item, names of columns, format, language. It may hold
+        references and images as well.
 
     >>> captions = read({1: "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}, reading=Reading(missing="skip"))
     >>> captions.ids, captions.skipped
@@ -49,29 +50,48 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
     return captions if reading.items is None else select(captions, reading.items, reading.missing)
 
 
-def _read(source: Any, reading: Reading) -> CaptionSet:
-    if isinstance(source, CaptionSet) and reading.references is None:
-        return source if reading.images is None else with_images(source, reading.images)
-    candidates, others = gather(source, reading)
+def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionSet]:
+    """Each of several sources as `read` reads it; a file of references is read once for all of them."""
+    refuse_unused(reading)
+    others = None
+    if len(sources) > 1 and isinstance(reading.references, (str, PathLike)) and str(reading.references) != "-":
+        others = gather_references(_rows(reading.references, refuse, role="references"), reading)
+    sets = {name: _read(source, reading, others) for name, source in sources.items()}
+    if reading.items is None:
+        return sets
+    return {name: select(captions, reading.items, reading.missing) for name, captions in sets.items()}
+
+
+def _read(source: Any, reading: Reading, others: Gathered | None = None) -> CaptionSet:
+    """The set of one source; ``others`` are its references where they were read already."""
+    if isinstance(source, CaptionSet):
+        reading = reading if reading.language else replace(reading, language=source.language or None)
+        if reading.references is None:
+            captions = source if reading.images is None else with_images(source, reading.images)
+            same = (reading.language or "") == source.language
+            return captions if same else in_language(captions, reading.language)
+    candidates, others = gather(source, reading, others=others)
     name = name_of(source)
     if not candidates.candidates:
-        raise InputError(f"{name}: holds no captions")
+        raise InputError(f"{name}: contains no captions")
     if others is not None and not others.references:
-        raise InputError(f"{name_of(reading.references, 'references')}: holds no captions")
+        raise InputError(f"{name_of(reading.references, 'references')}: contains no captions")
     captions = join(candidates, others, reading, name)
     earlier = source.skipped if isinstance(source, CaptionSet) else 0
     return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
 
 
-def gather(source: Any, reading: Reading, complain: Complain = refuse) -> tuple[Gathered, Gathered | None]:
-    """The candidates of a source, and the references where they are a source of their own."""
+def gather(
+    source: Any, reading: Reading, complain: Complain = refuse, others: Gathered | None = None
+) -> tuple[Gathered, Gathered | None]:
+    """The candidates of a source, and the references where they are a source of their own; ``others`` if known."""
     if isinstance(source, CaptionSet) and reading.references is not None and len(source.references.values):
         complain(f"{source.name}: a CaptionSet has its references already, expected references=None")
     if name_of(source) == name_of(reading.references, "references") == "standard input":
         raise InputError("both candidates and references from standard input, expected at most one of them")
     candidates = gather_candidates(_rows(source, complain, reading.format), reading, complain)
-    if reading.references is None:
-        return candidates, None
+    if reading.references is None or others is not None:
+        return candidates, others
     rows = _rows(reading.references, complain, role="references", ids=list(candidates.candidates))
     return candidates, gather_references(rows, reading, complain)
 

@@ -84,6 +84,11 @@ def is_sharded(source: Any) -> bool:
     return MARKER not in files and any(map(format_of, files))
 
 
+def is_one_file(source: Any) -> bool:
+    """Whether a source is a single file of this machine; a tar may then be read as any other file is."""
+    return isinstance(source, (str, os.PathLike)) and _exists(os.fspath(source), Path.is_file)
+
+
 def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
     """The shards that a source means, in natural order: ``shard-2`` before ``shard-10``.
 
@@ -189,7 +194,7 @@ def _in_folder(address: str, format: str | None) -> dict[str, int]:
     shards = {storage.address_of(name): size for name, size in sizes.items() if format or format_of(name)}
     if not shards:
         deeper = "; pass a pattern such as " + storage.address_of("**/*.parquet") + " for shards in folders below"
-        raise InputError(f"{address}: holds no file that ends in {ENDINGS}{deeper}")
+        raise InputError(f"{address}: contains no file that ends in {ENDINGS}{deeper}")
     return shards
 
 
@@ -320,7 +325,7 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")
-        faults.add(NO_ITEM, f"{shard.address}: holds no item")
+        faults.add(NO_ITEM, f"{shard.address}: contains no item")
         return _content(_empty(shard), faults)
     others = None if reading.references is None else _references_of(candidates, reading)
     references = candidates.references if others is None else others.references
@@ -347,18 +352,16 @@ def _candidates(rows: Iterable[Row], shard: Shard, reading: Reading, faults: Fau
     reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
     current = Row("", {})
 
-    def tracked() -> Iterator[Row]:
+    def notice(row: Row) -> None:
         nonlocal current
-        for row in rows:
-            current = row
-            yield row
+        current = row
 
     def complain(complaint: str) -> None:
         if REPEATED in complaint and not tar:
             raise InputError(complaint)
         faults.add(_reason(complaint.removeprefix(f"{current.where}: ")), complaint)
 
-    gathered = gather_candidates(tracked(), reading, complain)
+    gathered = gather_candidates(rows, reading, complain, notice)
     # A row whose caption is of the wrong type leaves its id without a caption.
     for key in [key for key, texts in gathered.candidates.items() if not texts]:
         del gathered.candidates[key]
@@ -424,7 +427,7 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
         try:
             row = json_row(line, where)
         except InputError as error:
-            faults.add("a line that is no JSON object", str(error))
+            faults.add("a line that is not a JSON object", str(error))
         else:
             yield row
 

@@ -28,7 +28,7 @@ KEY = "__key__"
 TRUNCATED, DAMAGED, AFTER_END = "truncated tar", "damaged tar", "content after the end of a tar"
 NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where other samples have one"
 NO_UTF8, NO_JSON = "caption is not UTF-8", "JSON cannot be read"
-TWICE, WRONG_SIZE = "member is there twice", "member has another size than its header says"
+TWICE, WRONG_SIZE = "member occurs twice", "member has another size than its header says"
 BLOCK = 512
 
 Report = Callable[[str, str], None]
@@ -100,7 +100,7 @@ def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[s
             continue
         parts = samples.setdefault(key, {})
         if ending in parts:
-            report(TWICE, f"{name}: member {member.name!r} is there twice; the first is used")
+            report(TWICE, f"{name}: member {member.name!r} occurs twice; the first is used")
             continue
         parts[ending] = None
         if ending in wanted:
@@ -203,7 +203,7 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
             kind, size = _kind_and_size(header, records)
         except _Damage as damage:
             if not position:
-                raise InputError(f"{name}: is no tar ({damage})") from None
+                raise InputError(f"{name}: is not a tar file ({damage})") from None
             report(DAMAGED, f"{name}: {damage} at byte {position:,} of {end:,}; what comes before is used")
             if before is not None and before.size % BLOCK:  # otherwise no padding says that its size is right
                 yield before

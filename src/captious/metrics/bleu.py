@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from captious._languages import AUTO
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, NgramMetric
@@ -40,9 +41,10 @@ class Bleu(NgramMetric, CandidateMetric):
     """
 
     n: int = 4
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "bleu"
+    compares_jointly: ClassVar[bool] = True
     highest_n: ClassVar[int] = ORDERS
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."

@@ -50,6 +50,7 @@ class Bleurt(MeanMetric):
     range: ClassVar[tuple[float, float]] = (-inf, inf)
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "the model's score is not finite; try precision fp32"
+    undefined_by_caption: ClassVar[bool] = False
     citation: ClassVar[str] = (
         "Sellam, Das, Parikh. BLEURT: Learning Robust Metrics for Text Generation. ACL 2020. For BLEURT-20: Pu, Chung, "
         "Parikh, Gehrmann, Sellam. Learning Compact Metrics for MT. EMNLP 2021."

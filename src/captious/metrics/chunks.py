@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from typing import Any
+from functools import reduce
+from itertools import chain
+from typing import Any, TypeVar
 
-from captious.captions import CaptionSet
-from captious.metrics.contract import Metric, TokenMetric
+import numpy as np
+
+from captious.captions import CaptionSet, Ragged
+from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored
-from captious.text.tables import TextTable
+from captious.text.tables import TextTable, table_key
 
-CHUNK = 20_000
-"""Items of a chunk: so many have n-gram tables of about 200 MB."""
+CHUNK = 10_000
+"""Items of a chunk: so many have n-gram tables of about 100 MB."""
+KEPT = 1 << 27
+"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 40,000 items."""
 Progress = Callable[[str], None]
+T = TypeVar("T")
 
 
 def measure_all(
@@ -41,6 +47,71 @@ def measure_all(
     return {str(metric): one for metric, one in measurements.items()}
 
 
+def measure_systems(
+    systems: Mapping[str, CaptionSet], metrics: Sequence[Metric], progress: Progress | None = None
+) -> dict[str, dict[str, Measurement]]:
+    """Measurements of several systems, which captioned the same items.
+
+    Where all have one caption of each item and the same references, metrics that allow it score them together: the
+    references are then tokenized and their n-grams counted once.
+    """
+    step = progress or (lambda name: None)
+    for captions in systems.values():
+        for metric in metrics:
+            metric.refuse_unfit(captions)
+    joint = [metric for metric in metrics if isinstance(metric, CandidateMetric) and metric.compares_jointly]
+    together: dict[str, dict[Metric, Measurement]] = {name: {} for name in systems}
+    if joint and len(systems) > 1 and _are_comparable(list(systems.values())):
+        together = dict(zip(systems, _measured_together(list(systems.values()), joint, step), strict=True))
+    measurements = {}
+    for name, captions in systems.items():
+        alone = [metric for metric in metrics if metric not in together[name]]
+        own = together[name] | measure_shard(captions, alone, {}, lambda what, name=name: step(f"{name}: {what}"))  # type: ignore[misc]
+        for metric, one in own.items():
+            metric.refuse_empty(one, captions.name)
+        measurements[name] = {str(metric): own[metric] for metric in metrics}
+    return measurements
+
+
+def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
+    """Whether all sets have the same items and references, and one candidate of each item."""
+    first = systems[0]
+    return all(
+        (one.candidates.counts == 1).all()
+        and (one.ids, one.language) == (first.ids, first.language)
+        and np.array_equal(one.references.offsets, first.references.offsets)
+        and one.references.values == first.references.values
+        for one in systems
+    )
+
+
+def _measured_together(
+    systems: Sequence[CaptionSet], metrics: Sequence[CandidateMetric], step: Progress
+) -> list[dict[Metric, Measurement]]:
+    """Measurements of each system, whose candidates are scored as those of one item."""
+    number, first = len(systems), systems[0]
+    texts = tuple(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
+    candidates = Ragged(texts, number * np.arange(len(first) + 1))
+    joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
+    for one in (joined, *systems[1:]):
+        one.share_digests(first)
+
+    def score(metric: Metric, chunk: CaptionSet, state: Any) -> list[Scored]:
+        assert isinstance(metric, CandidateMetric)
+        scored = metric.score_candidates(chunk, state)
+        rows = np.asarray(scored.rows).reshape(len(chunk), number, -1)
+        return [replace(scored, rows=rows[:, system]) for system in range(number)]
+
+    states, parts, sizes = _by_chunk(joined, metrics, {}, step, CHUNK, score)
+    measurements: list[dict[Metric, Measurement]] = []
+    for system, captions in enumerate(systems):
+        measurements.append({})
+        for metric in metrics:
+            scored = metric.completed(captions, Scored.joined([part[system] for part in parts[metric]], sizes))
+            measurements[-1][metric] = metric.measurement(captions, states[metric], scored)
+    return measurements
+
+
 def measure_shard(
     captions: CaptionSet,
     metrics: Sequence[Metric],
@@ -50,7 +121,11 @@ def measure_shard(
 ) -> dict[Metric, Measurement]:
     """Measurements of a set that may be a part of a larger one, of which ``states`` holds what is known already."""
     step = progress or (lambda name: None)
-    measurements = _by_chunk(captions, [metric for metric in metrics if metric.by_chunk], states, step, chunk or CHUNK)
+    by_chunk = [metric for metric in metrics if metric.by_chunk]
+    known, parts, sizes = _by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
+    measurements = {}
+    for metric in by_chunk:
+        measurements[metric] = metric.measurement(captions, known[metric], Scored.joined(parts.pop(metric), sizes))
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)
@@ -76,13 +151,20 @@ def _prepared(metric: Metric, chunk: CaptionSet, captions: CaptionSet) -> Any:
 
 
 def _by_chunk(
-    captions: CaptionSet, metrics: Sequence[Metric], known: Mapping[Metric, Any], step: Progress, size: int
-) -> dict[Metric, Measurement]:
+    captions: CaptionSet,
+    metrics: Sequence[Metric],
+    known: Mapping[Metric, Any],
+    step: Progress,
+    size: int,
+    score: Callable[[Metric, CaptionSet, Any], T],
+) -> tuple[dict[Metric, Any], dict[Metric, list[T]], list[int]]:
+    """The states of metrics, what ``score`` gave for each chunk, and the sizes of the chunks."""
     states = {metric: state for metric, state in known.items() if metric in metrics}
     partial_states: dict[Metric, _States] = {}
-    parts: dict[Metric, list[Scored]] = {metric: [] for metric in metrics}
-    tables: list[dict[str, TextTable]] = []
-    for chunk, place in _chunks(captions, size):
+    parts: dict[Metric, list[T]] = {metric: [] for metric in metrics}
+    room = KEPT
+    chunks = list(_chunks(captions, size))
+    for chunk, place in chunks:
         for metric in metrics:
             step(f"{metric.label}{place}")
             if metric.needs_corpus and metric not in states:
@@ -90,23 +172,23 @@ def _by_chunk(
                 continue
             if metric not in states:
                 states[metric] = metric.prepare(chunk)
-            parts[metric].append(metric.score(chunk, states[metric]))
-        # Copies leave the n-grams behind.
-        names = {metric.tokenizer for metric in partial_states if isinstance(metric, TokenMetric)}
-        tables.append({name: replace(TextTable.of(chunk, name)) for name in names} if chunk is not captions else {})
+            parts[metric].append(score(metric, chunk, states[metric]))
+        if chunk is not captions:
+            names = {one.tokenizer_name(captions) for one in partial_states if isinstance(one, TokenMetric)}
+            tables = {name: TextTable.of(chunk, name).for_later(room) for name in names}
+            room -= sum(table.kept_bytes for table in tables.values())
+            chunk.forget()
+            for name, table in tables.items():
+                chunk.keep(table_key(name), table)
     states |= {metric: tree.merged() for metric, tree in partial_states.items()}
-    for (chunk, place), by_tokenizer in zip(_chunks(captions, size) if partial_states else (), tables, strict=False):
-        for name in list(by_tokenizer):
-            chunk.once(("tokens", name), partial(by_tokenizer.pop, name))
+    for chunk, place in chunks if partial_states else ():
         for metric in partial_states:
             if place:
                 step(f"{metric.label}{place}")
-            parts[metric].append(metric.score(chunk, states[metric]))
-    sizes = [len(chunk) for chunk, _ in _chunks(captions, size)]
-    measurements = {}
-    for metric in metrics:
-        measurements[metric] = metric.measurement(captions, states[metric], Scored.joined(parts.pop(metric), sizes))
-    return measurements
+            parts[metric].append(score(metric, chunk, states[metric]))
+        if chunk is not captions:
+            chunk.forget()
+    return states, parts, [len(chunk) for chunk, _ in chunks]
 
 
 def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:

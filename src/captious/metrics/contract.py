@@ -12,12 +12,13 @@ import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
 from captious import _specs
+from captious._languages import ENGLISH, ENGLISH_MODELS, Scripts, chosen_tokenizer, language_named
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -84,6 +85,11 @@ class Metric(ABC):
         return ("references",)
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that the metric knows, such as ``("en",)``; nothing where it takes any language."""
+        return ()
+
+    @property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
@@ -97,7 +103,7 @@ class Metric(ABC):
     def decimals(self) -> int | None:
         """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; never × 100.
 
-        None: the value is a score, printed as scores are, with four decimals or in per cent with one.
+        None: the value is a score, printed as scores are, with four decimals or in percent with one.
         """
         return None
 
@@ -105,6 +111,14 @@ class Metric(ABC):
     def undefined_reason(self) -> str:
         """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
         return "the value is undefined"
+
+    @property
+    def undefined_by_caption(self) -> bool:
+        """Whether the caption is to blame where an item has no value for `undefined_reason`.
+
+        Otherwise its references, its image or the model are. A reward punishes only a fault of the caption.
+        """
+        return True
 
     @property
     def label(self) -> str:
@@ -133,7 +147,7 @@ class Metric(ABC):
 
     @abstractmethod
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """One row of statistics per item. Items that lack what the metric needs are dealt with by `measure`."""
+        """One row of statistics per item. `measure` handles items without the inputs that the metric needs."""
 
     @abstractmethod
     def aggregate(self, rows: Floats) -> Floats:
@@ -142,6 +156,29 @@ class Metric(ABC):
     def settings(self, state: Any) -> Mapping[str, str]:
         """What enters the signature beyond the parameters."""
         return {}
+
+    def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
+        """What enters the signature of how the captions are read as text: their language, where one was named."""
+        return {"lang": captions.language} if captions.language else {}
+
+    def text_warnings(self, captions: CaptionSet) -> list[str]:
+        """What a user should know of the language of the captions.
+
+        It may be one that was not named and that the metric does not know, or one that its model was not trained on.
+        """
+        if captions.language:
+            return self._foreign_to_model(captions.language)
+        scripts = scripts_of(captions)
+        if not self.languages or scripts.main == "Latin":
+            return []
+        return [f"{self.label} knows English only, and {scripts.described([scripts.main])}: it means nothing here"]
+
+    def _foreign_to_model(self, language: str) -> list[str]:
+        """That a parameter names a model of English texts, where the captions are in another language."""
+        texts = [value for one in fields(self) if isinstance(value := getattr(self, one.name), str)]
+        english = [text for text in texts if text in ENGLISH_MODELS and language != ENGLISH]
+        name = language_named(language).name
+        return [f"{self.label}: {model} was trained on English, name a model that knows {name}" for model in english]
 
     @property
     def explains(self) -> bool:
@@ -188,7 +225,10 @@ class Metric(ABC):
 
     def score(self, captions: CaptionSet, state: Any) -> Scored:
         """The rows of a set, with a reason for every item without a value."""
-        scored = self.score_items(captions, state)
+        return self.completed(captions, self.score_items(captions, state))
+
+    def completed(self, captions: CaptionSet, scored: Scored) -> Scored:
+        """What `score_items` gave, checked, with a reason for every item without a value."""
         if not isinstance(scored, Scored):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
         rows = self._checked_rows(scored.rows, captions)
@@ -237,12 +277,25 @@ class Metric(ABC):
             scored.rows,
             Signature.of(self, captions, state, len(scored.reasons), scored.counts),
             {captions.ids[index]: reason for index, reason in scored.reasons.items()},
-            tuple(scored.warnings),
+            (*self.text_warnings(captions), *scored.warnings),
             tuple(scored.notes),
         )
 
+    def refuse_language(self, language: str) -> None:
+        """Raise an error where the captions are in a language that the metric does not know."""
+        if language and self.languages and language not in self.languages:
+            known = ", ".join(language_named(code).name for code in self.languages)
+            raise InputError(
+                f"{self} knows {known} only, the captions are in {language_named(language).name} "
+                f"(language={language!r}); leave this metric out"
+            )
+
     def refuse_unfit(self, captions: CaptionSet) -> None:
-        """Raise an error, before anything is computed, where not one item has what the metric needs."""
+        """Raise an error, before anything is computed, where the metric cannot score one item of a set.
+
+        It does not know the language, or not one item has what it needs.
+        """
+        self.refuse_language(captions.language)
         missing = missing_inputs(captions, self.needs)
         if missing and len(missing) == len(captions):
             raise self._refusal(missing.values(), captions.name)
@@ -254,6 +307,7 @@ class Metric(ABC):
 
     def prepared(self, captions: CaptionSet) -> Any:
         """What `prepare` returns, checked. Where it fails and no item could be scored anyway, the error says that."""
+        self.refuse_language(captions.language)
         try:
             state = self.prepare(captions)
         except InputError:
@@ -290,8 +344,18 @@ class MeanMetric(Metric):
         return result
 
 
+def scripts_of(captions: CaptionSet) -> Scripts:
+    """The scripts of a set, counted once for all metrics."""
+    texts = captions.candidates.values, captions.references.values
+    return captions.once("scripts", lambda: Scripts.of([*texts[0], *texts[1]]))
+
+
 class TokenMetric(Metric):
-    """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature."""
+    """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature.
+
+    ``tokenizer=auto``, the usual default, is the tokenizer of the captions' language: ``ptb`` for English and other
+    languages with spaces.
+    """
 
     tokenizer: str
 
@@ -301,13 +365,28 @@ class TokenMetric(Metric):
         """The token table of a set."""
         return TextTable.of(captions, self.tokenizer)
 
-    def settings(self, state: Any) -> Mapping[str, str]:
-        """The tokenizer with its version."""
-        return {"tok": str(tokenizer_named(self.tokenizer))}
+    def tokenizer_name(self, captions: CaptionSet) -> str:
+        """The name of the tokenizer that the metric uses for these captions."""
+        return chosen_tokenizer(self.tokenizer, captions.language)
+
+    def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
+        """The language, where one was named, and the tokenizer with its version."""
+        return {**super().text_settings(captions), "tok": str(tokenizer_named(self.tokenizer_name(captions)))}
+
+    def text_warnings(self, captions: CaptionSet) -> list[str]:
+        """Also that the tokenizer takes a clause for a word."""
+        clause = scripts_of(captions).clause_warning(self.tokenizer_name(captions), captions.language)
+        return [*([clause] if clause else []), *super().text_warnings(captions)]
 
 
 class CandidateMetric(TokenMetric):
     """A metric that gives each candidate a row of its own; the row of an item is their sum."""
+
+    compares_jointly: ClassVar[bool] = False
+    """Whether candidates of several systems may be scored as those of one item, beside the references they share.
+
+    Then rows are all that `score_candidates` gives: it counts nothing, and what it warns of is true of each system.
+    """
 
     @abstractmethod
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from captious._languages import AUTO
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.io.formats import rows_of
@@ -39,7 +40,7 @@ class DivN(NgramMetric, MeanMetric):
 
     n: int = 2
     strict: bool = False
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "div_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -52,10 +53,15 @@ class DivN(NgramMetric, MeanMetric):
         """The label div-n."""
         return f"div-{self.n}"
 
+    @property
+    def undefined_reason(self) -> str:
+        """What ``strict=yes`` leaves without a value."""
+        return f"fewer than {self.n} tokens"
+
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the item's value, and 1."""
         table = self.table(captions)
-        reasons = where(distinct_and_total(table, self.n)[1] == 0, f"fewer than {self.n} tokens") if self.strict else {}
+        reasons = where(distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
         return Scored(item_means(div(table, self.n)), reasons)
 
 
@@ -87,7 +93,7 @@ class VocabSize(TokenMetric):
     3.0
     """
 
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -141,7 +147,7 @@ class DistinctN(NgramMetric):
 
     n: int = 2
     over: Literal["item", "corpus"] = "item"
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -176,7 +182,7 @@ class RepDiversity(TokenMetric, MeanMetric):
     0.333333
     """
 
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "rep_diversity"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -205,7 +211,7 @@ class SelfCider(TokenMetric, MeanMetric):
     """
 
     idf: str = "refs"
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "selfcider"
     label: ClassVar[str] = "Self-CIDEr"
@@ -226,7 +232,7 @@ class SelfCider(TokenMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the item's value, and 1."""
         table = self.table(captions)
-        similarity = similarities(table, state, "d")[:, table.candidates]
+        similarity = similarities(table, state, "d", candidates=True)[:, table.candidates]
         bounds = captions.candidates.offsets.tolist()
         values = [_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)]
         return Scored(item_means(np.array(values)))
@@ -261,7 +267,7 @@ class Lsa(TokenMetric, MeanMetric):
     [1.0, 0.0]
     """
 
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "lsa"
     label: ClassVar[str] = "LSA diversity"
@@ -295,7 +301,7 @@ class MBleu(NgramMetric, MeanMetric):
     """
 
     n: int = 4
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "mbleu"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
@@ -386,7 +392,7 @@ class Novelty(TokenMetric, MeanMetric):
     """
 
     against: str = "refs"
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "novelty"
     main: ClassVar[str] = "against"
@@ -404,7 +410,7 @@ class Novelty(TokenMetric, MeanMetric):
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""
         if self.against != "refs":
-            return _known(self.against, self.tokenizer, _changed(self.against))
+            return _known(self.against, self.tokenizer_name(captions), _changed(self.against))
         return KnownCaptions.of(self.table(captions))
 
     def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:

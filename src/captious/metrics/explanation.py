@@ -1,4 +1,4 @@
-"""Why an item has its score: parts that add up to it, and the words that they stand for.
+"""Why an item has its score: parts that add up to it, and the words that they represent.
 
 `Metric.explain` makes an `Explanation`: the value of the item and a `Breakdown` into n-grams, tuples or matched words,
 each with what it adds. The parts always add up to the value. Where a metric is not a sum (BLEU's geometric mean, the
@@ -32,7 +32,8 @@ VERDICT = "verdict"
 """Column of what a judge said of a part."""
 VERDICTS: Mapping[str, Tone] = {
     "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
-    "unknown": "unsure", "not read": "quiet",
+    "unknown": "unsure", "not read": "quiet", "not mentioned": "unsure", "cannot": "unsure",
+    "not counted": "unsure", "contradicted": "bad", "entailment": "good", "neutral": "unsure", "contradiction": "bad",
 }  # fmt: skip
 MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
 """What stands behind a marked run of words, by its tone."""

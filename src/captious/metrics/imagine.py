@@ -40,7 +40,7 @@ class Imagination(NamedTuple):
 
 @dataclass(frozen=True)
 class Imagine(MeanMetric):
-    """ImaginE: the likeness of the pictures that a text-to-image model paints of a caption and of its reference.
+    """ImaginE: the similarity of the pictures that a text-to-image model paints of a caption and of its reference.
 
     With t the vectors of the two texts under CLIP and v those of their pictures, painted from the same seed::
 
@@ -56,8 +56,8 @@ class Imagine(MeanMetric):
 
     ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or
     ``module:attribute`` of Python code that makes a painter, once `captious.models.allow_painter` allows it.
-    An item has no value where its caption has no picture under some seed; a reference picture that is missing is left
-    out, and counted. Texts that painter or encoder cut are counted too.
+    An item has no value if its caption has no picture for some seed; a reference picture that is missing is left
+    out, and counted. Texts that the painter or the encoder truncates are counted too.
 
     >>> Imagine(kind="image").label
     'IE-image'
@@ -86,6 +86,7 @@ class Imagine(MeanMetric):
         "language generation. Findings of EACL 2023."
     )
     undefined_reason: ClassVar[str] = "no picture to compare with"
+    undefined_by_caption: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.seeds <= MOST_SEEDS:

@@ -55,6 +55,7 @@ class Signature:
         return cls(
             metric=str(metric),
             settings={
+                **metric.text_settings(captions),
                 **metric.settings(state),
                 **({"list": captions.selection} if captions.selection else {}),
                 **version_of(type(metric)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from typing import TYPE_CHECKING
 
 from captious import _specs
@@ -16,6 +16,8 @@ from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, n
 from captious.io.columns import OBJECT_COLUMN
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from captious.captions import CaptionSet
     from captious.metrics.contract import Metric
 
@@ -27,6 +29,7 @@ METRICS = {
     "meteor": "captious.metrics.meteor.metric:Meteor",
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
+    "spider": "captious.metrics.spider:Spider",
     "capture": "captious.metrics.capture.metric:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
     "amber": "captious.metrics.hallucination.amber:Amber",
@@ -34,6 +37,7 @@ METRICS = {
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
+    "fense": "captious.metrics.fense:Fense",
     "div_n": "captious.metrics.diversity:DivN",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
     "distinct_n": "captious.metrics.diversity:DistinctN",
@@ -61,8 +65,15 @@ METRICS = {
     "faithscore": "captious.metrics.judges.faithscore:FaithScore",
     "rlaifv": "captious.metrics.judges.rlaifv:RlaifV",
     "dcscore": "captious.metrics.judges.dcscore:DCScore",
+    "captionqa": "captious.metrics.judges.captionqa:CaptionQA",
+    "capeval": "captious.metrics.judges.capeval:CapEval",
+    "vdc": "captious.metrics.judges.vdc:Vdc",
+    "autodq": "captious.metrics.judges.autodq:AutoDQ",
+    "tifa": "captious.metrics.judges.tifa:Tifa",
+    "dsg": "captious.metrics.judges.dsg:Dsg",
+    "vqascore": "captious.metrics.judges.vqascore:VqaScore",
 }
-"""Where each metric lives; imported when first used."""
+"""The module of each metric; imported when first used."""
 GROUP = "captious.metrics"
 """The group of entry points under which packages add metrics."""
 FUNCTIONS: dict[str, type[Metric]] = {}
@@ -70,6 +81,9 @@ FUNCTIONS: dict[str, type[Metric]] = {}
 
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
+    **{f"capeval {value}": f"capeval(value={value})" for value in ("coverage", "precision", "f1")},
+    **{f"captionqa {value}": f"captionqa(value={value})" for value in ("accuracy", "cannot")},
+    **{f"vdc {value}": f"vdc(value={value})" for value in ("accuracy", "score")},
     **{f"chair {value}": f"chair(value={value})" for value in ("recall", "precision", "f1", "words", "tokens")},
     **{f"chair{sign}{value}": f"chair(value={value})" for sign in ("", "_") for value in "si"},
     "cider-d": "cider",
@@ -89,22 +103,25 @@ LABELS = {
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
     "spice (original)": "spice_original",
+    **{f"spider{sign}fl": "spider(fluency=error_probability)" for sign in "-_"},
+    **{f"spider{sign}max": "spider(best=yes)" for sign in "-_"},
     "spice (spacy)": "spice",
+    "spider (spacy)": "spider",
 }
 """Labels of tables and papers, in lower case, and what they stand for."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
-    "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
-    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
-    "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
+    "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
+    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "ter",
+    "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
 ALL = "all"
-"""The word for every metric that the captions at hand allow and that needs no model and no download."""
+"""The word for every metric that the given captions allow and that needs no model and no download."""
 
 LONGEST = 80
 """Characters of an unknown name that a message repeats."""
@@ -120,6 +137,8 @@ def names() -> list[str]:
 @lru_cache(maxsize=4)
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
+    from importlib.metadata import entry_points  # with the parser of e-mails, which metrics of captious do not need
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -149,7 +168,7 @@ def _loaded(point: EntryPoint) -> type[Metric]:
     except Exception as error:
         raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
     if not (isinstance(kind, type) and issubclass(kind, Metric)):
-        raise InputError(f"{where}: {point.value} is no metric, expected a subclass of captious.Metric")
+        raise InputError(f"{where}: {point.value} is not a metric, expected a subclass of captious.Metric")
     if getattr(kind, "name", None) != point.name:
         raise InputError(f"{where}: {point.value} has another name, expected name = {point.name!r}, as its entry point")
     bare = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
@@ -171,6 +190,8 @@ def version_of(kind: type[Metric]) -> Mapping[str, str]:
     point = _installed(tuple(sys.path)).get(kind.name)
     if point and point.dist and point.module == kind.__module__:
         return {point.dist.name: point.dist.version}
+    from importlib.metadata import packages_distributions, version
+
     return {one: version(one) for one in packages_distributions().get(package, ())[:1]}
 
 
@@ -217,6 +238,25 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
     hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
     raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
+
+
+def short_names(metrics: Iterable[Metric]) -> dict[str, str]:
+    """Names of metrics for logs, without parentheses, by the written form; parameters only where they must tell apart.
+
+    >>> short_names(parse_all("bleu(n=4), rouge, cider"))
+    {'bleu(n=4)': 'bleu_4', 'rouge': 'rouge', 'cider': 'cider'}
+    >>> short_names(parse_all("cider, cider(idf=coco)"))
+    {'cider': 'cider', 'cider(idf=coco)': 'cider_idf_coco'}
+    """
+    metrics = list(metrics)
+    brief = {str(one): "_".join([one.name, *(str(getattr(one, name)) for name in one.variants)]) for one in metrics}
+    numbers = Counter(brief.values())
+    named: dict[str, str] = {}
+    for key, name in brief.items():
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name if numbers[name] == 1 else key).strip("_")
+        repeated = sum(re.sub(r"-\d+$", "", one) == plain for one in named.values())
+        named[key] = f"{plain}-{repeated + 1}" if repeated else plain
+    return named
 
 
 def _spelled_out(name: str) -> tuple[str, str]:
@@ -287,7 +327,12 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
     metrics = [metric_class(name)() for name in names()]
-    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and _is_installed(metric)]
+    spoken = {one.language for one in captions or () if one.language}
+    return [
+        metric.name
+        for metric in metrics
+        if supplied.issuperset(metric.needs) and _is_installed(metric) and spoken <= set(metric.languages or spoken)
+    ]
 
 
 def _is_installed(metric: Metric) -> bool:
@@ -315,7 +360,7 @@ def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
 
 
 def _refuse_missing_commas(text: str) -> None:
-    """Metrics that stand side by side are several; what they miss is said."""
+    """Report metrics that are written side by side without a comma."""
     parts = re.split(r"[\s;+|/]+(?![^()]*\))", text.strip())
     if len(parts) > 1 and all(one.partition("(")[0].lower() in {*METRICS, *LABELS, ALL} for one in parts):
         raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from captious._languages import AUTO
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
@@ -42,9 +43,10 @@ class Rouge(CandidateMetric, MeanMetric):
     """
 
     best: Literal["separate", "f"] = "separate"
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "rouge"
+    compares_jointly: ClassVar[bool] = True
     label: ClassVar[str] = "ROUGE-L"
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
@@ -212,9 +214,10 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     n: int = 1
     value: Literal["f", "precision", "recall"] = "f"
     over: Literal["max", "mean"] = "max"
-    tokenizer: str = "ptb"
+    tokenizer: str = AUTO
 
     name: ClassVar[str] = "rouge_n"
+    compares_jointly: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     @property

@@ -171,7 +171,7 @@ def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], l
         return []
     number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
     ids = listed_ids(captions, items)
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {ids})"]
+    return [f"{label}: {number} longer than the encoder's {limit} tokens and were truncated (ids {ids})"]
 
 
 def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:

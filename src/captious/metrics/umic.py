@@ -20,18 +20,18 @@ from captious.options import current
 
 @dataclass(frozen=True)
 class Umic(MeanMetric):
-    """UMIC: how well a caption suits its image by a learnt ranking model, without references.
+    """UMIC: how well a caption suits its image according to a learned ranking model, without references.
 
     The model gives a logit to image and caption together; the score is its sigmoid, from 0 to 1. It was trained to rank
     a true caption above five kinds of wrong ones by a margin (``captious train umic``). ``weights`` is the folder of
-    such a training. Labels tell models apart: ``umic-fusion`` is a small fusion over a frozen encoder, ``umic-vilt``
-    and ``umic-blip`` are fine-tuned matching models; only the original UNITER with region features is called plain
-    UMIC, and takes ``regions``, a folder with an ``.npz`` file of features for each image. The signature has a hash
-    of the weights. The corpus value is the mean; an item with several candidates has their mean.
+    such a training. Labels distinguish the models: ``umic-fusion`` is a small fusion over a frozen encoder,
+    ``umic-vilt`` and ``umic-blip`` are fine-tuned matching models; only the original UNITER with region features is
+    called plain UMIC, and takes ``regions``, a folder with an ``.npz`` file of features for each image. The signature
+    has a hash of the weights. The corpus value is the mean; an item with several candidates has their mean.
 
     The original has 109.9 million parameters. A default fusion over CLIP ViT-B/32 has 2.7 million and adds 0.11 GFLOPs
     for a caption of 16 tokens to the encoder's own; on a CPU, new captions of images that are cached took 1.2 times as
-    long as CLIPScore. The parameters of a model of your own stand in its ``captious-umic.json``.
+    long as CLIPScore. The parameters of your own model are in its ``captious-umic.json``.
 
     >>> print(Umic(weights="my-umic"))
     umic(weights=my-umic)
@@ -41,6 +41,7 @@ class Umic(MeanMetric):
     regions: str | None = None
 
     name: ClassVar[str] = "umic"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "weights"
     citation: ClassVar[str] = (
         "Lee, Yoon, Dernoncourt, Bui, Jung. UMIC: an unreferenced metric for image captioning via contrastive learning."

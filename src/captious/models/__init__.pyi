@@ -9,6 +9,7 @@ import captious.models.decoding
 import captious.models.devices
 import captious.models.domain
 import captious.models.factual
+import captious.models.fluency
 import captious.models.fusion
 import captious.models.hub
 import captious.models.matching

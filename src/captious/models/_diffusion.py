@@ -262,7 +262,7 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
     pipeline = open_model(name, "model_index.json", load)
     legal = inspect.signature(type(pipeline).__call__).parameters
     if "prompt" not in legal or "generator" not in legal or "output_type" not in legal:
-        raise InputError(f"painter {name!r}: {type(pipeline).__name__} is no text-to-image pipeline")
+        raise InputError(f"painter {name!r}: {type(pipeline).__name__} is not a text-to-image pipeline")
     pipeline.set_progress_bar_config(disable=True)
     if not options.safety and getattr(pipeline, "safety_checker", None) is not None:
         pipeline.register_modules(safety_checker=None)

@@ -45,7 +45,9 @@ def load_pretrained(folder: Path, model: str, **options: Any) -> tuple[Any, dict
 def refuse_missing(folder: Path, missing: list[str]) -> None:
     """Every weight must come from the file: ``transformers`` would initialize missing ones at random."""
     if missing:
-        raise InputError(f"{folder}: its weights lack {len(missing)} tensors, such as {', '.join(sorted(missing)[:3])}")
+        raise InputError(
+            f"{folder}: its weights do not have {len(missing)} tensors, such as {', '.join(sorted(missing)[:3])}"
+        )
 
 
 def read_state(path: Path) -> dict[str, Any]:

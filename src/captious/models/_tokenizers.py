@@ -261,7 +261,9 @@ def from_files(vocabulary: Path, merges: Path) -> Any:
 def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
     tokenizers = require("tokenizers", "clip")
     if START not in vocabulary or END not in vocabulary:
-        raise InputError(f"a byte-pair vocabulary of {len(vocabulary)} tokens lacks {START} or {END}, which CLIP's has")
+        raise InputError(
+            f"a byte-pair vocabulary of {len(vocabulary)} tokens does not have {START} or {END}, which CLIP's has"
+        )
     parts = tokenizers.pre_tokenizers
     try:
         model = tokenizers.models.BPE(
@@ -306,7 +308,7 @@ def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> SubwordToke
     vocabulary = {word: number for number, word in enumerate(words)}
     lacking = [word for word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]") if word not in vocabulary]
     if lacking:
-        raise InputError(f"{path}: lacks {', '.join(lacking)}, expected the vocabulary of a BERT")
+        raise InputError(f"{path}: has no {', '.join(lacking)}, expected the vocabulary of a BERT")
     backend = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower, strip_accents=lower)
     backend.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()

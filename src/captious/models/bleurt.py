@@ -209,8 +209,8 @@ def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[A
             with torch.device("meta"):
                 expected = kind(made).state_dict()
     except Exception as error:  # sizes that do not fit together: the library raises many kinds
-        raise InputError(f"{folder / 'config.json'}: is no shape of a BLEURT ({one_line(error)})") from None
-    refuse_different(state, expected, f"{files[0]}: is no BLEURT of the shape that config.json says")
+        raise InputError(f"{folder / 'config.json'}: is not the shape of a BLEURT ({one_line(error)})") from None
+    refuse_different(state, expected, f"{files[0]}: is not a BLEURT of the shape that config.json says")
     with quiet():  # without drawing random numbers for half a billion weights first
         module = kind.from_pretrained(None, config=made, state_dict=state).float()
     return module, shape
@@ -258,5 +258,5 @@ def _tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
         raise InputError(f"{models[0]}: is not a SentencePiece model ({one_line(error)})") from None
     first, separator = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
     if processor.unk_id() in (first, separator):
-        raise InputError(f"{models[0]}: lacks the pieces [CLS] and [SEP], expected the SentencePiece model of a BLEURT")
+        raise InputError(f"{models[0]}: has no pieces [CLS] and [SEP], expected the SentencePiece model of a BLEURT")
     return lambda texts: processor.encode(list(texts)), first, separator, read_regular(models[0])

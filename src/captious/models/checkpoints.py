@@ -31,7 +31,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     torch = require("torch", "clip")
     tensors = {str(key): value for key, value in state.items() if isinstance(value, torch.Tensor)}
     if not tensors:
-        raise InputError(f"{path}: holds no tensors, expected the weights of a CLIP model")
+        raise InputError(f"{path}: contains no tensors, expected the weights of a CLIP model")
     for prefix in (*PREFIXES, *PREFIXES):
         if all(key.startswith(prefix) for key in tensors):
             tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
@@ -56,7 +56,7 @@ def _read(path: Path) -> Any:
         reason = " ".join(str(error).split())
         if "weights_only" in reason or "WeightsUnpickler" in reason:
             raise InputError(
-                f"{path}: holds Python objects besides tensors, which are not opened because they could run code; "
+                f"{path}: contains Python objects besides tensors, which are not opened because they could run code; "
                 "save its state_dict alone"
             ) from None
         detail = f" ({reason[:120]})" if reason else ""

@@ -210,7 +210,7 @@ def read_marker(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: backbone {record.get('backbone')!r}, expected one of {', '.join(NAMES)}")
     lacking = [key for key in ("encoder", "shape") if not isinstance(record.get(key), dict)]
     if record["backbone"] == "fusion" and lacking:
-        raise InputError(f"{path}: lacks {' and '.join(lacking)}, expected what captious train umic wrote")
+        raise InputError(f"{path}: has no {' and '.join(lacking)}, expected what captious train umic wrote")
     return record
 
 

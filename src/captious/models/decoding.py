@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
-from captious.io.images import UnreadableImage, decode_image, read_image
+from captious.io.images import UnreadableImage, decode_image, is_plain_jpeg, read_image
 from captious.models.encoder import Encoder, Pixels
 from captious.models.segments import key_of
 
@@ -35,19 +35,24 @@ class DecodedImage(NamedTuple):
     """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
     key: bytes | None
-    pixels: Pixels | None
+    pixels: Pixels | bytes | None
+    """Prepared pixels, or the content of a file that a GPU decodes."""
     fault: str | None
     """Why there are no pixels, though they were wanted."""
 
 
-def decode(path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
-    """Read an image, and decode it if its content is wanted."""
+def decode(
+    path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool, keep_jpeg: bool = False
+) -> DecodedImage:
+    """Read an image, and decode it if its content is wanted; ``keep_jpeg`` leaves plain JPEG files to a GPU."""
     key = None
     try:
         content = read_image(path)
         key = key_of(content)
         if not wanted(key):
             return DecodedImage(key, None, None)
+        if keep_jpeg and is_plain_jpeg(content, upright):
+            return DecodedImage(key, content, None)
         return DecodedImage(key, prepare(decode_image(content, path, upright)), None)
     except UnreadableImage as error:
         return DecodedImage(key, None, str(error))
@@ -141,12 +146,12 @@ def _close(processes: list[DecodingProcess]) -> None:
 
 @contextmanager
 def file_decoder(
-    encoder: Encoder, upright: bool, threads: int
+    encoder: Encoder, upright: bool, threads: int, keep_jpeg: bool = False
 ) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
     preparation = getattr(encoder, "preparation", None)
-    if threads < MANY_THREADS or preparation is None:
-        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright)
+    if threads < MANY_THREADS or preparation is None or keep_jpeg:
+        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright, keep_jpeg)
         return
     processes = DECODERS.take(threads, preparation, upright)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()

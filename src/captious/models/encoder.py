@@ -62,8 +62,8 @@ class Encoder(TextEncoder, Protocol):
 
 
 def encoder_id(encoder: Encoder) -> str:
-    """An encoder in a signature: its name, its content, and whether images were turned as their EXIF tags say."""
-    return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
+    """An encoder in a signature: its name, its content, and how images were read."""
+    return ",".join([f"{encoder.name}#{encoder.fingerprint}", *current().image_options])
 
 
 def token_counts(encoder: TextEncoder, texts: Sequence[str]) -> Ints:

@@ -90,7 +90,7 @@ def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
 def _image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
     paths, distinct = distinct_values(names)
     files = file_index()
-    store = open_store(vector_space(encoder, "images-upright" if current().upright else "images"))
+    store = open_store(vector_space(encoder, image_kind("images")))
     states = [file_state(path) for path in paths]
     contents = lookup(files, states)
     rows, lengths, index = gather(store, contents)
@@ -190,8 +190,13 @@ def unit_rows(features: Features) -> tuple[Features, Bools]:
     return unit, finite
 
 
+def image_kind(kind: str) -> str:
+    """What a store of images' features is called, by the options that move them: ``images-upright``."""
+    return "-".join([kind, *current().image_options])
+
+
 def vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:
-    """The space of an encoder's vectors: of ``images``, ``images-upright`` or ``texts``."""
+    """The space of an encoder's vectors: of :func:`image_kind`, or of ``texts``."""
     return FeatureSpace(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
@@ -230,7 +235,7 @@ def read_features(path: str | Path) -> tuple[list[str], Features]:
             f"{path}: expected an .npz file with ids and features, but it is not an .npz file ({str(error)[:80]})"
         ) from None
     if not {"ids", "features"} <= arrays.keys():
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays ids and features")
+        raise InputError(f"{path}: contains {', '.join(arrays) or 'nothing'}, expected the arrays ids and features")
     ids, features = arrays["ids"], arrays["features"]
     if features.ndim != 2 or ids.shape != features.shape[:1] or not np.issubdtype(features.dtype, np.number):
         raise InputError(

@@ -317,7 +317,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     try:
         encoder = frozen(weights)
     except InputError as error:
-        raise InputError(f"{folder}: its encoder {saved['name']} is not to be had: {error}") from None
+        raise InputError(f"{folder}: its encoder {saved['name']} is not available: {error}") from None
     same = encoder.precision == saved["precision"]
     if same and encoder.fingerprint != saved["fingerprint"]:
         raise InputError(

@@ -182,7 +182,7 @@ def file_stats(path: Path | None) -> tuple[object, ...]:
         return ()
     files = list(islice(path.rglob("*"), MOST_FILES + 1)) if path.is_dir() else [path]
     if len(files) > MOST_FILES:
-        raise InputError(f"{path}: holds more than {MOST_FILES:,} files, expected the folder of a model")
+        raise InputError(f"{path}: contains more than {MOST_FILES:,} files, expected the folder of a model")
     stats = [(str(file), file.stat()) for file in sorted(files) if file.is_file()]
     return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
 

@@ -99,7 +99,7 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
             tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
         line = one_line(error)
-        raise InputError(f"weights {weights!r}: {folder} is no language model with its tokenizer ({line})") from None
+        raise InputError(f"weights {weights!r}: {folder} is not a language model with its tokenizer ({line})") from None
     depth = int(module.config.num_hidden_layers)
     chosen = layer if layer is not None else LAYERS.get(Path(weights).name, depth)
     if not 1 <= chosen <= depth:

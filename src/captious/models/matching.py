@@ -47,7 +47,7 @@ def pretrained(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, s
     folder = find(str(weights))
     model_type = read_json(folder / "config.json").get("model_type")
     if model_type != kind:
-        raise InputError(f"{folder}: holds a model of type {model_type!r}, expected {kind!r}")
+        raise InputError(f"{folder}: contains a model of type {model_type!r}, expected {kind!r}")
     module, report = load_pretrained(folder, model)
     files = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()]
     return module, folder, set(report["missing_keys"]), read_state(files[0]) if files else {}

@@ -26,6 +26,7 @@ from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import cores
 from captious.errors import InputError, one_line, require
+from captious.models._gpu_decoding import GpuPreparation
 from captious.models.decoding import DecodedImage, Wanted, always, file_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.options import Runtime, current
@@ -103,6 +104,14 @@ def image_start(encoder: Encoder) -> Start:
     return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
 
 
+def fast_image_start(encoder: Encoder, preparation: GpuPreparation) -> Start:
+    """How to begin a batch of images that ``preparation`` decoded."""
+    torch_encoder: Any = encoder
+    return lambda images: _launch(
+        lambda: torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(preparation.resize(images)))
+    )
+
+
 def text_start(encoder: TextEncoder) -> Start:
     """How to begin a batch of token ids."""
     if on_gpu(encoder):
@@ -165,6 +174,8 @@ AHEAD = 3
 """Batches of images that may be decoded and waiting."""
 MANY_IMAGES = 1000
 """So many images or more may be decoded in processes, which take a moment to start."""
+READERS = 4
+"""Threads that read files for a GPU that decodes them."""
 MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 
@@ -191,15 +202,26 @@ class TextBatch(NamedTuple):
 def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = always) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
-    backoff, begin, threads = OomBackoff(runtime.log), image_start(encoder), workers(encoder, runtime)
+    backoff, threads = OomBackoff(runtime.log), workers(encoder, runtime)
+    on_device = GpuPreparation(encoder) if runtime.decode == "fast" else None
+    begin = image_start(encoder) if on_device is None else fast_image_start(encoder, on_device)
 
-    def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
-        with file_decoder(encoder, runtime.upright, threads if len(paths) >= MANY_IMAGES else 1) as decode_file:
+    def groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
+        """Images and what there is to encode of them."""
+        through = threads if len(paths) >= MANY_IMAGES else 1
+        with file_decoder(encoder, runtime.upright, through, keep_jpeg=on_device is not None) as decode_file:
             window = max(AHEAD * runtime.batch, threads)
             with closing(ahead(lambda path: decode_file(path, wanted), paths, threads, window)) as decoded:
                 for images in _grouped(decoded, lambda: min(runtime.batch, backoff.largest)):
-                    pixels = [image.pixels for image in images if image.pixels is not None]
-                    yield images, backoff.start(begin, pixels) if pixels else lambda: _none(encoder)
+                    yield images, [image.pixels for image in images if image.pixels is not None]
+
+    def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
+        with closing(groups()) as read:
+            ready = (
+                read if on_device is None else ahead(lambda group: (group[0], on_device.decode(group[1])), read, 1, 1)
+            )
+            for images, pixels in ready:
+                yield images, backoff.start(begin, pixels) if pixels else lambda: _none(encoder)
 
     done = 0
     for images, fetch in _behind(begun(), IN_FLIGHT if on_gpu(encoder) else 0):
@@ -227,8 +249,16 @@ def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBat
 
 
 def workers(encoder: Encoder, runtime: Runtime) -> int:
-    """Threads that decode: every core where a GPU computes, half of them where the encoder needs the rest."""
-    return runtime.workers or (cores() if on_gpu(encoder) else max(1, cores() // 2))
+    """Threads that decode.
+
+    Where a GPU computes, every core but the one that feeds it; a few where the GPU decodes too, for more would hold
+    Python's global lock against that one. Half of the cores where the encoder needs the rest.
+    """
+    if runtime.workers:
+        return runtime.workers
+    if runtime.decode == "fast":
+        return min(READERS, cores())
+    return max(1, cores() - 1 if on_gpu(encoder) else cores() // 2)
 
 
 def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:

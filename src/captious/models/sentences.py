@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PADDING = -1
 """Fills rows of token ids; every other number is a token that the model reads."""
+TOKENS = 1024
+"""Tokens that a processor encodes at a time, padding included."""
 FILES = (
     "modules.json and the files that it names (config.json, model.safetensors, tokenizer.json, 1_Pooling/config.json)"
 )
@@ -81,10 +83,23 @@ class SentenceEncoder:
         return Tokens(ids, lengths)
 
     def text_features(self, ids: Ints) -> Features:
-        """Vectors of a batch of tokenized texts."""
+        """Vectors of a batch of tokenized texts.
+
+        Texts with as many tokens are encoded together, so that hardly any padding is: a processor gains nothing from
+        more texts at a time, and padding would take as long as tokens.
+        """
         torch = require("torch", "clip")
+        lengths = (ids != PADDING).sum(axis=1)
+        order = np.argsort(-lengths, kind="stable")
+        vectors = np.empty((len(ids), self.dimension), np.float32)
+        start = 0
         with torch.inference_mode():
-            vectors: Features = self.text_tensor(torch.from_numpy(ids).to(self.device)).float().cpu().numpy()
+            while start < len(order):
+                longest = max(1, int(lengths[order[start]]))
+                rows = order[start : start + max(1, TOKENS // longest)]
+                part = torch.from_numpy(np.ascontiguousarray(ids[rows, :longest]))
+                vectors[rows] = self.text_tensor(part.to(self.device)).float().cpu().numpy()
+                start += len(rows)
         return vectors
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ from captious.models.features import (
     encode_missing,
     gather,
     image_features,
+    image_kind,
     put_vectors,
     text_features,
     vector_space,
@@ -202,11 +203,11 @@ class ImageStates:
 
 def image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageStates:
     """States and vectors of images, with the reason where one cannot be used."""
-    runtime, inside = current(), HiddenStates(encoder)
+    inside = HiddenStates(encoder)
     distinct, distinct_of = distinct_values(paths)
-    kind = "-upright" if runtime.upright else ""
-    store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
-    vectors, files = open_store(vector_space(encoder, f"images{kind}")), file_index()
+    kind = image_kind("states")
+    store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, kind, inside.image_shape, "float16"))
+    vectors, files = open_store(vector_space(encoder, image_kind("images"))), file_index()
     file_states = [file_state(path) for path in distinct]
     contents = lookup(files, file_states)
     rows, index, keys = _load_rows(store, contents)

@@ -49,7 +49,7 @@ def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: is not an .npz file of arrays ({str(error)[:80]})") from None
     if not {"features", "norm_bb"} <= arrays.keys():
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays features and norm_bb")
+        raise InputError(f"{path}: contains {', '.join(arrays) or 'nothing'}, expected the arrays features and norm_bb")
     features, boxes = arrays["features"], arrays["norm_bb"]
     if features.ndim != 2 or features.shape[1] != width or boxes.shape not in ((len(features), 6), (len(features), 7)):
         raise InputError(
@@ -57,7 +57,7 @@ def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
             "n × 6 or 7"
         )
     if not len(features):
-        raise InputError(f"{path}: holds no region")
+        raise InputError(f"{path}: contains no region")
     if not all(one.dtype.kind in "fiu" and np.isfinite(one).all() for one in (features, boxes)):
         raise InputError(f"{path}: features or norm_bb hold what is no finite number")
     if "conf" in arrays and arrays["conf"].shape != (len(features),):
@@ -237,7 +237,7 @@ def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     state = {_ours(key): one.float() for key, one in _weights(folder).items()}
     first = state.get("img_embeddings.img_linear.weight")
     if first is None:
-        raise InputError(f"{folder}: holds no uniter.img_embeddings.img_linear.weight: not the weights of a UNITER")
+        raise InputError(f"{folder}: contains no uniter.img_embeddings.img_linear.weight: not the weights of a UNITER")
     module = UniterModule(config, int(first.shape[1]))
     if "rank_output.weight" not in state and "itm_output.weight" in state:
         state |= {f"rank_output.{part}": state[f"itm_output.{part}"][1:] for part in ("weight", "bias")}

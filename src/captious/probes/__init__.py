@@ -1,4 +1,4 @@
-"""Probes: what an encoder, a painter or a metric can and cannot tell apart."""
+"""Probes: what an encoder, a painter or a metric can and cannot distinguish."""
 
 from captious._lazy import exports
 

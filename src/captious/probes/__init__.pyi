@@ -1,6 +1,12 @@
 import captious.probes.rankings
 import captious.probes.style
 import captious.probes.vectors
+from captious.probes._stress import MetricStress as MetricStress
+from captious.probes._stress import Stress as Stress
+from captious.probes._stress import run_stress as run_stress
+from captious.probes._stress import stress as stress
+from captious.probes._stress_test import StressTest as StressTest
+from captious.probes._stress_test import plan_stress as plan_stress
 from captious.probes.classification import Classification as Classification
 from captious.probes.classification import probe_classification as probe_classification
 from captious.probes.classification import read_labeled as read_labeled

@@ -70,7 +70,7 @@ class Classification(Probe):
         sections = [
             Table(
                 "classification",
-                "Accuracy in per cent",
+                "Accuracy in percent",
                 ("encoder", Column("images"), *(self.percent(f"accuracy at {depth}") for depth in depths)),
                 [(encoder_name(row.encoder), row.images, *map(Cell.of, row.accuracy)) for row in self.rows],
             )
@@ -85,7 +85,7 @@ class Classification(Probe):
         number = len(self.templates)
         return self.build(
             "Zero-shot classification",
-            f"The nearest of {self.classes:,} class names in {number} template{'s' * (number != 1)}, in per cent; "
+            f"The nearest of {self.classes:,} class names in {number} template{'s' * (number != 1)}, in percent; "
             f"chance is {100 * chance:.1f}.",
             (*sections, forest("Accuracy at 1", points, note, chance)),
             f"classification(classes={self.classes},templates={number})",
@@ -122,7 +122,7 @@ def read_labeled(
         names.append(image_of(row))
         labels.append(str(label))
     if not labels:
-        raise InputError(f"{name_of(source)}: holds no labels")
+        raise InputError(f"{name_of(source)}: contains no labels")
     listed = _lines(classes, "class names") if classes is not None else sorted(set(labels))
     if unknown := sorted(set(labels) - set(listed)):
         raise InputError(f"{name_of(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
@@ -135,7 +135,7 @@ def read_labeled(
 
 
 def read_templates(path: str | Path) -> list[str]:
-    """Templates from a file, one a line, each with ``{}`` where the name goes."""
+    """Templates from a file, one per line, each with ``{}`` where the name goes."""
     templates = _lines(path, "templates")
     for template in templates:
         if "{}" not in template:
@@ -151,7 +151,7 @@ def _lines(path: str | Path, what: str) -> list[str]:
         raise InputError(f"{path}: cannot be read as {what} ({error})") from None
     lines = list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if not lines:
-        raise InputError(f"{path}: is empty, expected {what}, one a line")
+        raise InputError(f"{path}: is empty, expected {what}, one per line")
     return lines
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.edits.orders import ARO, perturb, tag_words
+from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.images import image_of
@@ -32,17 +33,10 @@ from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
-from captious.syntax.tagging import tag_texts
 
-ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
-PERTURBATIONS = (*ARO, "words")
-TRIES = 20
-"""Draws before a perturbation is given up that always gives the words in their old order."""
 WRONG_COLUMNS = ("negative", "negative_caption", "negatives", "foil")
 SECOND_COLUMNS = ("caption2", "caption_2", "positive2", "paraphrase")
 ALL, NEGATIVE = "all", "negative"
-Tagged = Sequence[tuple[str, str]]
-"""Words with their Penn tags."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +120,13 @@ class Compositionality(Probe):
         chance = 1 / 3 if two and wrong == 1 else 1 / (1 + wrong)
         dropped = [f"left out: {number:,} captions ({reason})" for reason, number in self.contests.dropped.items()]
         dropped += [
-            f"{row.label}: left out: {len(contests) - row.contests:,} of {len(contests):,} captions, which lack a score"
+            f"{row.label}: left out: {len(contests) - row.contests:,} of {len(contests):,} captions without a score"
             for row in self.rows
             if row.contests < len(contests)
         ]
         return self.build(
             f"Compositionality, {'word order' if ordered else 'minimal pairs'}",
-            "How often the right caption has a higher score than every wrong one, in per cent; a tie is a miss.",
+            "How often the right caption has a higher score than every wrong one, in percent; a tie is a miss.",
             (
                 self._orders() if ordered else self._pairs(),
                 forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
@@ -204,7 +198,7 @@ def read_contests(
                 contests.append(contest)
     name = ", ".join(name_of(source) for source in sources)
     if contests and plain:
-        raise InputError(f"{name}: some rows have a negative and some have none, expected one kind of rows")
+        raise InputError(f"{name}: some rows have a negative and some have none, expected one kind of row")
     dropped: dict[str, int] = {}
     settings = Contests.settings
     if plain:
@@ -213,7 +207,7 @@ def read_contests(
         if lost := len(plain) - len(contests):
             dropped = {"no other order of its words": lost}
     if not contests:
-        raise InputError(f"{name}: holds no caption that can be compared")
+        raise InputError(f"{name}: contains no caption that can be compared")
     paths = image_paths([contest.image for contest in contests], images)
     return Contests(name, tuple(contests), paths, dropped, settings)
 
@@ -240,59 +234,6 @@ def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str],
         if wrong:
             contests.append(CompositionCase(image, (" ".join(word for word, _ in words),), tuple(wrong.items())))
     return contests
-
-
-def tag_words(captions: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Words with Penn tags, in lower case and without marks, as ARO compares them."""
-    return [
-        [
-            (word.lower(), tag)
-            for sentence, tags in tagged
-            for word, tag in zip(sentence.tokens, tags, strict=True)
-            if any(map(str.isalnum, word))
-        ]
-        for tagged in tag_texts(captions)
-    ]
-
-
-def perturb(words: Tagged, generator: np.random.Generator, perturbations: Sequence[str] = ARO) -> dict[str, str]:
-    """The perturbed captions by perturbation; one that cannot change this caption is left out.
-
-    >>> words = [("a", "DT"), ("red", "JJ"), ("dog", "NN"), ("and", "CC"), ("a", "DT"), ("blue", "JJ"), ("cat", "NN")]
-    >>> perturb(words, np.random.default_rng(0), ["nouns-adjectives"])
-    {'nouns-adjectives': 'a blue dog and a red cat'}
-    """
-    text = np.array([word for word, _ in words], dtype=object)
-    perturbed = {}
-    for name in perturbations:
-        if name not in PERTURBATIONS:
-            names = ", ".join(PERTURBATIONS)
-            raise InputError(f"unknown perturbation {name!r}, expected one of {names}{nearest(name, PERTURBATIONS)}")
-        for _ in range(TRIES):
-            order = _order(name, [tag for _, tag in words], generator)
-            if (text[order] != text).any():
-                perturbed[name] = " ".join(text[order])
-                break
-    return perturbed
-
-
-def _order(perturbation: str, tags: Sequence[str], generator: np.random.Generator) -> Ints:
-    """A new order of words."""
-    number = len(tags)
-    order = np.arange(number)
-    if perturbation == "words":
-        return generator.permutation(number)
-    groups = [np.arange(first, min(first + 3, number)) for first in range(0, number, 3)]
-    if perturbation == "trigrams":
-        return np.concatenate([groups[group] for group in generator.permutation(len(groups))] or [order])
-    start = np.array([tag[:2] for tag in tags], dtype=np.str_)
-    if perturbation == "nouns-adjectives":
-        groups = [order[start == "NN"], order[start == "JJ"]]
-    elif perturbation == "others":
-        groups = [order[(start != "NN") & (start != "JJ")]]
-    for group in groups:
-        order[group] = generator.permutation(group)
-    return order
 
 
 def _verdict(contests: Contests, label: str, measurement: Measurement, resampling: Resampling) -> CompositionAccuracy:

@@ -159,7 +159,7 @@ class EntityRecall(Probe):
             f"{self.short_name}: entity recall",
             "The share of the things a text names that raters see in its picture, and Krippendorff's alpha (nominal) "
             "over the questions that several raters answered; texts are resampled.",
-            (table, forest("Entity recall", points, "Entity recall by painter, per cent.")),
+            (table, forest("Entity recall", points, "Entity recall by painter, percent.")),
             signatures=(f"ci:{self.interval}",),
             data={
                 "recall": {painter: row.recall for painter, row in self.painters.items()},

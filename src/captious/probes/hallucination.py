@@ -100,7 +100,7 @@ class Hallucination(Probe):
         return replace(
             self.build(
                 "Hallucination",
-                f"Mentions of objects that are not in the image, by {self.metric}. In per cent where there is no unit.",
+                f"Mentions of objects that are not in the image, by {self.metric}. In percent where there is no unit.",
                 sections,
                 "hallucination",
                 dict.fromkeys(line for _, report in reports for line in report.signatures),
@@ -118,7 +118,7 @@ class Hallucination(Probe):
             shortest, longest = min(words, key=words.__getitem__), max(words, key=words.__getitem__)
             if words[longest] > (1 + LONGER) * words[shortest]:
                 notes.append(
-                    f"{shortest} writes {words[shortest]:.1f} words a caption and {longest} {words[longest]:.1f}. A "
+                    f"{shortest} writes {words[shortest]:.1f} words per caption and {longest} {words[longest]:.1f}. A "
                     "system that says less invents less: compare them at equal length"
                 )
         return notes

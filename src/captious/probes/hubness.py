@@ -73,7 +73,7 @@ class Hubness(Probe):
             Table("hubness", "Skewness", columns, rows),
             Table("hubs", "The worst hubs", ("encoder", "direction", "entry", Column(f"N_{k}")), worst),
         ]
-        note = f"Share of entries, in per cent, by N_{k}."
+        note = f"Share of entries, in percent, by N_{k}."
         charts = [Chart("lines", lines, f"Entries by N_{k}, {name}", note) for name, lines in series.items()]
         return self.build(
             "Hubness",

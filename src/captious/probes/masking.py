@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
+from captious.edits.masks import Grouping, mask, universal
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine
 from captious.models.encoder import Encoder
@@ -24,30 +24,9 @@ from captious.probes.probe import Probe, forest
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
-from captious.syntax.tagging import tag_texts
 
-UNIVERSAL = {
-    **dict.fromkeys(("NN", "NNS"), "NOUN"),
-    **dict.fromkeys(("NNP", "NNPS"), "PROPN"),
-    **dict.fromkeys(("JJ", "JJR", "JJS"), "ADJ"),
-    **dict.fromkeys(("RB", "RBR", "RBS", "WRB"), "ADV"),
-    **dict.fromkeys(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ"), "VERB"),
-    **dict.fromkeys(("DT", "PDT", "WDT"), "DET"),
-    **dict.fromkeys(("PRP", "PRP$", "WP", "WP$", "EX"), "PRON"),
-    **dict.fromkeys(("IN", "RP"), "ADP"),
-    **dict.fromkeys(("TO", "POS"), "PART"),
-    "MD": "AUX",
-    "CC": "CCONJ",
-    "CD": "NUM",
-    "UH": "INTJ",
-}
-"""Penn tags as Universal ones; punctuation and what is unknown are left alone."""
-_AUXILIARIES = "am is are was were be been being has have had having do does did 's 're"
-AUXILIARIES = frozenset(_AUXILIARIES.split())
 LISTED, WORDS = 10, 5
 """Groups that the table lists, and frequent words of each."""
-Grouping = Callable[[str, str], str]
-"""A token and its Penn tag to the name it is counted under; empty to leave it alone."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +80,8 @@ class Masking(Probe):
             "different.",
             (
                 table,
-                Chart("bars", (frequency,), "Frequency", "How many of all words, per cent."),
-                forest("Decrease", decrease, "Relative decrease in similarity, per cent."),
+                Chart("bars", (frequency,), "Frequency", "How many of all words, percent."),
+                forest("Decrease", decrease, "Relative decrease in similarity, percent."),
             ),
             notes=notes,
             signatures=(self.settings, f"ci:{self.interval}"),
@@ -129,43 +108,6 @@ def probe_masking(
     rows, baseline, unpainted = influences(texts, painter, encoder, metric.seeds, resampling, tagger=tagger)
     settings = imagine_signature(painter, encoder, metric.seeds)
     return Masking(captions.name, resampling, rows, baseline, unpainted, settings)
-
-
-class Masked(NamedTuple):
-    """A text without one of its tokens."""
-
-    text: int
-    """Index of the text."""
-    group: str
-    token: str
-    rest: str
-
-
-def universal(token: str, tag: str) -> str:
-    """The Universal tag of a token.
-
-    >>> universal("dog", "NN"), universal("is", "VBZ"), universal("runs", "VBZ"), universal(".", ".")
-    ('NOUN', 'AUX', 'VERB', '')
-    """
-    return "AUX" if token.lower() in AUXILIARIES and tag.startswith("VB") else UNIVERSAL.get(tag, "")
-
-
-def mask(texts: Sequence[str], grouping: Grouping = universal, tagger: str = "captious") -> list[Masked]:
-    """Every text without each of its tokens, one at a time.
-
-    >>> [(one.group, one.rest) for one in mask(["A dog runs."])]
-    [('DET', 'dog runs.'), ('NOUN', 'A runs.'), ('VERB', 'A dog.')]
-    """
-    masked = []
-    for index, (text, tagged) in enumerate(zip(texts, tag_texts(texts, tagger), strict=True)):
-        tokens = [token for sentence, tags in tagged for token in zip(*sentence, tags, strict=True)]
-        for token, start, stop, tag in tokens:
-            group = grouping(token, tag)
-            before, after = text[:start].rstrip(), text[stop:].lstrip()
-            gap = " " if before and after[:1].isalnum() else ""
-            if group and (rest := before + gap + after).strip(" .,!?"):
-                masked.append(Masked(index, group, token, rest))
-    return masked
 
 
 def influences(

@@ -67,12 +67,12 @@ class Probe(Result):
         )
 
     def percent(self, name: str) -> Column:
-        """A column of shares, in per cent, with their intervals."""
+        """A column of shares, in percent, with their intervals."""
         return Column(name, decimals=2, scale=100, level=self.resampling.level)
 
 
 def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:
-    """Shares with their intervals in per cent, a row each; rows of one group have one color."""
+    """Shares with their intervals in percent, a row each; rows of one group have one color."""
     series = [
         Series(
             group,

@@ -126,7 +126,7 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
             )
         ranks[caption] = rank
     if not rankings:
-        raise InputError(f"{name_of(source)}: holds no rankings")
+        raise InputError(f"{name_of(source)}: contains no rankings")
     sets: dict[str, list[RankedSet]] = {}
     for (style, name), raters in rankings.items():
         sets.setdefault(style, []).append(_ranked_set(model, name_of(source), style, name, raters))

@@ -53,10 +53,10 @@ class Retrieval(Probe):
             groups[row.direction].append((f"{name} {row.direction}", row.recall[0]))
         recall = [self.percent(f"R@{depth}") for depth in DEPTHS]
         numbers = [Column("median rank", decimals=None), Column("queries"), Column("among")]
-        table = Table("retrieval", "Recall in per cent", ("encoder", "direction", *recall, *numbers), rows)
+        table = Table("retrieval", "Recall in percent", ("encoder", "direction", *recall, *numbers), rows)
         return self.build(
             "Retrieval",
-            "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
+            "Recall at 1, 5 and 10 in percent: how often the right image, or one of the right captions, is that near.",
             (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
             "retrieval|ties:shared",
             encoder_signatures(row.encoder for row in self.rows),

@@ -18,6 +18,7 @@ import numpy as np
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
+from captious.edits.details import draw_details
 from captious.errors import InputError
 from captious.io.columns import (
     CAPTION_COLUMNS,
@@ -49,8 +50,6 @@ COUNTINGS: dict[Counting, str] = {
     "legacy": "as the authors' code counts, see docs/guide/specificity.md",
 }
 NEGATIVE_COLUMNS = ("negatives", "neg_captions")
-TRIES = 100
-"""Random captions that are looked at for one of another image, before the first such caption is taken."""
 CONTROL = ", wrong image"
 """The suffix of a metric's name where it was shown other images than the captions'."""
 STEPS = 12
@@ -162,7 +161,7 @@ class Specificity(Probe):
             rows.append([row.label, *cells, row.steps, row.ties, row.truncated])
         table = Table(
             "specificity",
-            f"Specificity Rate in per cent, {self.counting}",
+            f"Specificity Rate in percent, {self.counting}",
             ("metric", *map(self.percent, rates), *map(Column, numbers)),
             rows,
         )
@@ -178,7 +177,7 @@ class Specificity(Probe):
         notes += [f"left out: {number:,} captions ({reason})" for reason, number in self.details.dropped.items()]
         steps = sum(len(chain.negatives) for chain in self.details.chains)
         notes += [
-            f"{row.label}: left out: {steps - row.steps:,} of {steps:,} steps, which lack a score"
+            f"{row.label}: left out: {steps - row.steps:,} of {steps:,} steps, which have no score"
             for row in self.rows
             if row.steps < steps
         ]
@@ -190,7 +189,7 @@ class Specificity(Probe):
         return self.build(
             "Specificity Rate",
             "SR_pos: how often a right detail raises the score. SR_neg: how often a wrong one lowers it. A coin "
-            "reaches 50; ties are misses. In per cent.",
+            "reaches 50; ties are misses. In percent.",
             (table, chart, self._by_units()),
             "|".join((f"specificity({self.counting})", *self.details.settings)),
             [row.signature for row in self.rows],
@@ -398,7 +397,7 @@ def read_details(
     drafts = [draft for row in rows_of(source) for draft in _drafts(row)]
     name = name_of(source)
     if not drafts:
-        raise InputError(f"{name}: holds no captions")
+        raise InputError(f"{name}: contains no captions")
     if references is not None:
         by_image = gather_references(rows_of(references)).references
         for draft in drafts:
@@ -457,29 +456,16 @@ def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
 
 
 def _draw(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
-    """Draw wrong units where the row has none: the unit of the base's number in a random caption of another image.
-
-    This is the rule of the SPECS repository; where that caption has fewer units, it is the last one.
-    """
-    generator, drawn = np.random.default_rng(seed), 0
-    pool = [draft for draft in drafts if draft.units]
-    images = {draft.image for draft in pool}
-    for draft in drafts:
-        if draft.wrong is not None or draft.grown is not None:
+    """Draw wrong units where the row has none, and count those without another image to draw from."""
+    wanted = [draft.wrong is None and draft.grown is None for draft in drafts]
+    wrong = draw_details([draft.image for draft in drafts], [draft.units for draft in drafts], wanted, seed)
+    drawn = 0
+    for draft, wants, details in zip(drafts, wanted, wrong, strict=True):
+        if not wants:
             continue
-        if len(draft.units) > 1 and len(images) == 1:
+        if details is None:
             dropped["no other image to draw a wrong detail from"] += 1
             continue
-        others = [_other(pool, draft.image, generator).units for _ in draft.units[1:]]
-        draft.wrong = [units[min(step, len(units) - 1)] for step, units in enumerate(others)]
-        drawn += len(draft.wrong)
+        draft.wrong = details
+        drawn += len(details)
     return drawn
-
-
-def _other(pool: Sequence[_Draft], image: str, generator: np.random.Generator) -> _Draft:
-    """A random draft of another image."""
-    for _ in range(TRIES):
-        other = pool[int(generator.integers(len(pool)))]
-        if other.image != image:
-            return other
-    return next(one for one in pool if one.image != image)

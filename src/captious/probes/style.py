@@ -22,8 +22,8 @@ from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
-    NgramRows,
     OnlyReading,
+    StyledNgrams,
     added,
     columns,
     own_scores,
@@ -64,7 +64,7 @@ def read_styled(source: Any, reading: Reading = Reading(), style_column: str = S
     """All rows of a source."""
     rows = list(_styled(source, reading, style_column))
     if not rows:
-        raise InputError(f"{name_of(source)}: holds no captions")
+        raise InputError(f"{name_of(source)}: contains no captions")
     return StyledCorpus(name_of(source), *zip(*rows, strict=True))
 
 
@@ -142,7 +142,7 @@ class StyledCaptions:
         """Test all captions, or a random sample of them; without a model, under one fitted to the corpus itself."""
         names = sorted(set(corpus.styles))
         if len(names) < 2:
-            raise InputError(f"{corpus.name}: holds one style ({names[0]!r}), expected at least two to tell apart")
+            raise InputError(f"{corpus.name}: contains one style ({names[0]!r}), expected at least two to distinguish")
         if model is not None:
             for style in names:
                 model.style_number(style, corpus.name)
@@ -225,7 +225,7 @@ def shares_below(scores: Floats, own: Ints) -> Floats:
 class _Order(NamedTuple):
     """The n-grams of one order; an entry is an n-gram with a style that has captions with it."""
 
-    rows: NgramRows
+    rows: StyledNgrams
     style: Ints
     """The style of each entry."""
     gram: Ints32
@@ -240,7 +240,7 @@ class _Order(NamedTuple):
     """The squared length of each caption's vector if none of its n-grams occurred in the style."""
 
 
-def _order(rows: NgramRows, style: Ints, captions: int) -> _Order:
+def _order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
     heads = style_heads(grams, styles)

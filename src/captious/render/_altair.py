@@ -34,7 +34,7 @@ def plot(document: Document, name: str | None = None) -> Any:
     """The chart of this name, or the first of the document; ``drawings`` says which there are."""
     choices = drawings(document)
     if not choices:
-        raise InputError(f"{document.title}: holds nothing to plot")
+        raise InputError(f"{document.title}: contains nothing to plot")
     if name is None:
         return next(iter(choices.values()))()
     if name not in choices:
@@ -238,7 +238,7 @@ def _rows(chart: Chart) -> Any:
     x = alt.X("y:Q", title=chart.x or None)
     if chart.kind == "bars":
         layers = [base.mark_bar().encode(x=x)]
-    elif chart.kind == "dots":
+    elif chart.kind == "dots" and not any(len(series.low) for series in chart.series):
         layers = [base.mark_point(filled=True, opacity=0.5, size=50).encode(x=x.scale(zero=False))]
         # Without the tooltip: a mean is taken over all values that have the same encodings.
         layers.append(means.mark_tick(thickness=3, size=16).encode(x="mean(y):Q"))

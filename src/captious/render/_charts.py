@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,53 @@ COLORS = 8
 """The page's style has them as ``--s0`` to ``--s7``."""
 ROWS = ("intervals", "dots", "bars")
 """Charts that have a row per name, as wide as the page."""
-WIDTH, HALF = 1000, 540
-LEFT, RIGHT, STEP, TOP = 250, 150, 30, 26
-NAME, LEGEND = 36, 24
-"""Letters of a row's name, and of one in a legend."""
-DOTS, BINS, CROWD, JITTER = 3000, 8, 5, 14
-"""Dots of a scatter that are drawn; steps of its line, the dots that a step needs, and pixels of random shift."""
+STEP, TOP = 30, 26
+"""Pixels of a row, and those above the first."""
+SLOT = 8
+"""Pixels of each series in a row that several share."""
+LEGEND, ENTRY, LETTER = 24, 240, 6.5
+"""Letters of a name in a legend, pixels between two of them in a line, and pixels of a letter."""
+BINS, CROWD, JITTER = 8, 5, 14
+"""Steps of a scatter's line, the dots that a step needs, and pixels of random shift."""
+
+
+class ChartLayout(NamedTuple):
+    """The sizes of a drawing, in pixels."""
+
+    width: int
+    """The whole of a chart with a row per name."""
+    left: int
+    right: int
+    """The margins beside the values of such a chart."""
+    above: int
+    """The line above each row for its name and number; 0 where they stand beside the row."""
+    name: int
+    """Letters of a row's name."""
+    plane: int
+    """The whole of a chart with two axes."""
+    x: tuple[int, int]
+    y: tuple[int, int]
+    """Where such a chart has its values, from left to right, and from bottom to top."""
+    ticks: int
+    """Ticks of an axis, about."""
+    dots: int
+    """Dots of a scatter that are drawn."""
+
+    @property
+    def text(self) -> float:
+        """Where the numbers of a row stand: left of here on a phone, else right of here."""
+        return self.width - 4 if self.above else self.width - self.right + 14
+
+    @property
+    def anchor(self) -> str:
+        """The end of a row's numbers that stands at ``text``."""
+        return "end" if self.above else "start"
+
+
+WIDE = ChartLayout(840, 240, 150, 0, 36, 540, (64, 526), (250, 14), 6, 3000)
+"""For screens and paper."""
+NARROW = ChartLayout(330, 14, 14, 20, 26, 330, (52, 318), (200, 14), 4, 600)
+"""For phones: names and numbers stand above their row."""
 
 
 class Axis:
@@ -45,12 +87,13 @@ class Axis:
         return [self.low + index * self.step for index in range(round((self.high - self.low) / self.step) + 1)]
 
 
-def svg(chart: Chart) -> str:
+def svg(chart: Chart, layout: ChartLayout = WIDE) -> str:
     """The chart as an element of the page."""
-    width = WIDTH if chart.kind in ROWS else HALF
-    body, height = _DRAWINGS[chart.kind](chart)
+    width = layout.width if chart.kind in ROWS else layout.plane
+    body, height = _DRAWINGS[chart.kind](chart, layout)
     label = escape(" ".join(filter(None, (chart.title, chart.note))) or chart.kind)
-    return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
+    look = "chart" if layout is WIDE else "chart phone"
+    return f'<svg class="{look}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
 
 
 def shortened(name: str, most: int) -> str:
@@ -95,27 +138,42 @@ def _legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> st
     """A swatch and a name per series where there are several, so many in a line."""
     parts = []
     for index, one in enumerate(series if len(series) > 1 else ()):
-        left, top = x + 240 * (index % across), y + 18 * (index // across)
+        left, top = x + ENTRY * (index % across), y + 18 * (index // across)
         parts.append(_tag("rect", x=left, y=top, width=10, height=10, rx=2, fill=_color(index)))
         parts.append(_words(shortened(one.name, LEGEND), left + 16, top + 9, "name"))
     return "".join(parts)
 
 
-def _rows(chart: Chart) -> Iterator[tuple[int, Series, int, float, float]]:
+def _row_legend(chart: Chart, layout: ChartLayout, height: int, beside: int = 14) -> tuple[str, int]:
+    """The legend of a chart of rows, beside the values or, on a phone, beneath; and the height of both."""
+    lines = 18 * len(chart.series) if len(chart.series) > 1 else 0
+    if layout.above:
+        return _legend(chart.series, 4, height + 4), height + lines
+    return _legend(chart.series, layout.width - layout.right + beside, TOP), max(height, TOP + lines)
+
+
+def _rows(chart: Chart, layout: ChartLayout) -> Iterator[tuple[int, Series, int, float, float]]:
     """Every finite value of a chart with a row each: color, series, index in it, value, top of the row."""
     row = 0
     for color, series in enumerate(chart.series):
         for point, value in enumerate(series.y):
             if math.isfinite(value):
-                yield color, series, point, value, TOP + row * STEP
+                yield color, series, point, value, TOP + row * (STEP + layout.above)
             row += 1
 
 
-def _row_frame(chart: Chart, axis: Axis, names: Sequence[str]) -> tuple[list[str], int]:
+def _row_axis(values: Sequence[float], layout: ChartLayout) -> Axis:
+    return Axis(values, layout.left, layout.width - layout.right, layout.ticks)
+
+
+def _row_frame(
+    chart: Chart, axis: Axis, names: Sequence[str], layout: ChartLayout, step: int = STEP
+) -> tuple[list[str], int]:
     """Shades, ticks, the reference and the names of a chart of rows; and the height down to the axis."""
-    bottom = TOP + len(names) * STEP
+    whole = step + layout.above
+    bottom = TOP + len(names) * whole
     parts = [
-        _tag("rect", class_="band", x=0, y=TOP + row * STEP, width=WIDTH, height=STEP)
+        _tag("rect", class_="band", x=0, y=TOP + row * whole, width=layout.width, height=whole)
         for row, band in enumerate(chart.bands)
         if band % 2
     ]
@@ -123,20 +181,24 @@ def _row_frame(chart: Chart, axis: Axis, names: Sequence[str]) -> tuple[list[str
         parts.append(_tag("line", class_="rule", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
         parts.append(_words(f"{value:.6g}", axis(value), bottom + 17, anchor="middle"))
     if chart.reference is not None:
-        x = axis(chart.reference)
+        x, half = axis(chart.reference), LETTER * len(chart.reference_name) / 2
         parts.append(_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
-        parts.append(_words(chart.reference_name, x, TOP - 12, anchor="middle"))
-    parts += [_words(shortened(name, NAME), 8, TOP + row * STEP + 20, "name") for row, name in enumerate(names)]
+        parts.append(_words(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle"))
+    baseline = 15 if layout.above else step / 2 + 5
+    parts += [
+        _words(shortened(name, layout.name), 8, TOP + row * whole + baseline, "name") for row, name in enumerate(names)
+    ]
     if chart.x:
-        parts.append(_words(chart.x, (LEFT + WIDTH - RIGHT) / 2, bottom + 35, "name", "middle"))
+        middle = (layout.left + layout.width - layout.right) / 2
+        parts.append(_words(chart.x, middle, bottom + 35, "name", "middle"))
     return parts, bottom + (44 if chart.x else 26)
 
 
-def _intervals(chart: Chart) -> tuple[str, int]:
-    axis = Axis(_ends(chart), LEFT, WIDTH - RIGHT)
-    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
-    for index, one, point, value, top in _rows(chart):
-        y = top + STEP / 2
+def _intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    axis = _row_axis(_ends(chart), layout)
+    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
+    for index, one, point, value, top in _rows(chart, layout):
+        y = top + layout.above + STEP / 2
         low, high = (part[point] if part else NAN for part in (one.low, one.high))
         text = f"{value:.{chart.decimals}f}"
         if math.isfinite(low) and math.isfinite(high):
@@ -144,44 +206,69 @@ def _intervals(chart: Chart) -> tuple[str, int]:
             parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
             text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
         parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, one, point)))
-        parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
+        parts.append(_words(text, layout.text, top + 15 if layout.above else y + 4, anchor=layout.anchor))
     return "".join(parts), height
 
 
-def _dots(chart: Chart) -> tuple[str, int]:
-    names = list(dict.fromkeys(str(name) for one in chart.series for name in one.x))
-    axis = Axis(_ends(chart), LEFT, WIDTH - RIGHT)
-    parts, height = _row_frame(chart, axis, names)
+def _interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
+    """A row per name with a dot and an interval of each series, one under another."""
+    axis, step = _row_axis(_ends(chart), layout), max(STEP, 12 + SLOT * len(chart.series))
+    parts, height = _row_frame(chart, axis, names, layout, step)
     for index, one in enumerate(chart.series):
-        shift = 12 * ((index + 0.5) / len(chart.series) - 0.5)
+        shift = SLOT * (index - (len(chart.series) - 1) / 2) + step / 2 + layout.above
+        for point, (name, value, low, high) in enumerate(zip(one.x, one.y, one.low, one.high, strict=True)):
+            if not math.isfinite(value):
+                continue
+            y = TOP + (step + layout.above) * names.index(str(name)) + shift
+            text = f"{one.name}, {name}: {value:.{chart.decimals}f}"
+            if math.isfinite(low) and math.isfinite(high):
+                line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
+                parts.append(_tag("line", **line, stroke_width=2, stroke_linecap="round"))
+                text += f" [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
+            dot = {"cx": axis(value), "cy": y, "r": 4, **_filled(index, one, point)}
+            parts.append(_tag("circle", _tag("title", escape(text)), **dot))
+    legend, height = _row_legend(chart, layout, height)
+    return "".join(parts) + legend, height
+
+
+def _dots(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    names = list(dict.fromkeys(str(name) for one in chart.series for name in one.x))
+    if any(len(one.low) for one in chart.series):
+        return _interval_dots(chart, names, layout)
+    axis = _row_axis(_ends(chart), layout)
+    parts, height = _row_frame(chart, axis, names, layout)
+    for index, one in enumerate(chart.series):
+        shift = 12 * ((index + 0.5) / len(chart.series) - 0.5) + STEP / 2 + layout.above
         by_name: dict[str, list[float]] = {}
         for name, value in zip(one.x, one.y, strict=True):
             if value == value:  # a missing value has no dot
                 by_name.setdefault(str(name), []).append(value)
         for name, values in by_name.items():
-            y = TOP + STEP * (names.index(name) + 0.5) + shift
+            y = TOP + (STEP + layout.above) * names.index(name) + shift
             for value in values:
                 parts.append(_tag("circle", cx=axis(value), cy=y, r=4, fill=_color(index), opacity=0.45))
             mean = axis(sum(values) / len(values))
             parts.append(_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_color(index), stroke_width=3))
-    return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 14, TOP), height
+    legend, height = _row_legend(chart, layout, height)
+    return "".join(parts) + legend, height
 
 
-def _bars(chart: Chart) -> tuple[str, int]:
-    axis = Axis([0.0, *_ends(chart)], LEFT, WIDTH - RIGHT)
-    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
-    for index, one, point, value, top in _rows(chart):
+def _bars(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    axis = _row_axis([0.0, *_ends(chart)], layout)
+    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
+    for index, one, point, value, top in _rows(chart, layout):
         start, end = sorted((axis(0.0), axis(value)))
-        box = {"x": start, "y": top + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
+        box = {"x": start, "y": top + layout.above + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
         parts.append(_tag("rect", **box, fill=_color(index)))
         label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
-        parts.append(_words(label, WIDTH - RIGHT + 14, top + 20))
-    return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 80, TOP), height
+        parts.append(_words(label, layout.text, top + (15 if layout.above else 20), anchor=layout.anchor))
+    legend, height = _row_legend(chart, layout, height, beside=80)
+    return "".join(parts) + legend, height
 
 
-def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
+def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis, layout: ChartLayout) -> list[str]:
     """Ticks and titles of a chart with two axes."""
-    left, right = _X
+    (left, right), (bottom, top) = layout.x, layout.y
     parts = []
     for value in y.ticks:
         parts.append(_tag("line", class_="rule", x1=left, x2=right, y1=y(value), y2=y(value)))
@@ -191,41 +278,39 @@ def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
         parts.append(_tag("line", class_="reference", x1=left, x2=right, y1=at, y2=at))
         parts.append(_words(chart.reference_name, right, at - 4, anchor="end"))
     if isinstance(x, Axis):
-        parts += [_words(f"{value:.6g}", x(value), _Y[0] + 17, anchor="middle") for value in x.ticks]
+        parts += [_words(f"{value:.6g}", x(value), bottom + 17, anchor="middle") for value in x.ticks]
     else:
-        every = math.ceil(len(x) / 12)
+        every = math.ceil(len(x) / (2 * layout.ticks))
+        letters = min(14, max(5, int(every * (right - left) / (LETTER * max(len(x), 1)))))
         parts += [
-            _words(shortened(name, 14), _tick(index, len(x)), _Y[0] + 17, anchor="middle")
+            _words(shortened(name, letters), _tick(index, len(x), layout), bottom + 17, anchor="middle")
             for index, name in enumerate(x)
             if index % every == 0
         ]
-    middle = (_Y[0] + _Y[1]) / 2
-    parts.append(_words(chart.x, (left + right) / 2, _Y[0] + 36, "name", "middle"))
+    middle = (bottom + top) / 2
+    parts.append(_words(chart.x, (left + right) / 2, bottom + 36, "name", "middle"))
     if chart.y:
         parts.append(_words(chart.y, 12, middle, "name", "middle", transform=f"rotate(-90 12 {middle})"))
     return parts
 
 
-_X, _Y = (64, HALF - 14), (250, 14)
-"""The pixels from left to right, and from bottom to top."""
+def _tick(index: float, ticks: int, layout: ChartLayout) -> float:
+    left, right = layout.x
+    return round(left + (index + 0.5) * (right - left) / max(ticks, 1), 1)
 
 
-def _tick(index: float, ticks: int) -> float:
-    return round(_X[0] + (index + 0.5) * (_X[1] - _X[0]) / max(ticks, 1), 1)
+def _with_legend(chart: Chart, parts: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
+    left, bottom, across = layout.x[0], layout.y[0] + 46, max(1, layout.plane // ENTRY)
+    lines = math.ceil(len(chart.series) / across) if len(chart.series) > 1 else 0
+    return "".join(parts) + _legend(chart.series, left, bottom, across), bottom + 18 * lines
 
 
-def _with_legend(chart: Chart, parts: Sequence[str]) -> tuple[str, int]:
-    bottom = _Y[0] + 46
-    lines = math.ceil(len(chart.series) / 2) if len(chart.series) > 1 else 0
-    return "".join(parts) + _legend(chart.series, _X[0], bottom, 2), bottom + 18 * lines
-
-
-def _lines(chart: Chart) -> tuple[str, int]:
-    y = Axis(_ends(chart), *_Y, ticks=5)
+def _lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    y = Axis(_ends(chart), *layout.y, ticks=5)
     named = any(isinstance(value, str) for one in chart.series for value in one.x)
     ticks = list(dict.fromkeys(str(value) for one in chart.series for value in one.x)) if named else []
-    across = Axis([] if named else [float(value) for one in chart.series for value in one.x], *_X)
-    parts = _plane(chart, ticks if named else across, y)
+    across = Axis([] if named else [float(value) for one in chart.series for value in one.x], *layout.x, layout.ticks)
+    parts = _plane(chart, ticks if named else across, y, layout)
     for index, one in enumerate(chart.series):
         shift = (index - (len(chart.series) - 1) / 2) * 0.06 if one.low else 0.0
         points = []
@@ -233,7 +318,7 @@ def _lines(chart: Chart) -> tuple[str, int]:
             if not math.isfinite(value):
                 continue
             at = one.x[point]
-            x = _tick(ticks.index(str(at)) + shift, len(ticks)) if named else across(float(at))
+            x = _tick(ticks.index(str(at)) + shift, len(ticks), layout) if named else across(float(at))
             points.append((x, y(value), _filled(index, one, point)))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
@@ -242,20 +327,21 @@ def _lines(chart: Chart) -> tuple[str, int]:
         parts.append(_tag("polyline", points=path, fill="none", stroke=_color(index), stroke_width=1.8))
         if len(points) <= 60:
             parts += [_tag("circle", cx=x, cy=height, r=3.5, **look) for x, height, look in points]
-    return _with_legend(chart, parts)
+    return _with_legend(chart, parts, layout)
 
 
-def _scatter(chart: Chart) -> tuple[str, int]:
-    x = Axis([float(value) for one in chart.series for value in one.x], _X[0] + JITTER, _X[1] - JITTER)
-    y = Axis(_ends(chart), *_Y, ticks=5)
-    parts = _plane(chart, x, y)
+def _scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    start, end = layout.x
+    x = Axis([float(value) for one in chart.series for value in one.x], start + JITTER, end - JITTER, layout.ticks)
+    y = Axis(_ends(chart), *layout.y, ticks=5)
+    parts = _plane(chart, x, y, layout)
     look = {"r": 2.2, "opacity": 0.3} if chart.trend else {"r": 4.5, "opacity": 0.65}
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
         valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
         drawn = valid
-        if len(valid) > DOTS:
-            drawn = np.sort(np.random.default_rng(0).permutation(valid)[:DOTS])
+        if len(valid) > layout.dots:
+            drawn = np.sort(np.random.default_rng(0).permutation(valid)[: layout.dots])
         # Equal ratings would hide each other: a shift by index, the same each time.
         nudge = ((drawn * 7919) % 101 / 101 - 0.5) * (JITTER if chart.trend else 0)
         for point, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
@@ -263,12 +349,12 @@ def _scatter(chart: Chart) -> tuple[str, int]:
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
             parts.append(_tag("circle", label, **at, **look, fill=_color(index)))
             if one.names:
-                left = at["cx"] > _X[1] - 40  # there is no room on the right
+                left = at["cx"] > end - 40  # there is no room on the right
                 side, anchor = (-7, "end") if left else (7, "start")
                 parts.append(_words(one.names[point], at["cx"] + side, at["cy"] + 4, anchor=anchor))
         if chart.trend:
             parts.append(_trend(across[valid], up[valid], x, y))
-    return _with_legend(chart, parts)
+    return _with_legend(chart, parts, layout)
 
 
 def trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
@@ -291,10 +377,10 @@ def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
     return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
 
 
-def _histogram(chart: Chart) -> tuple[str, int]:
-    x = Axis([float(edge) for one in chart.series for edge in one.x], *_X)
-    y = Axis([0.0, *_ends(chart)], *_Y, ticks=5)
-    parts = _plane(chart, x, y)
+def _histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    x = Axis([float(edge) for one in chart.series for edge in one.x], *layout.x, layout.ticks)
+    y = Axis([0.0, *_ends(chart)], *layout.y, ticks=5)
+    parts = _plane(chart, x, y, layout)
     for index, one in enumerate(chart.series):
         for point, value in enumerate(one.y):
             if not math.isfinite(value):
@@ -304,10 +390,10 @@ def _histogram(chart: Chart) -> tuple[str, int]:
             gap = 1.0 if right - left > 4 else 0.0
             size = {"width": round(right - left - gap, 1), "height": round(y(0.0) - y(value), 1)}
             parts.append(_tag("rect", _tag("title", escape(label)), x=left, y=y(value), **size, fill=_color(index)))
-    return _with_legend(chart, parts)
+    return _with_legend(chart, parts, layout)
 
 
-_DRAWINGS: dict[str, Callable[[Chart], tuple[str, int]]] = {
+_DRAWINGS: dict[str, Callable[[Chart, ChartLayout], tuple[str, int]]] = {
     "intervals": _intervals,
     "dots": _dots,
     "bars": _bars,

@@ -121,7 +121,7 @@ class Column:
     decimals: int | None = 4
     """The decimals of a float; None prints as many as it needs. Integers are printed as they are."""
     scale: float = 1.0
-    """The shown number is multiplied by this, 100 for shares in per cent."""
+    """The shown number is multiplied by this, 100 for shares in percent."""
     percent: int | None = None
     """Decimals where scores are shown × 100; None for a column that is none of scores."""
     unit: str = ""
@@ -226,9 +226,10 @@ class Chart:
     """A small chart.
 
     ``intervals``: a row per value with its interval (a forest plot). ``dots``: a row per name with a dot per value and
-    a bar at the mean of each series. ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers
-    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: a bar per
-    bin; ``x`` are the edges of the bins, one more than values.
+    a bar at the mean of each series; where the series have intervals, a dot with its interval for each of them.
+    ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers where there are intervals.
+    ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: a bar per bin; ``x`` are the edges of
+    the bins, one more than values.
     """
 
     kind: ChartKind
@@ -305,6 +306,10 @@ class Items:
     """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
+    language: str = ""
+    """The code of the texts' language, by which a browser chooses letter forms."""
+    count_words: Callable[[Sequence[str]], Sequence[int]] | None = None
+    """How many words texts have, where spaces do not separate them."""
     explain: Callable[[int, int, Sequence[int]], Sequence[Why]] | None = None
     """What made the values of items, by system and explained metric; asked for as many items as the page can hold.
 
@@ -453,13 +458,15 @@ class Result(ABC):
         """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
         from captious.render import _latex as latex
         from captious.render import html, tables, terminal
+        from captious.render._folders import without_folders
 
         document = self.in_percent() if percent else self.document()
+        shared = without_folders(document)
         return {
             **{f"{key}.csv": tables.csv_text(table) for key, table in document.tables.items()},
             f"{document.name}.html": html.page(document),
-            f"{document.name}.tex": latex.document(document),
-            f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
+            f"{document.name}.tex": latex.document(shared),
+            f"{document.name}.txt": terminal.plain_text(shared, terminal.WIDE, signatures=True) + "\n",
             self.json_file: tables.to_json(self.document()),
         }
 
@@ -528,7 +535,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output is there already, or that nothing of its kind is written."""
+    """Say at once, before any work, that an output already exists, or that nothing of its kind is written."""
     if Path(path).suffix.lower() in PICTURES and not Path(path).is_dir():
         raise InputError(
             f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
@@ -542,6 +549,7 @@ def refuse_output(path: str | Path, overwrite: bool = False) -> None:
 def _write_one(document: Document, path: Path, suffix: str) -> None:
     from captious.render import _latex as latex
     from captious.render import html, tables, terminal
+    from captious.render._folders import without_folders
 
     if suffix == ".parquet":
         tables.write_parquet(path, tables.columns(document.table()))
@@ -551,8 +559,8 @@ def _write_one(document: Document, path: Path, suffix: str) -> None:
         writers: dict[str, Callable[[Document], str]] = {
             ".json": tables.to_json,
             ".html": html.page,
-            ".tex": latex.document,
-            ".txt": lambda shown: terminal.plain_text(shown, terminal.WIDE, signatures=True) + "\n",
+            ".tex": lambda shown: latex.document(without_folders(shown)),
+            ".txt": lambda shown: terminal.plain_text(without_folders(shown), terminal.WIDE, signatures=True) + "\n",
         }
         path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 

@@ -10,6 +10,7 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -19,6 +20,7 @@ from captious._version import __version__
 from captious.render import _charts as charts
 from captious.render import _graphs as graphs
 from captious.render._cells import PrintedColumn, has_interval, layout, numeric
+from captious.render._folders import without_folders
 from captious.render.document import (
     Cell,
     Chart,
@@ -45,10 +47,17 @@ WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
 LINKS = 6
 """Sections that the head of the page leads to, besides charts and items."""
+PHONE, PAPER = 300, 690
+"""Pixels that a table has on a phone of 360 pixels, and on paper (A4, which is the narrower one)."""
+ON_PHONE, ON_PAPER = (8, 20), (7, 12)
+"""Pixels of a letter, and those around the letters of a cell."""
+PHRASE = 24
+"""Letters from which on a cell of a folded table has a line of its own."""
 
 
 def page(document: Document) -> str:
     """The HTML text of a document."""
+    document = without_folders(document)
     items = next((section for section in document.walk() if isinstance(section, Items)), None)
     code = bundle(SCRIPTS) if items else ""
     parts = {
@@ -58,7 +67,7 @@ def page(document: Document) -> str:
         "nav": _navigation(document),
         "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
         "warnings": warning_boxes(document.warnings),
-        "sections": "".join(_sections(without_replaced(document.sections))),
+        "sections": "".join(_sections(_untitled(without_replaced(document.sections), document.title))),
         "notes": _bullets(document.notes) if document.notes else "",
         "footer": _footer(document),
         "scripts": _scripts(items, code) if items else "",
@@ -68,8 +77,9 @@ def page(document: Document) -> str:
 
 
 def bundle(scripts: Sequence[str]) -> str:
-    """Scripts as one, which leaves no name behind."""
-    script = "\n".join(map(asset, scripts))
+    """Scripts as one, which leaves no name behind, without comments and indentation: every page carries them."""
+    lines = (line.strip() for name in scripts for line in asset(name).splitlines())
+    script = "\n".join(line for line in lines if line and not line.startswith("//"))
     return f'\n(() => {{\n"use strict";\n{script}\n}})();\n'
 
 
@@ -83,8 +93,8 @@ def _policy(code: str) -> str:
 
 def _navigation(document: Document) -> str:
     shown = without_replaced(document.sections)
-    titles = [section.title for section in shown if isinstance(section, (Text, Table, Gallery, Group))]
-    titles = [title for title in titles if title not in ("", document.title)][:LINKS]
+    named = [section.title for section in shown if isinstance(section, (Text, Table, Gallery, Group))]
+    titles = [title for title in dict.fromkeys(named) if title not in ("", document.title)][:LINKS]
     links = [f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in titles]
     if any(isinstance(section, Items) for section in document.sections):
         links += ['<a href="#charts">Charts</a>', '<a href="#items">Items</a>']
@@ -108,6 +118,14 @@ def without_replaced(sections: Sequence[Section]) -> list[Section]:
     """The sections without the tables that a gallery shows with pictures, or a graph as a drawing."""
     replaced = {section.replaces for section in sections if isinstance(section, (Gallery, Graph))}
     return [section for section in sections if not (isinstance(section, Table) and section.key in replaced)]
+
+
+def _untitled(sections: Sequence[Section], title: str) -> list[Section]:
+    """The sections, without a title where it is that of the page."""
+    return [
+        replace(one, title="") if isinstance(one, (Text, Table, Gallery)) and one.title == title else one
+        for one in sections
+    ]
 
 
 def _sections(sections: Sequence[Section]) -> list[str]:
@@ -151,7 +169,7 @@ def _chart(chart: Chart) -> str:
     caption = f"<figcaption><h3>{escape(chart.title)}</h3></figcaption>" if chart.title else ""
     note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
     wide = ' class="wide"' if chart.kind in charts.ROWS else ""
-    return f"<figure{wide}>{caption}{charts.svg(chart)}{note}</figure>"
+    return f"<figure{wide}>{caption}{charts.svg(chart)}{charts.svg(chart, charts.NARROW)}{note}</figure>"
 
 
 def _graph(graph: Graph) -> str:
@@ -172,16 +190,36 @@ def _table(table: Table) -> str:
     last = {one.index: one for one in shown}
     beside = [one for one in shown if one.index in bars and one.column.spread != "half" and last[one.index] is one]
     head = "".join(_heading(one) + ("<td></td>" if one in beside else "") for one in shown)
+    folds = _folds(list(map(_letters, shown)), len(beside))
     rows = []
     for row, cells in enumerate(table.rows):
         parts = []
         for number, one in enumerate(shown):
             bar = bars[one.index][row] if one.index in bars else ""
             beneath = bar if one.column.spread == "half" else ""
-            parts.append(_cell(one, row, cells[one.index], number == 0, beneath))
+            parts.append(_cell(one, row, cells[one.index], number == 0, beneath, bool(folds)))
             parts += [f'<td class="wide">{bar}</td>'] if one in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
-    return _framed(table, head, rows)
+    return _framed(table, head, rows, folds)
+
+
+def _letters(one: PrintedColumn) -> int:
+    """The letters that a printed column needs in a line: those of its longest number, or of its longest word."""
+    cells = [f"{cell}{mark}" for cell, mark in zip(one.cells, one.marks, strict=True)]
+    whole = cells if one.numeric else " ".join(cells).split()
+    return max(map(len, [*whole, *one.heading.split(), "x"]))
+
+
+def _folds(letters: Sequence[int], bars: int = 0) -> str:
+    """Where a table is too wide for its columns to stand beside each other: on a phone, or on paper too.
+
+    A folded table has its rows one under another, and each cell under the name of its column.
+    """
+
+    def pixels(letter: int, around: int) -> int:
+        return sum(letter * count + around for count in letters) + bars * 7 * around
+
+    return "".join([" folds" * (pixels(*ON_PHONE) > PHONE), " folds-on-paper" * (pixels(*ON_PAPER) > PAPER)])
 
 
 def _turned(table: Table) -> str:
@@ -191,20 +229,29 @@ def _turned(table: Table) -> str:
         f'<th scope="col"><span class="swatch" style="background:{color}"></span>{_words(name)}</th>'
         for color, name in zip(colors, names.cells, strict=True)
     ]
+    longest = max((len(word) for one in shown for word in one.heading.split()), default=0)
+    values = [max(len(f"{one.cells[row]}{one.marks[row]}") for one in shown) for row in range(len(table.rows))]
+    folds = _folds([longest, *values])
     rows = []
     for one in shown:
         bars = _bars(table, one.index) if one.column.bar and not one.interval else [""] * len(table.rows)
         cells = []
         for row, (bar, color) in enumerate(zip(bars, colors, strict=True)):
             best = ' class="best"' if row in one.best else ""
-            cells.append(f'<td{best} style="--bar:{color}">{_shown(one, row)}{bar}</td>')
+            label = _label(names.cells[row]) if folds else ""
+            cells.append(f'<td{best}{label} style="--bar:{color}">{_shown(one, row)}{bar}</td>')
         rows.append(f"<tr>{_heading(one, 'row')}{''.join(cells)}</tr>")
-    return _framed(table, f"<td></td>{''.join(heads)}", rows)
+    return _framed(table, f"<td></td>{''.join(heads)}", rows, folds)
 
 
-def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
+def _label(column: str | Phrase) -> str:
+    """The name of a cell's column, which a folded table shows."""
+    return f' data-label="{escape(str(column))}"' if str(column) else ""
+
+
+def _framed(table: Table, head: str, rows: Sequence[str], folds: str) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    drawn = f'<table class="shown{folds}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     label = f' aria-label="{escape(table.title)}"' if table.title else ""
     return _titled(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{drawn}</div>{note}')
 
@@ -216,16 +263,19 @@ def _heading(one: PrintedColumn, scope: str = "col") -> str:
     return f'<th scope="{scope}"{kind}>{escape(one.heading)}{mark}</th>'
 
 
-def _cell(one: PrintedColumn, row: int, value: Value, label: bool, bar: str) -> str:
+def _cell(one: PrintedColumn, row: int, value: Value, first: bool, bar: str, folds: bool) -> str:
     strong = (one.column.bold and not one.interval) or row in one.best
-    names = [name for name, wanted in (("number", one.numeric), ("best", strong)) if wanted]
+    long = folds and not one.numeric and len(str(one.cells[row])) > PHRASE
+    names = [name for name, wanted in (("number", one.numeric), ("best", strong), ("long", long)) if wanted]
     note = value.note if isinstance(value, Cell) and not one.interval else ""
     title = f' title="{escape(note)}"' if note else ""
-    tag = "th" if label and not one.numeric else "td"
+    tag = "th" if first and not one.numeric else "td"
+    direction = "" if one.numeric else ' dir="auto"'
     text = _shown(one, row)
     if isinstance(value, Cell) and not one.interval and _local(value.href):
         text = f'<a href="{escape(value.href)}">{text}</a>'
-    return f'<{tag} class="{" ".join(names)}"{title}>{text}{bar}</{tag}>'
+    label = _label(f"{one.column.name}, {one.heading}" if one.interval else one.heading) if folds else ""
+    return f'<{tag} class="{" ".join(names)}"{label}{direction}{title}>{text}{bar}</{tag}>'
 
 
 def _shown(one: PrintedColumn, row: int) -> str:
@@ -294,12 +344,13 @@ def _gallery(gallery: Gallery) -> str:
 def _entry(entry: Entry) -> str:
     facts = "".join(f'<span class="field">{escape(fact)}</span>' for fact in entry.facts)
     lines = "".join(
-        f'<div class="said"><div class="who quiet">{escape(line.label)}</div><div class="spoken"><p class="candidate">'
-        f'{_words(line.text)}</p><div class="strip">{"".join(map(_picture, line.pictures))}</div></div></div>'
+        f'<div class="said"><div class="who quiet">{escape(line.label)}</div><div class="spoken">'
+        f'<p class="candidate" dir="auto">{_words(line.text)}</p>'
+        f'<div class="strip">{"".join(map(_picture, line.pictures))}</div></div></div>'
         for line in entry.lines
     )
     meters = f'<div class="meters">{"".join(map(_meter, entry.meters))}</div>' if entry.meters else ""
-    references = "".join(f"<li>{escape(text)}</li>" for text in entry.references)
+    references = "".join(f'<li dir="auto">{escape(text)}</li>' for text in entry.references)
     references = f'<ul class="references">{references}</ul>' if references else ""
     picture = _picture(entry.picture) if entry.picture else ""
     header = f"<header><code>{escape(entry.id)}</code>{facts}</header>"
@@ -322,16 +373,16 @@ def _meter(meter: Meter) -> str:
 
 
 def _footer(document: Document) -> str:
-    line = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
+    line = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run contain every number in full.</p>"
     if not document.signatures:
         return line
-    summary = "<summary>Signatures: everything that moves the numbers</summary>"
+    summary = "<summary>Signatures: everything that can change the numbers</summary>"
     opened = " open" if len(document.signatures) < 4 else ""
     return f"{line}<details{opened}>{summary}{signature_list(document)}</details>"
 
 
 def signature_list(document: Document) -> str:
-    """The signatures, one a line."""
+    """The signatures, one per line."""
     return f"<ul>{''.join(f'<li><code>{escape(line)}</code></li>' for line in document.signatures)}</ul>"
 
 

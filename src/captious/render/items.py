@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import chain, zip_longest
@@ -59,14 +59,19 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
             for one in items.metrics
         ],
         "values": [[np.round(column[present], DECIMALS) for column in system] for system in items.values],
-        "lengths": [[_words(texts[index]) for index in present] for texts in items.texts],
+        "language": items.language,
+        "lengths": [[_words(texts[index], items.count_words) for index in present] for texts in items.texts],
         "reasons": [[{key: why[key] for key in ids if key in why} for why in system] for system in items.reasons]
         or [[{} for _ in items.metrics] for _ in items.systems],
         "shown": [numbers[index] for index in shown],
         "candidates": [[texts[index] for index in shown] for texts in items.texts],
         "references": [items.references[index] if len(items.references) else () for index in shown],
         "fields": [
-            {name: str(column[index])[:FIELD] for name, column in items.fields.items() if column[index] is not None}
+            {
+                name: shown_field(column[index])[:FIELD]
+                for name, column in items.fields.items()
+                if is_shown(column[index])
+            }
             for index in shown
         ],
         "pictures": pictures,
@@ -74,6 +79,22 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
         "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
+
+
+def is_shown(value: Any) -> bool:
+    """Whether a value of a further column stands beside a caption: a list of objects, such as questions, does not.
+
+    >>> is_shown("night"), is_shown(["dog", "cat"]), is_shown([{"question": "Who?"}]), is_shown(None)
+    (True, True, False, False)
+    """
+    return value is not None and not (
+        isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
+    )
+
+
+def shown_field(value: Any) -> str:
+    """A value of a further column as it is shown."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _with_remainder(shown: Sequence[int], items: int) -> list[int]:
@@ -140,9 +161,10 @@ def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
     return sorted(chosen)
 
 
-def _words(texts: Sequence[str]) -> float | None:
+def _words(texts: Sequence[str], count: Callable[[Sequence[str]], Sequence[int]] | None) -> float | None:
     """Mean length of the texts in words."""
-    return round(sum(len(text.split()) for text in texts) / len(texts), 2) if len(texts) else None
+    lengths = count(texts) if count else [len(text.split()) for text in texts]
+    return round(sum(lengths) / len(texts), 2) if len(texts) else None
 
 
 def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
@@ -199,7 +221,7 @@ def _small(source: Source, side: int) -> Image:
         picture.thumbnail((side, side))
         return picture.convert("RGBA")
     if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
-        raise OSError(f"{source}: is no file")
+        raise OSError(f"{source}: is not a file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:

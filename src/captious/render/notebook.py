@@ -28,7 +28,7 @@ def notebook(document: Document) -> str:
     parts += map(html.draw, _shown(document))
     parts += [f'<div class="note">{escape(note)}</div>' for note in document.notes]
     if document.signatures:
-        summary = "<summary>signatures: everything that moves the numbers</summary>"
+        summary = "<summary>signatures: everything that can change the numbers</summary>"
         parts.append(f"<details>{summary}{html.signature_list(document)}</details>")
     body = _styled("".join(parts))
     frame = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:14px;line-height:1.45"
@@ -58,7 +58,11 @@ def _shown(document: Document) -> list[Section]:
 
 
 def _styled(markup: str) -> str:
-    """The page's markup with styles in place of classes, and without ids and links, which lead nowhere here."""
+    """The page's markup with styles in place of classes, and without ids and links, which lead nowhere here.
+
+    Without a style sheet nothing chooses between the drawings of a chart for a screen and for a phone: the first stays.
+    """
+    markup = re.sub(r'<svg class="chart phone".*?</svg>', "", markup, flags=re.DOTALL)
     markup = re.sub(r"</?a\b[^>]*>", "", markup)
     markup = re.sub(r"(</?)h[23]\b", r"\1div", re.sub(r"<h([23])", r'<h\1 class="heading"', markup))
     markup = re.sub(r"var\(--s(\d)\)", lambda match: COLORS[int(match[1])], markup)

@@ -24,7 +24,7 @@ class Display(NamedTuple):
     advance: Advance
     """A function that is called with what is counted, how much is done, and of how much."""
     log: Callable[[str], None]
-    """A function that is called with a line that a person should see."""
+    """A function that is called with each message for the user."""
 
 
 @contextmanager
@@ -33,6 +33,16 @@ def display(every: float = MINUTE) -> Iterator[Display]:
 
     Where standard error is no terminal, log lines appear, and every so many seconds a line that says what is at work.
     """
+    console = messages()
+
+    def log(line: str) -> None:
+        console.print(words(line, "yellow"), soft_wrap=True)
+
+    if not console.is_terminal:
+        status = Status()
+        with _repeated(every, lambda: log(status.line())):
+            yield Display(status.begin, status.advance, log)
+        return
     from rich.console import Group
     from rich.live import Live
     from rich.progress import (
@@ -46,16 +56,6 @@ def display(every: float = MINUTE) -> Iterator[Display]:
     )
     from rich.spinner import Spinner
 
-    console = messages()
-
-    def log(line: str) -> None:
-        console.print(words(line, "yellow"), soft_wrap=True)
-
-    if not console.is_terminal:
-        status = Status()
-        with _repeated(every, lambda: log(status.line())):
-            yield Display(status.begin, status.advance, log)
-        return
     spinner = Spinner("dots", text=words(FIRST_STEP))
     parts = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     bars = Progress(TextColumn("{task.description}", markup=False), *parts, console=console)

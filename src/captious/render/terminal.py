@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
+from captious.options import WORDING
 from captious.render._cells import PrintedColumn, layout, numeric
 from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
 
@@ -39,6 +40,11 @@ FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
+_WIDE = "\u1100-\u115f\u2e80-\u2fff\u3003-\u3007\u3012-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff10-\uff19\uff21-\uff3a"
+_PIECE = re.compile(rf"[{_WIDE}][^\s\w]*\s*|[^\s{_WIDE}]+\s*|\s+")
+"""A wide letter with the marks after it, or a word; with the white space that follows."""
+_LEFT = "\u200e"
+"""The mark after which a terminal goes on from left to right, however the text before it runs."""
 Lines = Literal["frame", "rule", "none"]
 """The lines of a table: around every cell, below the headings alone, or none."""
 
@@ -63,7 +69,7 @@ def warn(warnings: Sequence[str]) -> None:
     """Print warnings on stderr."""
     console = messages()
     for warning in warnings:
-        text = f"warning: {' '.join(warning.split())}"
+        text = f"warning: {' '.join(WORDING.get()(warning).split())}"
         line = words(_wrapped(text, console.width) if console.is_terminal else text)
         line.stylize("yellow", 0, len("warning:"))
         console.print(line, soft_wrap=True)
@@ -164,8 +170,29 @@ def _broken(line: str, width: int) -> list[str]:
 def _wrapped(text: str, width: int) -> str:
     """A text in lines of at most ``width``; a longer word, such as a path, stays whole, so that it can be copied."""
     return "\n".join(
-        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        if line.isascii()
+        else _wrapped_wide(line, width)
+        for line in text.split("\n")
     )
+
+
+def _wrapped_wide(line: str, width: int) -> str:
+    r"""A line with wide or combining characters, which may break between two wide ones, but not before a mark.
+
+    >>> _wrapped_wide("the caption 一只狗在草地上，奔跑。", 20).split("\n")
+    ['the caption 一只狗在', '草地上，奔跑。']
+    """
+    from rich.cells import cell_len
+
+    lines, used = [""], 0
+    for piece in _PIECE.findall(" ".join(line.split())):
+        if used + cell_len(piece.rstrip()) > width and lines[-1]:
+            lines[-1] = lines[-1].rstrip()
+            lines, used = [*lines, ""], 0
+        lines[-1] += piece
+        used += cell_len(piece)
+    return "\n".join(lines)
 
 
 def _draw_table(table: Table, console: Console, plain: bool) -> None:
@@ -224,8 +251,20 @@ def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence
     for row in range(len(part[0].cells)):
         if row in breaks and row:
             drawn.add_row(*[""] * len(part)) if lines == "none" else drawn.add_section()
-        drawn.add_row(*(words(_marked(one, row), "bold" if row in one.best else "") for one in part))
+        cells = (words(_marked(one, row), "bold" if row in one.best else "") for one in part)
+        drawn.add_row(*(_in_column(cell, width) for cell, width in zip(cells, widths, strict=True)))
     return drawn
+
+
+def _in_column(cell: RichText, width: int) -> RichText:
+    """A cell whose right-to-left text cannot move the cells after it: a mark without width ends each of its lines."""
+    from rich.console import Console
+    from rich.text import Text as RichText
+
+    if cell.plain.isascii() or not any(unicodedata.bidirectional(one) in ("R", "AL") for one in cell.plain):
+        return cell
+    lines = cell.wrap(Console(width=width), width, overflow="fold")
+    return RichText("\n").join(line.append(_LEFT) for line in lines)
 
 
 def _marked(one: PrintedColumn, row: int) -> str | Phrase:

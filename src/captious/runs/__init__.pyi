@@ -10,3 +10,4 @@ from captious.runs.folder import is_run as is_run
 from captious.runs.folder import open_run as open_run
 from captious.runs.report import Report as Report
 from captious.runs.report import read_run as read_run
+from captious.runs.tracking import TrackedReport as TrackedReport

@@ -18,6 +18,7 @@ from captious.io.images import find_images
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
+from captious.metrics.measurement import Signature
 from captious.options import current, using
 from captious.runs.folder import Run
 from captious.runs.states import CorpusStates
@@ -70,18 +71,21 @@ class StoredItem:
         summary = self.report.parts[self.part][key]
         if self.image and "image" in metric.needs and self.item.images[0] is None:
             raise InputError(
-                f"{where}: the image of {self.item.ids[0]} lies outside of the run ({self.image}); pass images=..., "
+                f"{where}: the image of {self.item.ids[0]} is outside the run ({self.image}); pass images=..., "
                 "the folder that holds it"
             )
         if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
-            raise InputError(f"{where}: holds no references, which explaining {key} needs; score the captions again")
+            raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")
         runtime = current()
         with using(replace(runtime, judging=replace(runtime.judging, replay=True, dry_run=False))):
             state = self._state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)
-            settings = dict(metric.settings(state))
+            current_settings = Signature.of(metric, self.item, state, 0, {}).settings
         # Of a list of items that was chosen at reading, the run holds those that were chosen.
-        then = {name: value for name, value in summary.signature.settings.items() if name != "list"}
+        settings, then = (
+            {name: value for name, value in one.items() if name != "list"}
+            for one in (current_settings, summary.signature.settings)
+        )
         if settings != then:
             name = next(one for one in {**settings, **then} if settings.get(one) != then.get(one))
             before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (then, settings))

@@ -33,6 +33,7 @@ import numpy as np
 
 from captious._files import MARKER, digest, remove_drafts
 from captious._hashing import Hashes
+from captious._languages import LANGUAGES
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
@@ -102,7 +103,7 @@ class Run:
             are = "is" if len(left) == 1 else "are"
             raise InputError(
                 f"{self.address}: {len(left)} of {shards_of(len(names))} {are} not scored yet{such}; "
-                "score the same shards again to go on"
+                "score the same shards again to resume"
             )
         if not marker.parts and marker.unit == "item":
             raise InputError(
@@ -155,7 +156,7 @@ class Run:
                 opened = pq.ParquetFile(file)
                 names = opened.schema_arrow.names
                 if twice := [column for column, number in Counter(names).items() if number > 1]:
-                    raise InputError(f"{where}: column {twice[0]!r} is there twice, {WROTE}")
+                    raise InputError(f"{where}: column {twice[0]!r} occurs twice, {WROTE}")
                 yield opened
         except InputError:
             raise
@@ -228,7 +229,13 @@ class Run:
         """The captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
         captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
-        return replace(captions, selection=str(self.marker.reading.get("list", "")))
+        return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
+
+    @property
+    def language(self) -> str:
+        """The code of the captions' language; empty where none was named."""
+        code = str(self.marker.reading.get("language", ""))
+        return code if code in LANGUAGES else ""
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
         """The captions at these positions among all items, in this order; only parts that hold one are read."""
@@ -247,7 +254,8 @@ class Run:
             tables.append(self.table(names[part]).replace_schema_metadata().take(pa.array(rows)))
         if not tables:
             return self.captions(names[:1]).take([])
-        return captions_of(joined(tables), self.metrics, self.marker.name).take(places.tolist())
+        captions = captions_of(joined(tables), self.metrics, self.marker.name).take(places.tolist())
+        return replace(captions, language=self.language)
 
     def summary(self, part: str) -> PartSummary:
         """The summary of a part."""
@@ -267,7 +275,7 @@ class Run:
             described = {metric.metric for metric in one.metrics}
             if one.items and (missing := [key for key in self.metrics if key not in described]):
                 where = self.storage.address_of(self.items_name(one.name))
-                raise InputError(f"{where}: says nothing of {missing[0]}, expected the scores of captious; remove it")
+                raise InputError(f"{where}: does not mention {missing[0]}, expected the scores of captious; remove it")
         return summaries
 
     def finished(self) -> dict[str, PartSummary]:

@@ -130,7 +130,7 @@ class Marker:
         try:
             record = json.loads(content)
         except (ValueError, RecursionError):
-            raise InputError(f"{where}: is no JSON, expected what captious score wrote") from None
+            raise InputError(f"{where}: is not JSON, expected what captious score wrote") from None
         if not isinstance(record, dict):
             raise InputError(f"{where}: is {type(record).__name__}, expected the facts of a run")
         if "systems" in record and "metrics" not in record:
@@ -217,7 +217,7 @@ def _each(values: Any, name: str, where: str) -> Iterable[Any]:
 def _safe(name: str, where: str) -> str:
     """The name of a part, which must not lead out of the folder."""
     if not _NAME.fullmatch(name):
-        raise InputError(f"{where}: {name!r:.60} is no name of a part, expected letters, digits, dots and hyphens")
+        raise InputError(f"{where}: {name!r:.60} is not the name of a part, expected letters, digits, dots and hyphens")
     return name
 
 

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -20,13 +20,12 @@ from captious._typing import Floats
 from captious._values import PlainState
 from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
-from captious.filters import matching_rows
 from captious.io.join import first_few
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import find_key
+from captious.metrics.registry import find_key, short_names
 from captious.metrics.rows import TypeSets
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, Why, link
@@ -37,8 +36,10 @@ from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
 from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
+from captious.runs.tracking import PREFIX, tracked, tracker_of
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
 from captious.stats.correlation import Moments
+from captious.text.tables import word_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,6 +166,53 @@ class Report(PlainState, Result):
         """What tables call a metric: its label, or its written form where two metrics share the label."""
         return self._labels[key]
 
+    @property
+    def short_names(self) -> dict[str, str]:
+        """What logs call the metrics, by their written forms: ``bleu_4``, ``cider``."""
+        return short_names(one.metric for one in self)
+
+    def scalars(self, prefix: str = PREFIX) -> dict[str, float]:
+        """Corpus values and the ends of their intervals under names for logs; what has no value is left out.
+
+        >>> from captious._evaluate import evaluate
+        >>> evaluate(["a red dog"], "rouge", Resampling(0), references=[["a red dog"]]).scalars()
+        {'captious/rouge': 1.0}
+        """
+        values: dict[str, float] = {}
+        for key, name in self.short_names.items():
+            cell = self.cell(key)
+            ends = {"": cell.value, "_low": cell.low, "_high": cell.high}
+            values |= {f"{prefix}/{name}{end}": float(value) for end, value in ends.items() if math.isfinite(value)}
+        return values
+
+    def log(
+        self,
+        run: Any,
+        step: int | None = None,
+        *,
+        prefix: str = PREFIX,
+        worst: int = 20,
+        metric: str | None = None,
+        page: bool = True,
+    ) -> None:
+        """Send the report to an experiment tracker: values with intervals, the worst captions with images, the page.
+
+        Parameters
+        ----------
+        run
+            A run of Weights & Biases, MLflow or trackio; ``"wandb"``, ``"mlflow"`` or ``"trackio"`` for the one that is
+            active; a ``SummaryWriter`` of TensorBoard; or a function that takes a ``TrackedReport``. No run is started.
+        step
+            The step of the training. In Weights & Biases it is logged as ``train/global_step``.
+        prefix
+            What the names begin with: ``captious/cider``, ``captious/cider_low``, ``captious/cider_high``.
+        worst, metric
+            How many of the worst captions are listed, and by which metric, as in ``worst``.
+        page
+            Whether the HTML page is kept as well.
+        """
+        tracker_of(run)(tracked(self, step, prefix, worst, metric, page))
+
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
@@ -199,6 +247,8 @@ class Report(PlainState, Result):
         indices = worst_first(measurement)
         if where is not None:
             source = self.run.parts() if self.run is not None else joined(list(self.items()))
+            from captious.filters import matching_rows
+
             passes = matching_rows(source, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]
         indices = indices[:number]
@@ -486,6 +536,8 @@ class Report(PlainState, Result):
         reading: dict[str, Any] = {"source": shown_path(self.name)}
         if self.source.selection:
             reading["list"] = self.source.selection
+        if self.source.language:
+            reading["language"] = self.source.language
         if not self.store_references:
             reading["store_references"] = False
         return Marker(**facts, reading=reading)
@@ -565,7 +617,7 @@ def part_summary(
         items=len(captions),
         metrics=tuple(MetricSummary.of(one, captions, corpora.get(key, "")) for key, one in measurements.items()),
         candidates=len(captions.candidates.values),
-        words=sum(len(text.split()) for text in captions.candidates.values),
+        words=sum(word_counts(captions.candidates.values, captions.language)),
         images=sum(image is not None for image in captions.images),
         ids=ids_fingerprint(captions.ids),
         **facts,
@@ -626,6 +678,25 @@ def resampled_intervals(measurements: Mapping[str, Measurement], resampling: Res
         return {}
     estimates = bootstrap(statistics, resampling)
     return ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
+
+
+def intervals_of_systems(
+    systems: Mapping[str, Mapping[str, Measurement]], resampling: Resampling
+) -> dict[str, dict[str, Estimate]]:
+    """The intervals of several systems on the same items, from draws that are made once."""
+    statistics = {
+        f"{number} {key}": one.statistic
+        for number, measurements in enumerate(systems.values())
+        for key, one in measurements.items()
+        if one.additive
+    }
+    estimates = bootstrap(statistics, resampling)
+    return {
+        name: ByMetric(
+            {one.metric: estimates[f"{number} {key}"] for key, one in own.items() if f"{number} {key}" in estimates}
+        )
+        for number, (name, own) in enumerate(systems.items())
+    }
 
 
 def _streamed(values: Floats) -> Iterator[float | None]:
@@ -723,6 +794,8 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         reasons=[[one.reasons for one in report] for report in reports.values()],
         images=images,
         fields={name: column for name, column in first.captions.columns.items() if name != "image"},
+        language=first.captions.language,
+        count_words=partial(word_counts, language=first.captions.language),
         explain=explain,
     )
 

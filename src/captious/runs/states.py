@@ -27,6 +27,8 @@ from captious.metrics.contract import Metric
 from captious.runs.folder import Run, metric_folder
 from captious.text.states import State
 
+DOWNLOADED = 64
+"""Files of states that are copied from an object store at a time."""
 Members = frozenset[tuple[str, int]]
 """Shards by name and size."""
 
@@ -57,6 +59,16 @@ class CorpusStates:
         merged = self._merged(_members(shards))
         return {one.name for one in shards if self._file_name(one) in there or (one.name, one.size) in merged}
 
+    def merged_shards(self, shards: Sequence[Shard]) -> Members:
+        """The most of these shards whose states have been merged, for `is_prepared`."""
+        return self._merged(_members(shards))
+
+    def is_prepared(self, shard: Shard, merged: Members) -> bool:
+        """Whether the state of a shard is there; only its own file is asked for, however many there are."""
+        if (shard.name, shard.size) in merged:
+            return True
+        return self.run.storage.exists(f"{self._folder}/{self._file_name(shard)}")
+
     def begun(self) -> bool:
         """Whether any state is there that is not empty, of a shard or of all."""
         sizes = self.run.storage.sizes(self._folder)
@@ -83,15 +95,27 @@ class CorpusStates:
             full += [f"{self._prefix}{_digest(before)}.merged"] if before else []
             if not full:
                 raise InputError(f"shards: none of them holds an item that {self.metric} can score")
-            with ExitStack() as stack:
-                paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in full]
-                with self._to_write(f"{merged}.merged") as path:
-                    self._class.merge_files(paths, path)
+            with self._to_write(f"{merged}.merged") as path:
+                self._merge_files(full, path)
             storage.write(f"{merged}.json", json.dumps(sorted(members)).encode())
         for name in sizes:
             if name.startswith(self._prefix) and not name.startswith(f"{self._prefix}{corpus}."):
                 storage.remove(f"{self._folder}/{name}")
         return corpus
+
+    def _merge_files(self, names: Sequence[str], out: Path) -> None:
+        """Merge files of the folder; of an object store, `DOWNLOADED` of them are on the disk at a time."""
+        together = DOWNLOADED if is_remote(self.run.address) else len(names)
+        with _temporary() as before:
+            for first in range(0, len(names), together):
+                with ExitStack() as stack:
+                    part = names[first : first + together]
+                    paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in part]
+                    paths += [before] if first else []
+                    last = first + together >= len(names)
+                    self._class.merge_files(paths, out if last else before.with_suffix(".next"))
+                if not last:
+                    before.with_suffix(".next").replace(before)
 
     def open(self, corpus: str) -> State:
         """The state of all shards that ``corpus`` stands for."""

@@ -148,7 +148,7 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
     if not any(part.items for part in parts):
         raise InputError(f"{run.address}: names no part with an item, expected at least one; score the captions again")
     if len(set(ids)) != len(ids):
-        raise InputError(f"{run.address}: an id occurs twice, expected one row an item")
+        raise InputError(f"{run.address}: an id occurs twice, expected one row per item")
     measurements = {}
     for key, metric in known.items():
         summaries = [part[key] for part in parts if part.items]

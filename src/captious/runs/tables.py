@@ -22,6 +22,7 @@ from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Rows, TypeSets
 from captious.render.tables import dumps, finite, to_arrow
+from captious.text.tables import word_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +56,7 @@ def items_table(
     columns = {"id": pa.array(captions.ids, pa.string()), "candidates": _arrow_lists(captions.candidates)}
     if references:
         columns["references"] = _arrow_lists(captions.references)
-    columns |= _counts(captions.candidates)
+    columns |= _counts(captions)
     for key in metrics:
         values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
         columns[key] = pa.array(finite(values), pa.float64())
@@ -66,12 +67,13 @@ def items_table(
     return pa.table({name: {**columns, **given}[name] for name in (*first, *given, *last)})
 
 
-def _counts(candidates: Ragged) -> dict[str, Any]:
+def _counts(captions: CaptionSet) -> dict[str, Any]:
     """Words and characters of an item's candidates, on average; null where it has none."""
     import pyarrow as pa
 
+    candidates = captions.candidates
     texts, number = candidates.values, candidates.counts
-    lengths = {"words": (len(text.split()) for text in texts), "characters": map(len, texts)}
+    lengths = {"words": word_counts(texts, captions.language), "characters": map(len, texts)}
     means = {}
     for name in COUNTS:
         each = np.fromiter(lengths[name], dtype=np.float64, count=len(texts))

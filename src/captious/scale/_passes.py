@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from captious.models.store import close_stores
 from captious.options import Reading, current
 from captious.runs.folder import Run
 from captious.runs.report import part_summary
-from captious.runs.states import CorpusStates
+from captious.runs.states import CorpusStates, Members
 from captious.runs.summary import PartSummary
 from captious.runs.tables import items_table, type_hashes, with_columns, without_machine_paths
 from captious.scale.plan import need_images
@@ -62,12 +63,16 @@ class PreparationPass:
     def __call__(self) -> Callable[[Shard], ShardOutcome]:
         """The function of a shard."""
         change_folder(self.work_folder)
-        return self.prepare
-
-    def prepare(self, shard: Shard) -> ShardOutcome:
-        """Save the states of a shard; that of a shard which has nothing for a metric is empty."""
         shards = self.run.marker.shards
-        metrics = [one for one in self.metrics if shard.name not in CorpusStates(self.run, one).prepared(shards)]
+        merged = {metric: CorpusStates(self.run, metric).merged_shards(shards) for metric in self.metrics}
+        return partial(self.prepare, merged)
+
+    def prepare(self, merged: Mapping[Metric, Members], shard: Shard) -> ShardOutcome:
+        """Save the states of a shard; that of a shard which has nothing for a metric is empty.
+
+        ``merged`` has the shards whose states were merged in an earlier run.
+        """
+        metrics = [one for one in self.metrics if not CorpusStates(self.run, one).is_prepared(shard, merged[one])]
         captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
         unfit = unfit_metrics(metrics, captions)
         states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
@@ -96,7 +101,7 @@ class ScoringPass:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
         DECODERS.keep()
-        nothing = CaptionSet.of({})
+        nothing = replace(CaptionSet.of({}), language=self.reading.language or "")
         states = {
             metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])
             if metric.needs_corpus
@@ -163,7 +168,7 @@ class ShardScorer:
         ]
 
     def _before(self, shard: Shard) -> PartSummary | None:
-        """The summary of the part that is there already, of the shard as it is now."""
+        """The summary of the part that already exists, of the shard as it is now."""
         run = self.scoring.run
         if not run.storage.exists(run.items_name(shard.name)):
             return None
@@ -186,7 +191,7 @@ class ShardScorer:
 def _combined(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> PartSummary:
     """The summary of a part to which metrics were added."""
     if (before.items, before.ids) != (now.items, now.ids):
-        raise InputError(f"{before.name}: holds other ids than when it was scored; pass overwrite=True")
+        raise InputError(f"{before.name}: contains other ids than when it was scored; pass overwrite=True")
     both = {one.metric: one for one in (*before.metrics, *now.metrics)}
     return replace(now, metrics=tuple(both[key] for key in metrics if key in both))
 

@@ -73,7 +73,7 @@ def rewrite_shards(
     if failures:
         name, why = next(iter(failures.items()))
         raise InputError(
-            f"{out}: {len(failures):,} of {len(shards):,} shards failed, such as {name}: {why}; the same again goes on"
+            f"{out}: {len(failures):,} of {len(shards):,} shards failed, such as {name}: {why}; run it again to resume"
         )
 
 
@@ -123,7 +123,7 @@ def _claim(target: Storage, files: Iterable[str], facts: Mapping[str, str], over
             before = there.get("filter") if isinstance(there, dict) else None
             why = f"were selected by {before!r}" if before != record["filter"] else "come from other scores"
             remedy = "pass overwrite=True to replace them, or name another folder"
-            raise InputError(f"{target.address}: holds shards that {why}; {remedy}")
+            raise InputError(f"{target.address}: contains shards that {why}; {remedy}")
         for name in files:
             target.remove(name)
     elif target.names():

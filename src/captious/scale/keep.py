@@ -247,7 +247,7 @@ def keep(
     engine
         Who writes shards.
     overwrite
-        Replace what is there already.
+        Replace existing output.
     progress
         Called with the name of each step as it begins.
     """
@@ -545,7 +545,7 @@ class Narrowing:
         except UnknownKey as error:
             raise UnknownKey(f"best={name}: {f'{run}: ' if run else ''}{error}") from None
         if schema.columns[key].kind != "number":
-            raise InputError(f"best={name}: holds no numbers, expected a metric")
+            raise InputError(f"best={name}: contains no numbers, expected a metric")
         return key, schema.columns[key]
 
     def _is_image(self) -> bool:
@@ -557,7 +557,7 @@ class Narrowing:
         selector = self.selector
         if self.unique == "image" and "image" not in selector.types[0]:
             address = next(iter(selector.runs.values())).address
-            raise InputError(f"{address}: holds no paths of images; name a column of the input with their hashes")
+            raise InputError(f"{address}: contains no paths of images; name a column of the input with their hashes")
         try:
             column = selector.schema.columns[selector.schema.resolve(self.unique)]
         except UnknownKey as error:

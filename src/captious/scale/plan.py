@@ -156,7 +156,7 @@ def claim(
         return run
     there = open_run(address)
     if there.marker.unit != "shard":
-        raise InputError(f"{address}: holds the scores of {there.marker.name}, not of shards; {REPLACE}")
+        raise InputError(f"{address}: contains the scores of {there.marker.name}, not of shards; {REPLACE}")
     if add:
         stored = {name: value for name, value in there.marker.reading.items() if name == "store_references"}
         marker = replace(marker, reading={**reading, **stored})
@@ -165,7 +165,7 @@ def claim(
     marker = replace(marker, shards=_named_as_before(shards, there.marker.shards))
     change = change_from(marker, there.marker, add) or _changed_shards(there, marker)
     if change:
-        raise InputError(f"{address}: holds other scores: {change}; {REPLACE}")
+        raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")
     # What is complete stays so on disk until everything is scored.
     kept = there.marker if there.marker.complete else marker
     run = Run(address, replace(kept, metrics=marker.metrics, shards=marker.shards, reading=marker.reading))

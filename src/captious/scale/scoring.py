@@ -116,6 +116,8 @@ def score_shards(
     shards = expand(source, reading.format)
     specs = metrics if add is None else add
     chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
+    for metric in chosen:
+        metric.refuse_language(reading.language or "")
     engine = with_gpus(engine, chosen, runtime.device)
     judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
     runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
@@ -143,7 +145,7 @@ def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
         run, shards = work.run, work.run.marker.shards
         done = sum(not work.missing(one, {}) for one in run.finished().values())
         current().log(
-            f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; the same command again goes on"
+            f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; run the same again to resume"
         )
         raise
 

@@ -20,6 +20,9 @@ from captious.stats.resampling import holm as holm
 from captious.stats.resampling import paired_bootstrap as paired_bootstrap
 from captious.stats.resampling import paired_randomization as paired_randomization
 from captious.stats.resampling import swap_masks as swap_masks
+from captious.stats.shift import Shift as Shift
+from captious.stats.shift import mean_estimate as mean_estimate
+from captious.stats.shift import mean_shift as mean_shift
 from captious.stats.tests import Test as Test
 from captious.stats.tests import correlation_test as correlation_test
 from captious.stats.tests import kendall_test as kendall_test

@@ -15,6 +15,8 @@ ELO_SCALE = 400 / math.log(10)
 """Elo points of one unit of log strength: a lead of 400 points is odds of 10 to 1."""
 PRIOR = 0.5
 """Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength."""
+ONLINE_STEP = 4.0
+"""The largest change of Elo points by one comparison, where they are updated one by one."""
 STEPS, LARGEST_STEP, PRECISE = 100, 2.0, 1e-10
 
 
@@ -69,6 +71,31 @@ def rate_of(*systems: str) -> str:
 def elo_of(system: str) -> str:
     """The name of the Elo points of a system among `pairwise_values`."""
     return f"elo {system!r}"
+
+
+def online_elo(first: Ints, second: Ints, score: Floats, systems: int, samples: int, seed: int) -> Floats:
+    """Elo points updated comparison by comparison, with K = 4 from 1000 on: resamples × systems.
+
+    ``score`` is that of the first system: 1, 0, or ½ for a tie. Points depend on the order of the comparisons, so
+    these are drawn with replacement ``samples`` times; without samples the one row has them as they are. The draws are
+    those of NumPy's ``RandomState``, as in Chatbot Arena's code.
+
+    >>> online_elo(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), 2, 0, 0).round(4).tolist()
+    [[1001.977, 998.023]]
+    """
+    number = len(score)
+    draws = np.arange(number)[None, :]
+    if samples:
+        generator = np.random.RandomState(seed)  # the generator of the code whose values are met
+        draws = np.stack([generator.choice(number, number, replace=True) for _ in range(samples)])
+    points, rows = np.full((len(draws), systems), ELO_CENTER), np.arange(len(draws))
+    for drawn in draws.T:
+        one, other = first[drawn], second[drawn]
+        gap = points[rows, other] - points[rows, one]
+        change = ONLINE_STEP * (score[drawn] - 1 / (1 + 10 ** (gap / 400)))
+        points[rows, one] += change
+        points[rows, other] -= change
+    return points
 
 
 def win_rows(first: Ints, second: Ints, score: Floats, group: Ints, groups: int, systems: int) -> Floats:

@@ -78,7 +78,7 @@ class Failures:
         """The database cannot be reached or written."""
         now = time.monotonic()
         if now >= self._silent_until:
-            logger.error("the database is out of reach: %s", " ".join(str(error).split()))
+            logger.error("the database cannot be reached: %s", " ".join(str(error).split()))
         self._silent_until = now + 60
         return self._answer(request, 503, self.say("database_away"), {"retry-after": "5"})
 

@@ -138,6 +138,7 @@ class Rules:
                 "script-src 'self'",
                 "style-src 'self'",
                 "img-src 'self'",
+                "media-src 'self'",
                 "connect-src 'self'",
                 " ".join(["form-action 'self'", *self.forms]),
                 "base-uri 'none'",
@@ -306,7 +307,7 @@ class TokenGate:
 
 
 def header_values(scope: Scope) -> dict[str, str]:
-    """The request's headers; the last one counts where a name is there twice."""
+    """The request's headers; the last one counts where a name occurs twice."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
@@ -393,8 +394,39 @@ def image_type(beginning: bytes) -> str | None:
     return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), None)
 
 
+_SOUNDS = ((b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"))
+
+
+def sound_type(beginning: bytes) -> str | None:
+    """The media type by the first 16 bytes of a file; None for what browsers do not play.
+
+    >>> sound_type(b"RIFF0000WAVEfmt "), sound_type(b"OggS"), sound_type(bytes([0xFF, 0xFB, 0x90])), sound_type(b"<svg")
+    ('audio/wav', 'audio/ogg', 'audio/mpeg', None)
+    """
+    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WAVE":
+        return "audio/wav"
+    if beginning[4:8] == b"ftyp" and beginning[8:11] in (b"M4A", b"mp4", b"iso"):
+        return "audio/mp4"
+    if len(beginning) > 1 and beginning[0] == 0xFF and beginning[1] & 0xE0 == 0xE0:
+        # The frames of MPEG audio begin with eleven ones; without a layer they are those of AAC.
+        return "audio/mpeg" if beginning[1] & 0x06 else "audio/aac"
+    return next((kind for start, kind in _SOUNDS if beginning.startswith(start)), None)
+
+
 def image_file(folder: Path, name: str) -> tuple[Path, str]:
-    """The file of an image and its media type; an `InputError` where it is not an image inside the folder.
+    """The file of an image and its media type; an `InputError` where it is not an image inside the folder."""
+    return _media_file(folder, name, image_type, "an image", "a JPEG, PNG, GIF, WebP, AVIF or BMP image")
+
+
+def sound_file(folder: Path, name: str) -> tuple[Path, str]:
+    """The file of a sound and its media type; an `InputError` where it is not a sound inside the folder."""
+    return _media_file(folder, name, sound_type, "a sound", "a WAV, FLAC, MP3, Ogg, M4A or AAC sound")
+
+
+def _media_file(
+    folder: Path, name: str, type_of: Callable[[bytes], str | None], what: str, kinds: str
+) -> tuple[Path, str]:
+    """A file inside a folder and its media type.
 
     Links are followed first, so that one which leads out of the folder is refused like ``../``.
     """
@@ -404,12 +436,12 @@ def image_file(folder: Path, name: str) -> tuple[Path, str]:
         inside = path.is_relative_to(root)
         beginning = _first_bytes(path) if inside else b""
     except (OSError, RuntimeError, ValueError) as error:  # absent; a loop of links; a null character
-        raise InputError(f"{name!r}: cannot be read in {folder}, expected an image") from error
-    kind = image_type(beginning)
+        raise InputError(f"{name!r}: cannot be read in {folder}, expected {what}") from error
+    kind = type_of(beginning)
     if not inside:
-        raise InputError(f"{name!r}: lies outside {folder}, expected an image inside it")
+        raise InputError(f"{name!r}: is outside {folder}, expected {what} inside it")
     if kind is None:
-        raise InputError(f"{name!r} in {folder}: expected a JPEG, PNG, GIF, WebP, AVIF or BMP image")
+        raise InputError(f"{name!r} in {folder}: expected {kinds}")
     return path, kind
 
 

@@ -1,10 +1,15 @@
+import captious.study.evidence
 import captious.study.records
+from captious.study._advise import advise as advise
 from captious.study._correlate import correlate as correlate
 from captious.study._systems import systems as systems
+from captious.study.advice import Advice as Advice
 from captious.study.agreement import Agreement as Agreement
 from captious.study.agreement import rater_agreement as rater_agreement
 from captious.study.combine import Combination as Combination
 from captious.study.combine import combine_metrics as combine_metrics
+from captious.study.evidence import Leaderboard as Leaderboard
+from captious.study.evidence import leaderboard as leaderboard
 from captious.study.lengths import LengthRegimes as LengthRegimes
 from captious.study.lengths import length_regimes as length_regimes
 from captious.study.load import load_ratings as load_ratings

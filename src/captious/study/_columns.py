@@ -43,8 +43,10 @@ STATISTICS = {
         "1−R²", "squared error over the metric's sum of squares, lower is better", "$1-R^2$", 1.0, False
     ),
     "r2_fitted": StatisticFormat("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
-    "mean": StatisticFormat("mean", "accuracy over categories, a tie of the metric ½"),
+    "mean": StatisticFormat("mean", "accuracy over categories, a tie of the metric ½ unless the recipe says otherwise"),
     "strict": StatisticFormat("strict mean", "the same, a tie of the metric wrong"),
+    "pooled": StatisticFormat("all", "accuracy over all pairs, as the recipe counts ties"),
+    "half": StatisticFormat("ties ½", "the pairs that people decided, a tie of the metric ½, in double precision"),
     "soft": StatisticFormat(
         "soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"
     ),

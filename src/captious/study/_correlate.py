@@ -65,7 +65,7 @@ def correlate(
     test, permutations
         The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
     missing
-        Items without a value of a metric: ``error``, or ``skip`` to go on with those that join.
+        Items without a value of a metric: ``error``, or ``skip`` to use only those that match.
     progress
         Called with the name of each step as it begins.
     runtime
@@ -93,7 +93,9 @@ def correlate(
     design, used = build_design(ratings, available, recipe)
     scores, constant = _drop_constant(scores, used, ratings.name)
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
-    statistic = statistic or ("mean" if isinstance(design, Pairs) else recipe.statistic)
+    statistic = statistic or (
+        ("pooled" if "pooled" in design.families else "mean") if isinstance(design, Pairs) else recipe.statistic
+    )
     family_of(design, statistic)
     _check_test(test, resampling, design, ratings.name)
     pairs = len(scores) * (len(scores) - 1) // 2
@@ -223,7 +225,7 @@ def _remarks(
     warnings += dict.fromkeys(line for score in scores for line in score.remarks)
     if isinstance(design, RatingRows):
         turned = [score.label for score in scores if not score.higher_is_better]
-        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+        warnings += [f"{name}: lower is better, its sign is reversed" for name in turned]
     return warnings
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from captious.errors import InputError, nearest
 from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinImage
 from captious.stats.kendall import Kendall
-from captious.study.ratings import Preferences, Ratings
-from captious.study.recipes import Recipe
+from captious.study.ratings import TIE, Preferences, Ratings
+from captious.study.recipes import PeopleTies, Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,20 @@ class RatingRows:
         )
 
 
+class PairRules(NamedTuple):
+    """How pairs are counted, as the recipe says."""
+
+    ties: Literal["half", "strict"] = "half"
+    people_ties: PeopleTies = "drop"
+    single: bool = False
+    """Whether values are compared in single precision."""
+    pooled: bool = False
+    """Whether the accuracy over all pairs is the headline."""
+
+
+USUAL_RULES = PairRules()
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """Two captions each, one of them preferred: the share of pairs in which the metric agrees.
@@ -105,7 +119,7 @@ class Pairs:
     """
 
     first: Ints
-    """The preferred caption of each pair."""
+    """The preferred caption of each pair; of a tie of people, the first."""
     second: Ints
     cluster: Ints
     """The image of each pair."""
@@ -113,7 +127,11 @@ class Pairs:
     category: Ints
     names: tuple[str, ...]
     """The names of the categories."""
-    ties: Literal["half", "strict"] = "half"
+    rules: PairRules = USUAL_RULES
+    tied: Bools | None = None
+    """The pairs of which people prefer neither caption, where these are kept."""
+    metrics: int = 1
+    """How many metrics the values are of, one after the other with as many pairs each."""
 
     @property
     def items(self) -> int:
@@ -122,29 +140,67 @@ class Pairs:
 
     @property
     def families(self) -> Mapping[str, str]:
-        """The unweighted mean of the categories, the same with ties as wrong, and each category."""
-        return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
+        """The unweighted mean of the categories, the same with ties as wrong, and each category.
+
+        Where the headline is pooled: that over all pairs, the mean, and ``half``, the pairs that people decided with a
+        tie of the metric as ½ and in double precision.
+        """
+        means = ("pooled", "mean", "half") if self.rules.pooled else ("mean", "strict")
+        return dict.fromkeys((*means, *self.names), "accuracy")
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
         """The accuracies as a function of weights."""
         gap = values[self.first] - values[self.second]
+        decided = np.ones(len(gap)) if self.tied is None else (~self.tied).astype(np.float64)
+        half = decided * ((gap > 0) + 0.5 * (gap == 0))
+        if self.rules.single:
+            single = values.astype(np.float32)
+            gap = (single[self.first] - single[self.second]).astype(np.float64)
         strict = (gap > 0).astype(np.float64)
-        right = strict + 0.5 * (gap == 0) * (self.ties == "half")
         key = self.category * self.clusters + self.cluster
         shape = (len(self.names), self.clusters)
         tables = [
             np.bincount(key, part, minlength=shape[0] * shape[1]).reshape(shape)
-            for part in (np.ones(len(gap)), right, strict)
+            for part in (np.ones(len(gap)), self._right(gap), strict, decided, half)
         ]
 
         def accuracies(weights: Floats) -> dict[str, Floats]:
-            number, agreed, strictly = (table @ weights for table in tables)
+            number, agreed, strictly, decisions, halves = (table @ weights for table in tables)
             with np.errstate(invalid="ignore", divide="ignore"):
                 shares = agreed / number
-                means = {"mean": shares.mean(axis=0), "strict": (strictly / number).mean(axis=0)}
+                means = {"mean": shares.mean(axis=0)}
+                if self.rules.pooled:
+                    means |= {"pooled": agreed.sum(axis=0) / number.sum(axis=0)}
+                    means |= {"half": halves.sum(axis=0) / decisions.sum(axis=0)}
+                else:
+                    means |= {"strict": (strictly / number).mean(axis=0)}
             return means | dict(zip(self.names, shares, strict=True))
 
         return accuracies
+
+    def verdicts(self, gap: Floats) -> Floats:
+        """What the metric says of each pair: 1 for the first caption, 0 for the second, ½ for a tie.
+
+        Where ties are matched, as many pairs are ties as people tied, those with the smallest differences.
+        """
+        verdicts = np.where(gap > 0, 1.0, np.where(gap < 0, 0.0, 0.5))
+        if self.rules.people_ties == "match" and self.tied is not None:
+            for part in np.split(np.arange(len(gap)), self.metrics):
+                size = np.abs(gap[part])
+                number = int(self.tied[part].sum())
+                least = np.sort(size)[number] if number < len(part) else np.inf
+                verdicts[part[size < least]] = 0.5
+        return verdicts
+
+    def _right(self, gap: Floats) -> Floats:
+        """How right the metric is on each pair."""
+        verdicts = self.verdicts(gap)
+        if self.tied is None:
+            return verdicts if self.rules.ties == "half" else (verdicts == 1).astype(np.float64)
+        if self.rules.people_ties == "half":
+            return np.where(self.tied, 0.5, verdicts)
+        right: Floats = (verdicts == np.where(self.tied, 0.5, 1.0)).astype(np.float64)
+        return right
 
     def doubled(self) -> Pairs:
         """Twice the pairs: the second half has images of its own."""
@@ -155,6 +211,8 @@ class Pairs:
             cluster=np.concatenate([self.cluster, self.cluster + self.clusters]),
             clusters=2 * self.clusters,
             category=np.tile(self.category, 2),
+            tied=None if self.tied is None else np.tile(self.tied, 2),
+            metrics=2 * self.metrics,
         )
 
 
@@ -175,7 +233,7 @@ NEEDS = {
         ("sample_tau", "accuracy", "accuracy_eq"),
         "it needs several captions of one image: name the column of the image with group=...",
     ),
-    **dict.fromkeys(("mean", "strict"), "it needs pairs of captions with a preferred one"),
+    **dict.fromkeys(("mean", "strict", "pooled"), "it needs pairs of captions with a preferred one"),
 }
 """What a statistic needs that some ratings lack."""
 
@@ -226,10 +284,15 @@ def _pairs_design(pairs: Preferences, available: Bools, recipe: Recipe) -> tuple
     both = available.reshape(-1, 2).all(axis=1)
     if both.sum() < 3:
         raise InputError(f"{pairs.name}: {both.sum()} pairs have values of every metric, expected at least 3")
-    preferred = pairs.preferred[both].astype(np.int64)
-    first = 2 * np.arange(len(preferred)) + preferred
+    preferred = pairs.preferred[both]
+    tied = preferred == TIE
+    first = 2 * np.arange(len(preferred)) + (preferred == 1)
     images, cluster = np.unique(np.array(pairs.groups)[both], return_inverse=True)
     categories = tuple(dict.fromkeys(sorted(np.array(pairs.categories)[both].tolist())))
     category = np.searchsorted(np.array(categories), np.array(pairs.categories)[both])
-    design = Pairs(first, first ^ 1, cluster.astype(np.int64), len(images), category, categories, recipe.ties)
+    rules = PairRules(
+        recipe.ties, recipe.people_ties, recipe.precision == "single", pooled=recipe.statistic == "pooled"
+    )
+    kept = None if recipe.people_ties == "drop" else tied
+    design = Pairs(first, first ^ 1, cluster.astype(np.int64), len(images), category, categories, rules, kept)
     return design, np.flatnonzero(np.repeat(both, 2))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._tournament import Tournament
+from captious._tournament import Elo, Tournament, online_estimates
 from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.errors import InputError, nearest
@@ -36,6 +36,7 @@ def systems(
     difference: float | None = None,
     resampling: Resampling = Resampling(),
     permutations: int = PERMUTATIONS,
+    elo: Elo = "bradley-terry",
 ) -> SystemRanking:
     """Which system people prefer, from ratings, rankings or pairs whose systems are known.
 
@@ -54,6 +55,8 @@ def systems(
         A difference of means, or of a win rate from one half; the power to find it is stated.
     resampling, permutations
         The bootstrap, and the permutations of the test over images.
+    elo
+        ``bradley-terry``, or ``online``: points updated answer by answer, over resampled answers, as in Chatbot Arena.
 
     >>> rows = [{"image": i, "system": s, "rating": r} for i, both in enumerate([(4, 2), (5, 3), (3, 3)])
     ...         for s, r in zip("ab", both)]
@@ -62,6 +65,8 @@ def systems(
     """
     if over is not None and over not in (choices := choices_of(Over)):
         raise InputError(f"over={over!r}, expected {' or '.join(choices)}{nearest(str(over), choices)}")
+    if elo not in (choices := choices_of(Elo)):
+        raise InputError(f"elo={elo!r}, expected {' or '.join(choices)}{nearest(str(elo), choices)}")
     if difference is not None and not 0 < difference < np.inf:
         raise InputError(f"difference={difference!r}, expected a number above 0")
     if isinstance(ratings, (str, Path)):
@@ -77,13 +82,13 @@ def systems(
                 standings.append(_standing(question, judged, values, answers, rule))
     comparisons = _comparisons(judged, answers)
     if comparisons is not None:
-        tournament = _tournament(comparisons, answers, rule)
+        tournament = _tournament(comparisons, answers, rule, elo)
     facts = _facts(judged, answers)
     parts = [
         f"systems:{judged.name}",
         *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
         *(f"{key}:{number}" for key, number in facts.items()),
-        *([f"ties:half|bradley-terry:prior={PRIOR:g}"] if tournament else []),
+        *([f"ties:half|{'elo:online' if elo == 'online' else f'bradley-terry:prior={PRIOR:g}'}"] if tournament else []),
         f"ci:{rule.interval}",
         f"test:{rule.signature},holm",
         f"captious:{__version__}",
@@ -363,7 +368,7 @@ def _ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
     return _Comparisons(system[first], system[second], score, answers.image[first], answers.rater[column])
 
 
-def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule) -> Tournament:
+def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, elo: Elo) -> Tournament:
     """Win rates and strengths with intervals, and a test of every two systems; the strongest first."""
     number = len(answers.systems)
     cells = _Cells.of(played.image, played.rater)
@@ -401,7 +406,9 @@ def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule) 
     np.add.at(wins, (second, first), played.score == 0)
     np.add.at(ties, (first, second), played.score == 0.5)
     np.add.at(ties, (second, first), played.score == 0.5)
-    return Tournament(tuple(names), wins, ties, estimates, p_values, rule.test, rule.resampling)
+    if elo == "online":
+        estimates |= online_estimates(first, second, played.score, names, rule.resampling)
+    return Tournament(tuple(names), wins, ties, estimates, p_values, rule.test, rule.resampling, elo)
 
 
 def _power(

@@ -98,7 +98,8 @@ class Agreement(Result):
             for one in self.raters
         ]
         note = (
-            "shared: items that others rated too; bias: mean less that of the others on the same items; alpha without: "
+            "shared: items that others rated too; bias: mean minus that of the others on the same items; alpha "
+            "without: "
             "agreement of the others alone"
         )
         return Table("raters", "Each rater against the others", columns, rows, note)
@@ -107,7 +108,7 @@ class Agreement(Result):
 def rater_agreement(
     ratings: Any, measurement: Measurement | None = None, resampling: Resampling = Resampling()
 ) -> Agreement | PairsAgreement:
-    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others.
+    """Krippendorff's alpha, the score of a person in the place of a metric, and every rater against the others.
 
     ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
     nominal, unless another is named.
@@ -121,8 +122,8 @@ def rater_agreement(
     warnings = []
     if ordered(ratings):
         warnings.append(
-            "the ratings of every item stand in ascending order: they were sorted, so raters are not persons; alpha "
-            "does not depend on it, but leave aside the ceiling and the table of raters, or read the ratings unsorted"
+            "the ratings of every item are in ascending order: they were sorted, so raters are not persons; alpha "
+            "does not depend on it, but ignore the ceiling and the table of raters, or read the ratings unsorted"
         )
     return Agreement(
         ratings.name,

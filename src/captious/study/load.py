@@ -34,7 +34,7 @@ def load_ratings(
         "rater": study_input.rater,
         "caption": reading.candidate_column,
     }
-    changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale}
+    changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale, "people_ties": study_input.ties}
     changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
         if data is not None:
@@ -44,15 +44,29 @@ def load_ratings(
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
+        _refuse_ties(study_input, judgments)
         return judgments, recipe
     columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
+    if len(study_input.rating) == 1 and any(layout.aspects for layout in recipe.layouts):
+        del columns["rating"]  # which names one of the recipe's own ratings
     if named := [name for name, value in columns.items() if value is not None]:
         option = {"id": "id_column", "image": "group", "caption": "candidate_column"}.get(named[0], named[0])
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
     if data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
     recipe = replace(recipe.of_layout(locate(recipe, Path(data))[0]), **changes)
-    return open_recipe(recipe, data, reading.images), recipe
+    judged = open_recipe(recipe, data, reading.images)
+    if isinstance(judged, Ratings) and "rating" not in columns:
+        judged = judged.asked(study_input.rating[0])
+    _refuse_ties(study_input, judged)
+    return judged, recipe
+
+
+def _refuse_ties(study_input: StudyInput, judged: Ratings | Preferences) -> None:
+    if study_input.ties is not None and isinstance(judged, Ratings):
+        raise InputError(
+            f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, of which people tie some"
+        )
 
 
 def _in_folder(source: str, data: str | Path | None) -> str:

@@ -20,20 +20,25 @@ class StudyInput(Options):
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
     data: Annotated[
         str | Path | None,
-        Option(
-            "Folder with the data of a recipe; that of a recipe in TOML, if not given.", type=Path, metavar="FOLDER"
-        ),
+        Option("Folder with the data of a recipe; by default that of the TOML file.", type=Path, metavar="FOLDER"),
     ] = None
     rating: Annotated[
         tuple[str, ...], Option("Column of the rating or ratings; several, one for each rater.", metavar="NAMES")
     ] = ()
     group: Annotated[str | None, Option("Column of the image: its captions are drawn together.", metavar="NAME")] = None
     system: Annotated[str | None, Option("Column of the system that wrote the caption.", metavar="NAME")] = None
-    rater: Annotated[str | None, Option("Column of the rater, one rating a row.", metavar="NAME")] = None
+    rater: Annotated[str | None, Option("Column of the rater, if each row is one rating.", metavar="NAME")] = None
     scale: Annotated[tuple[float, float] | None, Option("Lowest and highest rating, such as 1,5.")] = None
-    rows: Annotated[Literal["each", "mean"] | None, Option("Every rating a row, or the mean of a caption's.")] = None
+    rows: Annotated[
+        Literal["each", "mean"] | None, Option("One row per rating, or per caption with the mean rating.")
+    ] = None
+    ties: Annotated[
+        Literal["drop", "half", "match"] | None,
+        Option("Pairs that people tied: left out, half right, or matched by as many ties of the metric."),
+    ] = None
     metrics: Annotated[
-        tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
+        tuple[str, ...],
+        Option('Metrics, such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS"),
     ] = ()
     scores: Annotated[
         tuple[str | Path, ...],
@@ -43,7 +48,7 @@ class StudyInput(Options):
         ),
     ] = ()
     scores_id_column: Annotated[
-        str | None, Option("Column of the ids in the files of scores, if not the same.", metavar="NAME")
+        str | None, Option("Column of the ids in the files of scores, if it differs.", metavar="NAME")
     ] = None
     statistic: Annotated[
         str | None, Option("Headline: tau_b, tau_c, pearson, spearman, sample_tau, system_tau, …", metavar="NAME")

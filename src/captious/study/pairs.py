@@ -15,10 +15,7 @@ from captious.stats.agreement import Alpha, Measurement, alpha_without, krippend
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table
 from captious.study._design import Pairs
-from captious.study.ratings import Preferences, Ratings
-
-TIE = 0.5
-"""The answer of a rater who prefers neither caption."""
+from captious.study.ratings import TIE, Preferences, Ratings
 
 
 @dataclass(frozen=True)

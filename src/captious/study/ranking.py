@@ -27,7 +27,7 @@ class SystemMean:
 
     system: str
     rank: int
-    """The number of its cluster: no test tells systems of one rank apart."""
+    """The number of its cluster: no test distinguishes systems of one rank."""
     mean: Estimate
     ratings: int
     captions: int
@@ -189,12 +189,12 @@ class SystemRanking(Result):
         ranks = [row[0] for row in rows]
         breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         notes = ["the best caption has the highest rank"] if standing.question == RANK else []
-        notes.append("rank: no test tells systems of one rank apart")
+        notes.append("rank: no test distinguishes systems of one rank")
         note = f"{'; '.join(notes)}. {self._intervals}".strip()
         return Table("people", f"What people say: {standing.question}", columns, rows, note, breaks)
 
     def _means_chart(self, standing: QuestionRanking) -> Chart:
-        note = "Neighbors of one shade cannot be told apart."
+        note = "Neighbors of one shade do not differ significantly."
         bands = [one.rank for one in standing.systems]
         return Chart("intervals", [self._series(standing)], standing.question, note, decimals=2, bands=bands)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of
 from captious.io.images import with_images
+from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
 from captious.study.records import UNNAMED, Record, locate, number, records
+
+TIE = 0.5
+"""The answer of a rater who prefers neither caption."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,6 +107,18 @@ class Ratings:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def asked(self, aspect: str) -> Ratings:
+        """The same with an aspect in place of the rating."""
+        if aspect == self.question:
+            return self
+        if aspect not in self.aspects:
+            known = (self.question, *self.aspects)
+            raise InputError(f"{self.name}: no rating {aspect!r}, expected one of {', '.join(known)}")
+        others = {name: values for name, values in self.aspects.items() if name != aspect}
+        return replace(
+            self, values=self.aspects[aspect], question=aspect, aspects={self.question: self.values, **others}
+        )
+
     def take(self, indices: Ints) -> Ratings:
         """The items at these positions alone; the caption set stays whole."""
         return replace(
@@ -124,6 +140,15 @@ class Ratings:
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
+class ScoringPlan(NamedTuple):
+    """Captions as a protocol scores them: in several sets, and some under several lists of references."""
+
+    corpora: tuple[CaptionSet, ...]
+    """Sets that are scored apart, so that each has its own document frequencies."""
+    owners: Mapping[str, str]
+    """The id of the judged caption that each item of the sets stands for; the mean of its items counts."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Preferences:
     """Pairs of captions of one image, and which of the two people prefer."""
@@ -131,7 +156,7 @@ class Preferences:
     ids: tuple[str, ...]
     """The ids of the captions, two to a pair: the first and the second of pair p are at 2p and 2p + 1."""
     preferred: Floats
-    """0 or 1 for each pair."""
+    """0 or 1 for each pair, ½ where people prefer neither and the recipe keeps such pairs."""
     groups: tuple[str, ...]
     """The image of each pair."""
     categories: tuple[str, ...]
@@ -141,7 +166,11 @@ class Preferences:
     answers: Ratings | None = None
     """Every rater's answer for each two captions of an image, whichever side they stood on: 0, 1, or ½ for a tie."""
     systems: tuple[tuple[str, str], ...] | None = None
-    """Who wrote the two captions of each of ``answers``; None where the rows do not say it."""
+    """The systems of the two captions of each of ``answers``; None if the rows do not name them."""
+    pair_systems: tuple[tuple[str, str], ...] | None = None
+    """The systems of the first and the second caption of each pair; None if the rows do not name them."""
+    scoring: ScoringPlan | None = None
+    """What is scored in place of ``captions``, where the captions of a pair have references of their own."""
 
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
@@ -155,6 +184,7 @@ class Preferences:
             preferred=self.preferred[pairs],
             groups=tuple(self.groups[pair] for pair in pairs),
             categories=tuple(self.categories[pair] for pair in pairs),
+            pair_systems=None if self.pair_systems is None else tuple(self.pair_systems[pair] for pair in pairs),
         )
 
 
@@ -174,7 +204,9 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
     """The data of a recipe, or of the one with this name, from its folder."""
     recipe, folder = as_recipe(recipe), Path(folder)
     layout, references = locate(recipe, folder)
-    read = records(layout, folder / layout.ratings, references, recipe.kind)
+    path = folder / layout.ratings
+    reader = READERS.get(layout.format)
+    read = records(layout, path, references, recipe.kind) if reader is None else list(reader(path))
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
     return gather(recipe.of_layout(layout), read, recipe.name, images, layout.question)
@@ -191,7 +223,7 @@ def open_ratings(
     """Any file with rated captions, or their rows in memory."""
     judgments = open_judgments(source, references, columns=columns, recipe=recipe, images=images)
     if isinstance(judgments, Preferences):
-        raise InputError(f"{judgments.name}: holds pairs with a preferred caption, expected ratings")
+        raise InputError(f"{judgments.name}: contains pairs with a preferred caption, expected ratings")
     return judgments
 
 
@@ -234,14 +266,14 @@ def gather(
 ) -> Ratings | Preferences:
     """Ratings or preferences from records; ``question`` is what the ratings are called."""
     if not records:
-        raise InputError(f"{name}: holds no ratings")
+        raise InputError(f"{name}: contains no ratings")
     dropped: Counter[str] = Counter()
-    used = _without_own(recipe, records, dropped)
+    used = _after_rules(recipe, records, dropped)
     if not used:
         reasons = ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
         raise InputError(f"{name}: no item is left; dropped: {reasons}")
     if len(used[0].captions) == 2:
-        return _preferences(used, name, dropped, images)
+        return _preferences(used, recipe, name, dropped, images)
     merged = _merged(used)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
     items = [
@@ -277,8 +309,18 @@ def gather(
     )
 
 
-def _without_own(recipe: Recipe, records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
-    """The records after the recipe's rule for candidates that are among the references of their image."""
+def _after_rules(recipe: Recipe, records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
+    """The records after the recipe's rules for equal captions and for candidates that are among the references."""
+    if recipe.same == "drop":
+        different = [record for record in records if len({clean(text).lower() for text in record.captions}) > 1]
+        if equal := len(records) - len(different):
+            dropped["the captions are equal except for case"] = equal
+        records = different
+    if recipe.kind == "pairs" and recipe.humans is not None:
+        machines = [record for record in records if recipe.humans not in (record.systems or ())]
+        if human := len(records) - len(machines):
+            dropped[f"a caption is by {recipe.humans}"] = human
+        records = machines
     if recipe.own == "keep":
         return list(records)
     if recipe.own in ("unreference", "humans"):
@@ -348,9 +390,13 @@ def _ids(records: Sequence[Record]) -> list[str]:
     return numbered
 
 
-def _preferences(records: list[Record], name: str, dropped: Counter[str], images: str | Path | None) -> Preferences:
-    dropped["people see no difference"] += sum(record.preferred is None for record in records)
-    decided = [record for record in records if record.preferred is not None]
+def _preferences(
+    records: list[Record], recipe: Recipe, name: str, dropped: Counter[str], images: str | Path | None
+) -> Preferences:
+    decided = records
+    if recipe.people_ties == "drop":
+        dropped["people see no difference"] += sum(record.preferred is None for record in records)
+        decided = [record for record in records if record.preferred is not None]
     keys = [record.id if record.id is not None else str(index) for index, record in enumerate(decided)]
     if len({*keys}) != len(keys):
         keys = [f"{key}#{index}" for index, key in enumerate(keys)]
@@ -360,16 +406,39 @@ def _preferences(records: list[Record], name: str, dropped: Counter[str], images
         for side in (0, 1)
     ]
     captions = _caption_set(texts, name, images)
+    systems = [record.systems for record in decided if record.systems is not None]
     return Preferences(
         captions.ids,
-        np.array([float(record.preferred or 0) for record in decided]),
+        np.array([TIE if record.preferred is None else record.preferred for record in decided]),
         tuple(record.image for record in decided),
         tuple(record.category or "all" for record in decided),
         captions,
         name,
         {reason: number for reason, number in dropped.items() if number},
         *_answers(records, name),
+        tuple(systems) if len(systems) == len(decided) else None,
+        _scoring_plan(captions.ids, decided) if any(record.compared_with for record in decided) else None,
     )
+
+
+def _scoring_plan(ids: Sequence[str], records: Sequence[Record]) -> ScoringPlan:
+    """What is scored of pairs whose captions have references of their own."""
+    corpora: dict[tuple[str, int], list[tuple[str, str, tuple[str, ...]]]] = {}
+    owners: dict[str, str] = {}
+    for index, record in enumerate(records):
+        for side in (0, 1):
+            lists = record.compared_with[side] if record.compared_with else (record.references,)
+            for draw, references in enumerate(lists):
+                key = f"{ids[2 * index + side]}~{draw}"
+                owners[key] = ids[2 * index + side]
+                corpora.setdefault((record.corpus, side), []).append((key, record.captions[side], references))
+    sets = [
+        CaptionSet.of(
+            {key: clean(text) for key, text, _ in rows}, {key: [*map(clean, texts)] for key, _, texts in rows}
+        )
+        for rows in corpora.values()
+    ]
+    return ScoringPlan(tuple(sets), owners)
 
 
 def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple[str, str], ...] | None]:
@@ -377,14 +446,15 @@ def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple
     judged: list[Record] = []
     sides: set[tuple[str, tuple[str, ...]]] = set()
     for record in records:
-        answer = 0.5 if record.preferred is None else record.preferred
+        answer = TIE if record.preferred is None else record.preferred
+        given = dict(record.ratings) or {UNNAMED if record.rater is None else record.rater: answer}
         captions, systems = tuple(map(clean, record.captions)), record.systems
         if (record.image, captions) not in sides and (record.image, captions[::-1]) in sides:
-            answer, captions = 1 - answer, captions[::-1]
+            given = {rater: None if one is None else 1 - one for rater, one in given.items()}
+            captions = captions[::-1]
             systems = systems and (systems[1], systems[0])
         sides.add((record.image, captions))
-        rater = UNNAMED if record.rater is None else record.rater
-        one = Record(record.where, record.image, captions, {rater: answer}, system=record.category, systems=systems)
+        one = Record(record.where, record.image, captions, given, system=record.category, systems=systems)
         judged.append(one)
     merged = _merged(judged)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))

@@ -17,6 +17,9 @@ Own = Literal["keep", "drop", "unreference", "humans"]
 image; or the last for the captions that people wrote alone."""
 
 
+PeopleTies = Literal["drop", "half", "match"]
+
+
 @dataclass(frozen=True)
 class Layout:
     """One form in which people have the data: files in the folder, and what their columns are called."""
@@ -24,26 +27,36 @@ class Layout:
     ratings: str = field(metadata=rule("the name of the file of ratings"))
     references: tuple[str, ...] = field(default=(), metadata=rule("a list of files"))
     """Files of references by image, the first that exists; none where the rows carry their own."""
-    format: Literal["rows", "flickr8k", "crowdflower", "clipscore"] = "rows"
+    format: Literal["rows", "flickr8k", "crowdflower", "clipscore", "audio-eval", "caparena", "longcap"] = "rows"
     """``rows``: any file that ``captious.read`` takes, one rated caption or pair a row. ``flickr8k``, ``crowdflower``:
     the text files of the original release, three ratings a row, or the share of yes and the numbers of yes and no.
-    ``clipscore``: ``{image: {ground_truth: […], human_judgement: [{caption, rating}]}}``."""
+    ``clipscore``: ``{image: {ground_truth: […], human_judgement: [{caption, rating}]}}``. ``audio-eval``,
+    ``caparena``, ``longcap``: the files of these benchmarks."""
     references_id: str | None = None
     """Column of the image in the file of references, where it has another name than usual."""
     images: str | None = None
     """Folder of the images, where it is there."""
+    only: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["fixed=true"]'))
+    """Columns and the value that a row has in each, such as ``fixed=true`` or ``image=COCO_val2014_*``; other rows are
+    not read."""
     id: str | None = None
     image: str | None = None
-    caption: str | None = None
+    caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
+    """One column; of pairs a column of both captions, or the two columns that hold one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
+    reference: str | None = None
+    """Column of the references in the rows, where it has another name than usual."""
+    entry: int | None = field(default=None, metadata=rule("a number, 0 for the first", low=0, high=100))
+    """Which number of a rater's list is the rating, where each rater gave several."""
     aspects: tuple[str, ...] = field(default=(), metadata=rule("a list of columns"))
     """Columns of further ratings of the same caption, one for each aspect that raters judged."""
     system: str | None = None
     """Column of the system; of pairs, the column of both systems."""
     category: str | None = None
     rater: str | None = None
-    preferred: str | None = None
+    preferred: str | int | None = field(default=None, metadata=rule("a column, or 0 or 1"))
+    """Column of the preferred caption of a pair; or 0 or 1, where it is the same one of all pairs."""
     own: Own | None = None
     """The rule for candidates among the references, where these files need another than the recipe's."""
 
@@ -51,6 +64,11 @@ class Layout:
     def rating_columns(self) -> tuple[str, ...]:
         """The columns of ratings that are named."""
         return (self.rating,) if isinstance(self.rating, str) else self.rating or ()
+
+    @property
+    def caption_columns(self) -> tuple[str, ...]:
+        """The columns of captions that are named."""
+        return (self.caption,) if isinstance(self.caption, str) else self.caption or ()
 
     @property
     def question(self) -> str:
@@ -72,13 +90,22 @@ class Recipe:
     """The rule for candidates that are among the references of their image."""
     rows: Literal["each", "mean"] = "each"
     """Every rating is a row, or the mean of a caption's ratings is one."""
-    statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau"] = "tau_b"
-    """The headline of ratings; that of pairs is the mean accuracy."""
+    statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau", "pooled"] = (
+        "tau_b"
+    )
+    """The headline of ratings; that of pairs is the mean accuracy over categories, or ``pooled`` over all pairs."""
     scale: tuple[float, float] | None = field(
         default=None, metadata=rule("the lowest and the highest rating, such as [1, 5]")
     )
     ties: Literal["half", "strict"] = "half"
     """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
+    people_ties: PeopleTies = "drop"
+    """Pairs of which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
+    pairs as people tied are ties of the metric, those with the smallest differences, and verdicts must be equal."""
+    precision: Literal["double", "single"] = "double"
+    """The precision to which the values of two captions are compared."""
+    same: Literal["keep", "drop"] = "keep"
+    """Pairs whose captions are equal except for case: kept, or dropped and counted."""
     expected: int | None = None
     """Rows that the full data gives; another number is a warning."""
     humans: str | None = None
@@ -90,6 +117,11 @@ class Recipe:
     citation: str = ""
     notes: tuple[str, ...] = field(default=(), metadata=rule("a list of lines"))
 
+    @property
+    def headline(self) -> str:
+        """The statistic by which metrics are ranked."""
+        return "mean" if self.kind == "pairs" and self.statistic != "pooled" else self.statistic
+
     def of_layout(self, layout: Layout) -> Recipe:
         """The recipe with the rules of one of its layouts."""
         return self if layout.own is None else replace(self, own=layout.own)
@@ -98,9 +130,7 @@ class Recipe:
         """What is printed with the result, which metrics are ranked by the headline."""
         lines = [self.title or self.name]
         if self.kind == "pairs":
-            lines.append(
-                f"pairs: a tie of the metric counts {'½' if self.ties == 'half' else 'as wrong'}; both printed"
-            )
+            lines += self._pairs_protocol()
         else:
             lines.append(
                 "rows: " + ("every rating is a row" if self.rows == "each" else "the mean of a caption's ratings")
@@ -108,9 +138,11 @@ class Recipe:
             headline = headline or self.statistic
             if headline in ("tau_b", "tau_c"):
                 variant = headline[-1]
-                lines.append(f"headline: Kendall's tau-{variant}; the other variant and the tie rates stand beside it")
+                lines.append(
+                    f"headline: Kendall's tau-{variant}; the other variant and the tie rates are printed beside it"
+                )
             else:
-                lines.append(f"headline: {label(headline)}; both variants of Kendall's tau stand beside it")
+                lines.append(f"headline: {label(headline)}; both variants of Kendall's tau are printed beside it")
         if self.scale:
             lines.append(f"scale: {self.scale[0]:g} to {self.scale[1]:g}")
         own = {
@@ -119,10 +151,30 @@ class Recipe:
             "unreference": "a candidate among its image's references is no reference for any candidate of the image",
             "humans": "a caption that people wrote is no reference of its image; one of a model may be",
         }
-        lines.append(f"references: {own[self.own]}")
-        if self.humans:
+        if any(layout.format == "audio-eval" for layout in self.layouts):
+            lines.append("references: each caption of a pair has its own")
+        else:
+            lines.append(f"references: {own[self.own]}")
+        if self.same == "drop":
+            lines.append("pairs whose captions are equal except for case are dropped")
+        if self.humans and self.kind == "pairs":
+            lines.append(f"pairs with a caption that people wrote are left out (system {self.humans})")
+        elif self.humans:
             lines.append(f"with and without the captions that people wrote (system {self.humans})")
         return [*lines, *self.notes, *([f"tried on the authors' files: {self.tried}"] if self.tried else [])]
+
+    def _pairs_protocol(self) -> list[str]:
+        if self.people_ties == "match":
+            return [
+                "pairs: verdicts of three kinds must be equal; as many pairs as people tied are a tie of the metric, "
+                "those with the smallest differences"
+            ]
+        lines = [f"pairs: a tie of the metric counts {'½' if self.ties == 'half' else 'as wrong'}; both printed"]
+        if self.people_ties == "half":
+            lines.append("a tie of the people counts ½, whatever the metric says")
+        if self.precision == "single":
+            lines.append("values are rounded to single precision before they are compared")
+        return lines
 
 
 def from_toml(path: str | Path) -> Recipe:
@@ -151,7 +203,7 @@ def recipe_in(folder: Path) -> Path | None:
         return None
     recipes = [path for path in sorted(folder.glob("*.toml")) if "[[layouts]]" in read_text(path, "recipe")]
     if len(recipes) > 1:
-        raise InputError(f"{folder}: holds the recipes {', '.join(path.name for path in recipes)}; name one of them")
+        raise InputError(f"{folder}: contains the recipes {', '.join(path.name for path in recipes)}; name one of them")
     return recipes[0] if recipes else None
 
 
@@ -197,7 +249,7 @@ class Catalog(Result):
                 [
                     recipe.name,
                     recipe.kind,
-                    label("mean" if recipe.kind == "pairs" else recipe.statistic),
+                    label(recipe.headline),
                     re.split(r"[;:,]", recipe.tried)[0],
                 ]
                 for recipe in RECIPES.values()

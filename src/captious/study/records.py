@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ from captious.study.recipes import Layout, Recipe
 
 UNNAMED = ""
 """A single rating of nobody in particular."""
+References = tuple[tuple[str, ...], ...]
+"""Lists of references."""
 LARGEST = 1e100
 """The largest rating or value: the statistics square and add them."""
 
@@ -53,6 +56,11 @@ class Record:
     """Who wrote the two captions of a pair."""
     aspects: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """Further ratings by aspect and rater."""
+    compared_with: tuple[References, References] | None = None
+    """The lists of references that each caption of a pair is compared with, where they are its own: the mean of the
+    values under each list counts."""
+    corpus: str = ""
+    """Which captions are scored together, the first and the second of pairs apart; nothing where all are."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -84,27 +92,35 @@ def records(layout: Layout, ratings: Any, references: Any, kind: Literal["rating
     rows = list(rows_of(ratings, role="ratings"))
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
     _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
-    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
+    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows if _is_wanted(row.fields, layout)]
 
 
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
     """Whether a row names the preferred one of its captions, and holds no rating."""
     if layout.rating_columns or _preferred(layout) not in row:
         return False
-    caption = _column(row, layout.caption, CANDIDATE_COLUMNS)
+    caption = _column(row, layout.caption_columns, CANDIDATE_COLUMNS)
     return isinstance(row[caption] if caption else None, list) or _column(row, None, RATING_COLUMNS) is None
 
 
-def _preferred(layout: Layout) -> str:
-    return layout.preferred or "preferred"
+def _preferred(layout: Layout) -> str | int:
+    return "preferred" if layout.preferred is None else layout.preferred
+
+
+def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
+    """Whether a row has the values that the layout asks for."""
+    conditions = (pair.partition("=") for pair in layout.only)
+    return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
 
 
 def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
-    named = (layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
-    for name in (*id_columns(layout.id, columns), *named, *layout.rating_columns, *layout.aspects):
-        if name is not None and rows and name not in columns:
+    named = (layout.image, layout.reference, layout.system, layout.category, layout.rater, layout.preferred)
+    several = (*layout.caption_columns, *layout.rating_columns, *layout.aspects)
+    conditions = (pair.partition("=")[0] for pair in layout.only)
+    for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
+        if isinstance(name, str) and rows and name not in columns:
             raise InputError(
                 f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
             )
@@ -130,7 +146,7 @@ def _record(
     image = _name(where, row, layout.image, GROUP_COLUMNS, "image") or key
     if image is None:
         raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")
-    own = _column(row, None, REFERENCE_COLUMNS)
+    own = _column(row, layout.reference, REFERENCE_COLUMNS)
     common = Record(
         where,
         image,
@@ -142,7 +158,7 @@ def _record(
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
-        chosen = row.get(_preferred(layout))
+        chosen = layout.preferred if isinstance(layout.preferred, int) else row.get(str(_preferred(layout)))
         if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
             raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
         preferred = None if chosen in (None, "") else float(chosen)
@@ -154,7 +170,16 @@ def _record(
         columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
         return replace(common, ratings={name: number(row[name], where, name) for name in columns})
     column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
-    return replace(common, ratings=_ratings(row[column], rater, where, column))
+    value = row[column] if layout.entry is None else _entries(row[column], layout.entry, where, column)
+    return replace(common, ratings=_ratings(value, rater, where, column))
+
+
+def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
+    """One number of each rater's list."""
+    several = isinstance(lists, list) and all(isinstance(one, list) and len(one) > entry for one in lists)
+    if not several:
+        raise InputError(f"{where}: {column} is {_shown(lists)}, expected a list of {entry + 1} or more for each rater")
+    return [one[entry] for one in lists]
 
 
 def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
@@ -171,9 +196,13 @@ def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tup
 
 
 def _captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -> tuple[str, ...]:
-    if not (layout.caption or pairs or any(name in row for name in CANDIDATE_COLUMNS)):
+    columns = layout.caption_columns
+    if not (columns or pairs or any(name in row for name in CANDIDATE_COLUMNS)):
         return ()
-    texts = row[pick(row, layout.caption, CANDIDATE_COLUMNS, where, "caption")]
+    if len(columns) > 1:
+        texts: Any = [row.get(column) for column in columns]
+    else:
+        texts = row[pick(row, columns[0] if columns else None, CANDIDATE_COLUMNS, where, "caption")]
     captions = tuple(texts) if isinstance(texts, list) else (texts,)
     if not all(isinstance(text, str) for text in captions) or len(captions) != (2 if pairs else 1):
         raise InputError(f"{where}: caption is {_shown(texts)}, expected {'two strings' if pairs else 'a string'}")
@@ -241,8 +270,9 @@ def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], whe
     return column
 
 
-def _column(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...]) -> str | None:
-    return next((name for name in ((wanted,) if wanted else usual) if name in row), None)
+def _column(row: Mapping[str, Any], wanted: str | tuple[str, ...] | None, usual: tuple[str, ...]) -> str | None:
+    named = (wanted,) if isinstance(wanted, str) else wanted
+    return next((name for name in named or usual if name in row), None)
 
 
 def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], what: str) -> str | None:
@@ -301,7 +331,7 @@ def _clipscore(path: Path | str) -> Iterator[Record]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON that can be read ({str(error)[:80]})") from None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: holds a JSON {type(data).__name__}, expected {expected}")
+        raise InputError(f"{path}: contains a JSON {type(data).__name__}, expected {expected}")
     for image, entry in data.items():
         where = f"{path}: {image}"
         judgements = entry.get("human_judgement") if isinstance(entry, dict) else None

@@ -22,7 +22,7 @@ from captious.options import Missing
 from captious.runs.folder import is_run, runs_in
 from captious.runs.pairing import shared_metrics
 from captious.runs.report import Report, disambiguate_labels, report_of
-from captious.study.ratings import Preferences, Ratings, clean
+from captious.study.ratings import Preferences, Ratings, ScoringPlan, clean
 from captious.study.recipes import Recipe
 from captious.study.records import id_columns, name_in, number
 
@@ -73,12 +73,19 @@ def measure(
         if not seeded:
             raise InputError(f"seeds={seeds}: none of {', '.join(map(str, wanted))} depends on a seed")
         wanted = [replace(metric, seeds=seeds) if metric in seeded else metric for metric in wanted]  # type: ignore[call-arg]
-    measured = []
+    measured: list[Measurement] = []
+    planned: list[MetricScores] = []
     for metric in wanted:
         if progress:
             progress(metric.label)
+        if isinstance(ratings, Preferences) and ratings.scoring is not None:
+            planned.append(_by_plan(metric, ratings, ratings.scoring))
+            continue
         measured.append(metric.measure(ratings.captions))
         metric.refuse_empty(measured[-1], ratings.name)
+    if planned:
+        labels = disambiguate_labels({score.key: score.label for score in planned})
+        return [replace(score, label=labels[score.key]) for score in planned]
     scores: list[MetricScores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
@@ -92,6 +99,29 @@ def measure(
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]
     return scores
+
+
+def _by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricScores:
+    """A metric as a protocol scores it: each set apart, and the mean of the values that a caption has."""
+    parts = [metric.measure(corpus) for corpus in plan.corpora]
+    for part in parts:
+        metric.refuse_empty(part, pairs.name)
+    index = {key: place for place, key in enumerate(pairs.ids)}
+    owner, value = [], []
+    for part in parts:
+        owner += [index[plan.owners[key]] for key in part.ids]
+        value += part.values.tolist()
+    number = np.bincount(owner, minlength=len(index))
+    means = np.bincount(owner, value, minlength=len(index)) / number
+    return MetricScores(
+        str(metric),
+        metric.label,
+        means,
+        metric.higher_is_better,
+        f"{parts[0].signature}|corpora:{len(parts)}",
+        tuple(dict.fromkeys(line for part in parts for line in part.warnings)),
+        tuple(line for part in parts for line in part.notes),
+    )
 
 
 def notes_of(scores: Iterable[MetricScores]) -> list[str]:
@@ -137,13 +167,13 @@ def read_scores(
 
     def columns_named(part: str, usual: tuple[str, ...]) -> tuple[str, ...]:
         named = [getattr(layout, part) for layout in layouts]
-        return (*dict.fromkeys(name for name in named if name is not None), *usual)
+        return (*dict.fromkeys(name for name in named if isinstance(name, str)), *usual)
 
     ids = (id_column,) if id_column is not None else columns_named("id", ITEM_COLUMNS)
     named_ids = {name for wanted in ids for name in id_columns(wanted, ())}
     images, captions = columns_named("image", GROUP_COLUMNS), columns_named("caption", CANDIDATE_COLUMNS)
     systems = columns_named("system", SYSTEM_COLUMNS)
-    rated = [name for layout in layouts for name in layout.rating_columns]
+    rated = [name for layout in layouts for name in (*layout.rating_columns, *layout.aspects)]
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = _ItemIndex(ratings)
     columns: dict[str, dict[str, float]] = {}
@@ -312,7 +342,7 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
         raise InputError(
             f"{name}: {len(lacking)} of {len(ids)} rated items ({_some(lacking)}) have no {key}, and {len(unused)} of "
             f"{len(by_item)} values ({_some(unused)}) no rated item"
-            + ("; pass missing='skip' to go on with those that join" if len(lacking) < len(ids) else hint)
+            + ("; pass missing='skip' to use only those that match" if len(lacking) < len(ids) else hint)
         )
     joined = [by_item.get(item) for item in ids]
     array = np.array([np.nan if value is None else value for value in joined], dtype=np.float64)

@@ -36,9 +36,10 @@ from captious.stats.bootstrap import too_narrow
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study._design import Pairs, RatingRows
+from captious.study._pair_systems import systems_table
 from captious.study._systems import systems
 from captious.study.ranking import SystemRanking
-from captious.study.ratings import Ratings
+from captious.study.ratings import Preferences, Ratings
 from captious.study.scores import notes_of
 
 DOTS = 3000
@@ -103,7 +104,7 @@ class Study(Analysis, Result):
         )
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
-        """Where a metric, the best unless named, and people disagree most; in a notebook with the images.
+        """The captions on which a metric and people disagree most; a notebook shows them with the images.
 
         Of ratings: the items whose rank differs most. Of pairs: where the metric most prefers the rejected caption.
         """
@@ -185,7 +186,9 @@ class Study(Analysis, Result):
     def _system_tables(self) -> list[Table]:
         """The correlations between systems, and the means that they are of."""
         design = self.design
-        if not self.soft or not isinstance(design, RatingRows) or design.system is None:
+        if isinstance(design, Pairs):
+            return self._pair_system_tables(design)
+        if not self.soft or design.system is None:
             return []
         level = self.resampling.level
         note = meanings([*BETWEEN_SYSTEMS, "soft"])
@@ -214,6 +217,15 @@ class Study(Analysis, Result):
         columns: list[Column | str] = ["system", Column("captions"), Column("rating", decimals=3)]
         columns += [Column(name, key=key) for key, name in self.labels.items()]
         return [between, Table("means", "Mean rating and mean values of each system", columns, rows)]
+
+    def _pair_system_tables(self, design: Pairs) -> list[Table]:
+        known = isinstance(self.ratings, Preferences) and self.ratings.pair_systems
+        if not known:
+            return []
+        by_id = dict(zip(self.ratings.ids, (name for both in known for name in both), strict=True))
+        systems = [by_id[key] for key in self.ids]
+        table = systems_table(design, systems, self.scores, self.labels, self.order)
+        return [] if table is None else [table]
 
     def _contests_table(self) -> Table:
         rated = isinstance(self.design, RatingRows)
@@ -266,7 +278,7 @@ class Study(Analysis, Result):
             "intervals",
             [estimates_series(label(self.statistic), names, estimates, self.statistic)],
             scaled_label(self.statistic),
-            "Neighbors of one shade cannot be told apart.",
+            "Neighbors of one shade do not differ significantly.",
             bands=[self.rank(key) for key in self.order],
         )
 
@@ -315,7 +327,7 @@ class Study(Analysis, Result):
                 f"accuracies × 100; {ties:.1%} of row pairs are tied in the ratings, column “ties” in the metric"
             ]
         else:
-            lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in per cent"]
+            lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in percent"]
         lines += too_narrow(design.clusters, self.resampling, "images")
         lines += [f"left out: {number:,} ({reason})" for reason, number in self.ratings.dropped.items()]
         if lost := len(self.ratings.ids) - design.items:
@@ -392,7 +404,7 @@ class Study(Analysis, Result):
 def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     """A caption, or two, with its picture and what the metric and people make of it."""
     path = items[0].fields.get("image")
-    values = [f"{value:.4g}" for value in row["values"]]
+    values = [f"{value:.4f}" for value in row["values"]]
     if "human" in row:
         lines = [Line(items[0].candidate)]
         facts = [f"mean rating {row['human']:.3g}", f"{metric} {values[0]}"]

@@ -102,7 +102,7 @@ class Vocabulary:
         known = " ".join(word.lower().split())
         if known not in self.objects:
             raise InputError(
-                f"{word!r} is no object of the vocabulary {self.name}, expected one of its {len(self.categories)} "
+                f"{word!r} is not an object of the vocabulary {self.name}, expected one of its {len(self.categories)} "
                 f"categories, such as {self.categories[0]}{nearest(known, self.objects)}"
             )
         return self.objects[known]
@@ -261,7 +261,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: is no vocabulary ({one_line(error)}), expected {FORMS}") from None
+        raise InputError(f"{path}: is not a vocabulary ({one_line(error)}), expected {FORMS}") from None
     if "objects" not in table:
         table = {"objects": _by_category(table, path)}
     return _vocabulary(path.name, table, f"{path}: ")
@@ -271,7 +271,7 @@ def _once(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
-            raise InputError(f"{path}: {key!r} is there twice, expected each word once")
+            raise InputError(f"{path}: {key!r} occurs twice, expected each word once")
         table[key] = value
     return table
 
@@ -331,7 +331,7 @@ def _vocabulary(name: str, table: Mapping[str, Any], where: str, lemmatize_all: 
     if short := [phrase for phrase in written if " " not in phrase]:
         raise InputError(f"{where}the phrase {short[0]!r} is one word, expected at least two")
     if strange := [word for word in (*hidden, *hidden.values()) if word not in objects]:
-        raise InputError(f"{where}hidden has {strange[0]!r}, which is no word of an object")
+        raise InputError(f"{where}hidden has {strange[0]!r}, which is not a word of an object")
     return Vocabulary(name, objects, phrases, hidden, lemmatize_all)
 
 

@@ -16,7 +16,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -39,6 +39,8 @@ KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 BLOCK = 1 << 22
 """Entries that merging files holds at a time, together."""
+INDEXED = 1 << 22
+"""Entries of counts that are looked up by buckets. Of more than these, all pages of a file would be read first."""
 READ = 1 << 24
 """Bytes of a file that are checked at a time."""
 LONGEST_HEADER = 1 << 16
@@ -129,14 +131,42 @@ class KeyCounts:
         >>> KeyCounts.of(np.array([2, 7], np.uint64), np.array([1, 3])).lookup(np.array([7, 3], np.uint64)).tolist()
         [3, 0]
         """
+        if len(self) <= INDEXED:
+            return self._at(self._lower_bounds(keys), keys)
+        # In the order of their first bits, neighbors lie on the same pages: up to ten times as fast.
         counts = np.zeros(len(keys), dtype=np.int64)
-        if len(self) and len(keys):
-            # In the order of their first bits, neighbors lie on the same pages: up to ten times as fast.
-            order = first_bits_order(keys)
-            wanted = keys.take(order)
-            index = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
-            counts[order] = np.where(self.keys[index] == wanted, self.counts[index], 0)
+        order = first_bits_order(keys)
+        counts[order] = self.lookup_sorted(keys.take(order))
         return counts
+
+    def lookup_sorted(self, keys: Keys) -> Ints:
+        """The same for keys that are sorted, or nearly so."""
+        return self._at(np.searchsorted(self.keys, keys), keys)
+
+    def _at(self, index: Ints, keys: Keys) -> Ints:
+        """The counts of keys that stand at these places, if they stand anywhere."""
+        if not len(self):
+            return np.zeros(len(keys), dtype=np.int64)
+        counts = self.counts.take(index, mode="clip").astype(np.int64)
+        counts *= self.keys.take(index, mode="clip") == keys
+        return counts
+
+    def _lower_bounds(self, keys: Keys) -> Ints:
+        """What ``searchsorted`` returns, in a third of the time: all keys take each step of the search together."""
+        first, steps = self._buckets
+        bucket = (keys >> np.uint64(48)).astype(np.int64)
+        index: Ints = first.take(bucket).astype(np.int64)
+        size = 1 << steps
+        while size := size >> 1:
+            # A step too far ends at a key of a higher bucket, which is not below.
+            index += size * (self.keys.take(index + (size - 1), mode="clip") < keys)
+        return index
+
+    @cached_property
+    def _buckets(self) -> tuple[Counts, int]:
+        """The first key of each bucket of keys with the same first sixteen bits, and the steps of a search in one."""
+        sizes = np.bincount((self.keys >> np.uint64(48)).astype(np.int64), minlength=1 << 16)
+        return (np.cumsum(sizes) - sizes).astype(COUNT), int(sizes.max()).bit_length()
 
 
 def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:

@@ -20,14 +20,14 @@ import numpy.typing as npt
 
 from captious._files import data_folder, read_regular
 from captious._hashing import text_hash
+from captious._languages import AUTO, ENGLISH, language_named
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import CountsKind, CountsState, KeyCounts, Keys, first_bits_order, mix, word_keys
-from captious.text.tables import TextTable
+from captious.text.counts import CountsKind, CountsState, KeyCounts, mix, word_keys
+from captious.text.tables import ORDERS, SortedKeys, TextTable
 from captious.text.tokenizers import tokenizer_named
 
-ORDERS = 4
 MOST_ITEMS = 10**12
 """Items of a corpus that somebody could have counted."""
 
@@ -47,11 +47,13 @@ class DocumentFrequency(CountsState):
     name: str = "refs"
     complete: bool = False
     """Read from a file: the corpus of any shard is the whole of it."""
+    language: str = ""
+    """The code of the captions' language; empty where none was named, which stands for English."""
 
     kind: ClassVar[CountsKind] = KIND
 
     @classmethod
-    def of(cls, captions: CaptionSet, tokenizer: str = "ptb", name: str = "refs") -> DocumentFrequency:
+    def of(cls, captions: CaptionSet, tokenizer: str = AUTO, name: str = "refs") -> DocumentFrequency:
         """Count the references of a set.
 
         >>> captions = CaptionSet.of({"1": "a dog", "2": ""}, {"1": ["a dog"], "2": ["a cat", "a cat"]})
@@ -64,11 +66,12 @@ class DocumentFrequency(CountsState):
         orders = range(1, ORDERS + 1)
         frequencies = [table.ngrams(n).document_frequency for n in orders]
         corpus = cls(
-            counts=KeyCounts(lambda: _counted([table.ngram_keys(n) for n in orders], frequencies).arrays),
+            counts=KeyCounts(lambda: _counted(table, frequencies).arrays),
             items=int((captions.references.counts > 0).sum()),
             tokenizer=str(table.tokenizer),
             fingerprint=captions.fingerprint,
             name=name,
+            language=captions.language,
         )
         for n in orders:
             table.once((corpus, n), partial(frequencies.__getitem__, n - 1))
@@ -77,8 +80,14 @@ class DocumentFrequency(CountsState):
     def __str__(self) -> str:
         return f"{self.name}:{self.items}:{f'{self.fingerprint:016x}'[:8]}"
 
-    def for_tokenizer(self, name: str) -> DocumentFrequency:
-        """The corpus itself, if it was tokenized the same way."""
+    def for_tokenizer(self, name: str, language: str = "") -> DocumentFrequency:
+        """The corpus itself, if it is in the same language and was tokenized the same way."""
+        ours, theirs = (language_named(code or ENGLISH).name for code in (self.language, language))
+        if ours != theirs:
+            raise InputError(
+                f"idf corpus {self.name!r} is of captions in {ours}, these in {theirs}; pass language=... where it is "
+                "made and where it is used"
+            )
         version = str(tokenizer_named(name))
         if version != self.tokenizer:
             raise InputError(
@@ -89,7 +98,10 @@ class DocumentFrequency(CountsState):
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
         """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
-        return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
+        keys: SortedKeys | None = table.known("sorted keys")
+        if keys is None or n > ORDERS:
+            return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
+        return table.once(self, lambda: keys.split(self.counts.lookup_sorted(keys.keys)))[n - 1]
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
@@ -99,6 +111,8 @@ class DocumentFrequency(CountsState):
             raise InputError(f"cannot merge the idf corpora {self} and {other}: one of them is complete already")
         if self.tokenizer != other.tokenizer:
             raise InputError(f"cannot merge idf corpora tokenized by {self.tokenizer} and {other.tokenizer}")
+        if self.language != other.language:
+            raise InputError(f"cannot merge idf corpora in the languages {self.language!r} and {other.language!r}")
         return replace(
             self,
             counts=KeyCounts.sum([self.counts, other.counts]),
@@ -107,13 +121,12 @@ class DocumentFrequency(CountsState):
         )
 
 
-def _counted(keys: Sequence[Keys], frequencies: Sequence[npt.NDArray[Any]]) -> KeyCounts:
-    """The n-grams of all orders that occur at all."""
-    every, counts = np.concatenate(keys), np.concatenate(frequencies)
+def _counted(table: TextTable, frequencies: Sequence[npt.NDArray[Any]]) -> KeyCounts:
+    """The n-grams of a table that occur in references."""
+    sorted_keys = table.sorted_keys
+    counts = np.concatenate(frequencies).take(sorted_keys.order)
     present = np.flatnonzero(counts)
-    # Sorted by their first bits already, they are sorted in a third of the time.
-    present = present.take(first_bits_order(every.take(present)))
-    return KeyCounts.of(every.take(present), counts.take(present))
+    return KeyCounts.of(sorted_keys.keys.take(present), counts.take(present))
 
 
 def load(path: str | Path) -> DocumentFrequency:
@@ -152,7 +165,7 @@ def _opened(path: Path, changed: int) -> DocumentFrequency:
 
 
 def from_pickle(
-    path: str | Path, name: str, items: int | None = None, tokenizer: str | None = None
+    path: str | Path, name: str, items: int | None = None, tokenizer: str | None = None, language: str = ""
 ) -> DocumentFrequency:
     """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it.
 
@@ -167,7 +180,7 @@ def from_pickle(
             raise KeyError("ref_len")
         number = items if items is not None else round(float(content["ref_len"]))
         _refuse_impossible(counts, number)
-        return _from_counts(counts, number, name, tokenizer)
+        return replace(_from_counts(counts, number, name, tokenizer), language=language)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except Exception as error:  # a damaged pickle raises whatever its opcodes run into
@@ -208,7 +221,8 @@ def _from_counts(
     if tokenizer is None:
         foreign = any(word != word.lower() or word[:1] == "<" for gram in counts if len(gram) == 1 for word in gram)
         tokenizer = "whitespace" if foreign else "ptb"
-    return DocumentFrequency(_counted(keys, frequencies), items, str(tokenizer_named(tokenizer)), mark, name)
+    sums = KeyCounts.of(np.concatenate(keys), np.concatenate(frequencies))
+    return DocumentFrequency(sums, items, str(tokenizer_named(tokenizer)), mark, name)
 
 
 class _Restricted(pickle.Unpickler):

@@ -55,7 +55,7 @@ class State(ABC):
         kind = _kind(cls)
         header, payload = kind.read(path)
         if header.get("class") != _name(cls):
-            raise InputError(f"{path}: holds the state {header.get('class')}, expected {_name(cls)}")
+            raise InputError(f"{path}: contains the state {header.get('class')}, expected {_name(cls)}")
         try:
             return cls(**_decoded(header["fields"], payload))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -80,7 +80,7 @@ def _name(cls: type[State]) -> str:
 def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
     """The fields of a state for the header of its file, and the arrays that follow it."""
     if not is_dataclass(state):
-        raise InputError(f"{_name(type(state))} is no dataclass: make it one, or write its methods save and load")
+        raise InputError(f"{_name(type(state))} is not a dataclass: make it one, or write its methods save and load")
     encoded: dict[str, Any] = {}
     arrays: list[npt.NDArray[Any]] = []
     for field in fields(state):

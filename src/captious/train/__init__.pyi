@@ -1,7 +1,7 @@
 import captious.train.negative_records
 import captious.train.processes
-from captious.train.lexicon import CaptionCorpus as CaptionCorpus
-from captious.train.lexicon import Lexicon as Lexicon
+from captious.edits.lexicon import CaptionCorpus as CaptionCorpus
+from captious.edits.lexicon import Lexicon as Lexicon
 from captious.train.negatives import make_negatives as make_negatives
 from captious.train.options import ClipOptions as ClipOptions
 from captious.train.options import LongClipOptions as LongClipOptions

@@ -77,7 +77,7 @@ LONGCLIP_BASE = "openai/clip-vit-base-patch32"
 
 @dataclass
 class Contrast(Objective):
-    """CLIP: image and caption belong together, both directions; one caption of each image per epoch, drawn anew."""
+    """CLIP: image and caption belong together, both directions; one caption of each image per epoch, drawn again."""
 
     towers: Towers
     captions: TokenLists

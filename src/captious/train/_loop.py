@@ -189,7 +189,7 @@ def prepare(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuse at once what cannot be, such as an occupied folder; clear what a new training replaces."""
     there = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if there and not resume and not overwrite and (out / MARKER).exists():
-        raise InputError(f"{out}: holds a training already; resume=True goes on with it, overwrite=True starts again")
+        raise InputError(f"{out}: contains a training already; resume=True continues it, overwrite=True starts again")
     refuse_occupied(out, overwrite or resume, MARKER)
     if resume and not (out / FOLDER / LAST_CHECKPOINT).is_dir():
         start = "leave resume=True out" if not out.exists() else "pass overwrite=True in place of resume=True"

@@ -43,7 +43,7 @@ _MOST_WORDS = 1 << 16
 class NegativeUnits:
     """Where negative units come from.
 
-    ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn anew each epoch. ``batch``: another row of
+    ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn each epoch. ``batch``: another row of
     the batch, as the paper's text says. ``given``: the row's own ``wrong_units``, never shuffled.
     ``by_row`` shuffles the units of the first share of the rows, as the published code does, instead of tossing a coin.
     """

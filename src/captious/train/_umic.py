@@ -18,6 +18,7 @@ import numpy.typing as npt
 from captious import _specs
 from captious._files import load_json
 from captious._typing import Bools, Ints
+from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError, nearest, require
 from captious.models import crossencoders
 from captious.models.crossencoders import Backbone, LaidOutImages, Texts
@@ -27,7 +28,6 @@ from captious.train._data import Example
 from captious.train._loop import MARKER
 from captious.train._objective import Method, Objective, TrainingBatch, Validation
 from captious.train._schedule import Rows
-from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negatives import Negatives, check_kinds, make_negatives
 from captious.train.similar_images import SimilarImages, spread_vectors
 
@@ -123,7 +123,7 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class RankingAccuracy:
-    """Share of negatives that score strictly below their caption, in per cent, by kind; ``ranking`` is over all.
+    """Share of negatives that score strictly below their caption, in percent, by kind; ``ranking`` is over all.
 
     A kind of which there is no negative is left out.
     """
@@ -244,7 +244,7 @@ class UmicMethod(Method):
         if self.job.training.validate is None:
             examples, checks = held_out(examples, options.hold_out, self.job.settings.seed)
             if checks:
-                counts = f"{len(checks)} images are held out for validation, {len(examples)} are learnt from"
+                counts = f"{len(checks)} images are held out for validation, {len(examples)} are used for training"
                 self.notes.append(counts)
             elif options.early_stop:
                 raise InputError("early_stop=... needs a validation: pass validate=..., or more images to hold out")
@@ -256,7 +256,7 @@ class UmicMethod(Method):
         return starting_backbone(options.backbone, options.encoder, options.regions, self.job.settings.seed)
 
     def objective(self, examples: Sequence[Example], model: Any) -> Objective:
-        """Captions with negatives, drawn anew for each epoch or taken in turn."""
+        """Captions with negatives, drawn again for each epoch or taken in turn."""
         options, settings = self.job.options, self.job.settings
         usable = self._usable(examples, model)
         self._caution()
@@ -381,6 +381,6 @@ def _earlier(folder: Path, encoder: str, regions: str | None) -> Backbone:
     if encoder and record["backbone"] == "fusion" and encoder != record["encoder"]["weights"]:
         own = record["encoder"]["weights"]
         raise InputError(
-            f"encoder={encoder}: {folder} is {crossencoders.called('fusion')} and goes on with its own, {own!r}"
+            f"encoder={encoder}: {folder} is {crossencoders.called('fusion')} and continues with its own, {own!r}"
         )
     return crossencoders.open_backbone(folder, regions)

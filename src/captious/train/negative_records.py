@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,10 @@ import numpy as np
 
 from captious._files import whole_file
 from captious._random import keys_of
-from captious.render import Column, Document, Phrase, Result, Span, Table
-from captious.train.negatives import DELETED, DOUBLED, KINDS, REPLACED, SHUFFLED, WAYS, Negatives
+from captious.edits.changes import mark, summarize
+from captious.edits.wrong_words import DELETED, DOUBLED, REPLACED, SHUFFLED
+from captious.render import Column, Document, Phrase, Result, Table
+from captious.train.negatives import KINDS, WAYS, Negatives
 
 DONE = {REPLACED: "replaced", DELETED: "deleted", DOUBLED: "doubled"}
 
@@ -88,7 +89,8 @@ class NegativeSample(Result):
         tables = [Table("counts", title, columns, rows)]
         for kind, numbers in chosen.items() if self.size else ():
             entries = [
-                (drawn.ids[number], *mark_changes(drawn, number), _summarize(drawn, number)) for number in numbers
+                (drawn.ids[number], *mark_changes(drawn, number), summarize(what_was_done(drawn, number)))
+                for number in numbers
             ]
             title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
             tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
@@ -118,30 +120,5 @@ class NegativeSample(Result):
 
 def mark_changes(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
     """A caption and its negative: what was taken away struck out, what was put in marked."""
-    done = what_was_done(negatives, number)
-    before: dict[str, Span] = {}
-    after: dict[str, Span] = {}
-    for old, new in done.get("replaced", ()):
-        before[old], after[new] = Span(old, "bad"), Span(new, "good")
-    for old in done.get("deleted", ()):
-        before[old] = Span(old, "struck")
-    for old in done.get("doubled", ()):
-        before[old] = after[old] = Span(old, "strong")
-    return _mark(negatives.corpus.texts[int(negatives.caption[number])], before), _mark(negatives.texts[number], after)
-
-
-def _mark(text: str, words: Mapping[str, Span]) -> Phrase:
-    """The text with these words in their tones, wherever they stand as a whole."""
-    if not words:
-        return Phrase.of(text)
-    pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in words)
-    return Phrase.of(*(words.get(part, part) for part in re.split(f"({pattern})", text) if part))
-
-
-def _summarize(negatives: Negatives, number: int) -> str:
-    parts = []
-    for name, value in what_was_done(negatives, number).items():
-        if name == "replaced":
-            value = [f"{old} → {new}" for old, new in value]
-        parts.append(name if value is True else f"{name} {', '.join(value) if isinstance(value, list) else value}")
-    return "; ".join(parts)
+    caption = negatives.corpus.texts[int(negatives.caption[number])]
+    return mark(caption, negatives.texts[number], what_was_done(negatives, number))

@@ -28,11 +28,13 @@ FREE = frozenset({"save_every", "together"})
 
 @dataclass(frozen=True)
 class Settings(Options):
-    """How to learn. None stands for what the model that the training starts from needs."""
+    """How to train. None means the default of the model that the training starts from."""
 
     title = "Training"
 
-    epochs: Annotated[int | None, Option("Passes over the data; with --resume, more than before go on.", min=1)] = None
+    epochs: Annotated[int | None, Option("Epochs; with --resume, a larger number continues the training.", min=1)] = (
+        None
+    )
     batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
     """The contrast is among these."""
     accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
@@ -42,7 +44,7 @@ class Settings(Options):
     augment: Annotated[float | None, Option("Share of an image's area that a view of it may lose.")] = None
     warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
     weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
-    clip_norm: Annotated[float, Option("Longest gradient; 0 for any.", min=0)] = 0.0
+    clip_norm: Annotated[float, Option("Maximum norm of the gradient; 0 for no limit.", min=0)] = 0.0
     seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = 0
     save_every: Annotated[int, Option("Steps between checkpoints.", min=1)] = 200
     validate_every: Annotated[int, Option("Steps between validations, besides the ends of epochs.", min=0)] = 0
@@ -118,13 +120,13 @@ class ClipOptions(ObjectiveOptions):
 
     name = "clip"
     published = Settings(warmup_steps=100, weight_decay=0.1, beta2=0.98, clip_norm=1.0)
-    new: Annotated[Literal["mini"] | None, Option("Start from nothing, with a small model.")] = None
+    new: Annotated[Literal["mini"] | None, Option("Start from random weights, with a small model.")] = None
     towers: Annotated[
         tuple[str, str] | None, Option("New heads on an image and a text model: folders or hub ids.", metavar="MODELS")
     ] = None
     heads: Annotated[Literal["residual", "linear"], Option("Heads of those two.")] = "residual"
     captions_per_image: Annotated[int, Option("Captions of an image in one step.", min=1)] = 1
-    soften: Annotated[float, Option("Share of targets that follows how near captions are.", min=0, max=1)] = 0.0
+    soften: Annotated[float, Option("Share of targets that follows the similarity of captions.", min=0, max=1)] = 0.0
 
     def settled(self, settings: Settings | None) -> Settings:
         """A new model and new heads need more than a fine-tuning."""
@@ -162,15 +164,15 @@ class SpecsOptions(ObjectiveOptions):
         tuple[float, float, float], Option("Weights of contrast, positive and negative hinge.", metavar="NUMBERS")
     ] = (1.0, 8.0, 0.8)
     margin: Annotated[str, Option("code, paper, or a number in logit units.")] = "code"
-    shuffle: Annotated[float, Option("Share of negatives with words mixed.", min=0, max=1)] = 0.9
+    shuffle: Annotated[float, Option("Share of negatives whose words are shuffled.", min=0, max=1)] = 0.9
     negatives: Annotated[
         Literal["dataset", "epoch", "batch", "given"],
-        Option("Where wrong units come from; epoch: drawn anew, given: the rows' wrong_units."),
+        Option("Where wrong units come from; epoch: drawn again, given: the rows' wrong_units."),
     ] = "dataset"
     contrast: Annotated[Literal["text-to-image", "both"], Option("Directions of the contrast.")] = "text-to-image"
-    grammar: Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")] = (
-        "code"
-    )
+    grammar: Annotated[
+        Literal["code", "paper"], Option("Grammar of detail units: that of SPECS's code, or of its paper.")
+    ] = "code"
     shuffle_rows: bool = False
     """Mix the words of the first rows' negatives, as published, instead of tossing a coin."""
 
@@ -184,7 +186,7 @@ class UmicOptions(ObjectiveOptions):
     name = "umic"
     published = Settings(None, 64, weight_decay=0.01, beta2=0.98, clip_norm=2.0)
     backbone: Annotated[
-        str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to go on from.')
+        str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to continue from.')
     ] = "fusion"
     encoder: Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")] = ""
     """The encoder of a fusion; for the others it says which images look alike."""
@@ -193,9 +195,9 @@ class UmicOptions(ObjectiveOptions):
         *("hard", "random", "substitute", "shuffle", "repeat"),
     )
     margin: Annotated[float, Option("Margin between a true caption's score and a wrong one's.")] = 0.2
-    draws: Annotated[int, Option("Sets of negatives, taken in turn by epochs; 0: new ones in each.", min=0)] = 3
+    draws: Annotated[int, Option("Sets of negatives, used in turn by epochs; 0: new ones in each.", min=0)] = 3
     hold_out: Annotated[float, Option("Share of images to validate on, without --validate.", min=0, max=0.9)] = 0.05
-    early_stop: Annotated[int, Option("End after so many validations without a new best; 0: never.", min=0)] = 0
+    early_stop: Annotated[int, Option("Stop after this number of validations without a new best; 0: never.", min=0)] = 0
     warmup_share: Annotated[float, Option("Share of all steps until the largest learning rate.", min=0, max=0.2)] = 0.1
 
     def __post_init__(self) -> None:

@@ -200,7 +200,9 @@ def _plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
         notes.append(f"batches of {wanted} are more than the {examples} examples allow: lowered to {most}")
     batch = min(wanted, most)
     if batch < 2 and contrast:
-        raise InputError(f"{examples} examples are too few to train on: each is told from the others of its batch")
+        raise InputError(
+            f"{examples} examples are too few to train on: each is distinguished from the others of its batch"
+        )
     plan = EpochPlan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, world())
     if contrast and settings.warmup_steps > plan.steps // 5:
         fifth = f"over a fifth of the {plan.steps} steps: lowered to {plan.steps // 5}"

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from captious._typing import Floats32, Ints
 from captious.captions import CaptionSet
+from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError
 from captious.models.features import read_features
 from captious.options import current
 from captious.train._neighbors import Neighbors, nearest_captions, nearest_vectors
-from captious.train.lexicon import CaptionCorpus
 
 NEAREST = 3
 """Images that count as alike."""
@@ -94,7 +94,7 @@ def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str
     row_of = {key: number for number, key in enumerate(ids)}
     index = np.array([row_of.get(key, -1) for key in corpus.ids], dtype=np.int64)
     if (index < 0).all():
-        raise InputError(f"{path}: holds no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
+        raise InputError(f"{path}: contains no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
     missing = [corpus.ids[number] for number in np.flatnonzero(index < 0)]
     return spread_vectors(rows, index), dict.fromkeys(missing, f"not in {path.name}")
 

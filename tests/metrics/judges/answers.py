@@ -120,6 +120,92 @@ def aloha(body):
     return "\n".join(things) or "- none"
 
 
+def caption_of(text):
+    """The words of the caption or description in a prompt."""
+    return set(json.loads(re.search(r"^(?:Caption|Description): (\".*)$", text, re.MULTILINE)[1]).split())
+
+
+def option_blocks(text):
+    """The question and the lines of options below it, for each question of a prompt."""
+    if "Questions:" not in text:
+        lines = text.partition("Question: ")[2].partition("\n\n")[0].splitlines()
+        return [(lines[0], lines[1:])] if lines else []
+    blocks = []
+    for line in text.partition("Questions:\n")[2].partition("\n\n")[0].splitlines():
+        if re.match(r"\d+\. ", line):
+            blocks.append((line.partition(" ")[2], []))
+        else:
+            blocks[-1][1].append(line)
+    return blocks
+
+
+def captionqa(body):
+    """The label of the first option that the caption names, else that of "cannot"; no without one."""
+    text = asked(body)
+    if "Caption:" not in text:
+        return "1"
+    words, labels = caption_of(text), []
+    for question, lines in option_blocks(text):
+        options = dict(line.split(". ", 1) if ". " in line else (line, line) for line in lines)
+        if set(options) == {"yes", "no"}:
+            labels.append("yes" if question.rstrip("?").split()[-1] in words else "no")
+            continue
+        chosen = [label for label, option in options.items() if option in words]
+        labels.append(next(iter(chosen + [label for label, option in options.items() if "cannot" in option])))
+    return json.dumps(dict(enumerate(labels, 1))) if "Questions:" in text else labels[0]
+
+
+def capeval(body):
+    """Yes to what the caption names; no to a color where it names another one; else not mentioned."""
+    text = asked(body)
+    if "Caption:" not in text:
+        return "1"
+    words, colors = caption_of(text), {"red", "green", "blue", "grey"}
+    things = [question.rstrip("?").split()[-1] for question, _ in option_blocks(text)]
+    verdicts = [
+        "yes" if thing in words else "no" if thing in colors and words & colors else "not_mentioned" for thing in things
+    ]
+    return json.dumps(dict(enumerate(verdicts, 1))) if "Questions:" in text else verdicts[0]
+
+
+def vdc(body):
+    """The animal of the caption; the same if it is the right one."""
+    text = asked(body)
+    if "Given answer:" in text:
+        right, given = (json.loads(re.search(f"{name} answer: (.*)", text)[1]) for name in ("Right", "Given"))
+        return json.dumps({"same": "yes" if right == given else "no", "score": 5 if right == given else 1})
+    return next((animal for animal in ("dog", "cat") if animal in caption_of(text)), "unknown")
+
+
+def autodq(body):
+    """A word is an event of its own, which a text with the word entails; *fine* is contradicted."""
+    text = asked(body)
+    if "Now this one:" in text:
+        return "\n".join(f"- The {word} moves." for word in last_text(text, "Description:").split()[:10])
+    if "Events:" not in text:
+        return "1"
+    words = [event.split()[1] for _, event in numbered_lines(text.partition("Events:")[2])]
+    own = caption_of(text)
+    relations = ["entailment" if word in own else "contradiction" if word == "fine" else "neutral" for word in words]
+    return json.dumps(dict(enumerate(relations, 1)))
+
+
+def sighted(body):
+    """Yes to what is in every picture; of other options the first."""
+    text = asked(body)
+    if "Question:" not in text and "yes or no" not in text:
+        return "1"
+    if "yes or no" in text or "\nyes\nno" in text:
+        return "Yes" if set(re.findall(r"\w+", text.partition("?")[0])) & (TRUE - {"a"}) else "No"
+    return "A"
+
+
+def vqascore(body):
+    """A twentieth for every word of the caption."""
+    yes = words_after(asked(body), "Caption:") / 20
+    return response("Yes", logprobs=[("Yes", {"Yes": math.log(yes), "no": math.log(0.1), "So": math.log(0.2)})])
+
+
 def numbered_lines(text):
     """The number and the text of each numbered line."""
     return [(int(number), line) for number, line in re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)]
@@ -135,5 +221,12 @@ ANSWERS = {
     "rlaifv": rlaifv,
     "dcscore": dcscore,
     "aloha": aloha,
+    "captionqa": captionqa,
+    "capeval": capeval,
+    "vdc": vdc,
+    "autodq": autodq,
+    "tifa": sighted,
+    "dsg": sighted,
+    "vqascore": vqascore,
 }
 """By the name of the metric."""

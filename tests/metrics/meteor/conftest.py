@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from captious.metrics.meteor import resources
+from captious.metrics.meteor._tables import MULTIPLIER
 from captious.metrics.meteor.resources import MeteorFiles, compile_tables
 
 FUNCTION_WORDS = ["a", "the", "of", "on", "in", "is", ".", ","]
@@ -38,6 +39,14 @@ def write_source(folder, paraphrases=True):
         with gzip.open(folder / "data/paraphrase-en.gz", "wt", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
     return folder
+
+
+def phrase_hash(words):
+    """The number of a phrase from the numbers of its words, in Python's whole numbers."""
+    value = 0
+    for word in words:
+        value = ((value ^ word) * MULTIPLIER) % 2**64
+    return value
 
 
 @pytest.fixture(autouse=True)

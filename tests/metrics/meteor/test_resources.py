@@ -1,5 +1,6 @@
 """Where METEOR's tables come from, and what is said when they cannot be had."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -8,9 +9,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.metrics.meteor.conftest import phrase_hash
 from typer.testing import CliRunner
 
 from captious._files import data_folder
+from captious._hashing import text_hash
 from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources
@@ -130,13 +133,13 @@ def test_a_copy_of_pycocoevalcap_without_the_jar_does_not_hide_the_installed_one
 def test_without_paraphrases_three_modules_still_run(make_source):
     folder = make_source(paraphrases=False)
     assert not resources.load(str(folder), ALL[:3]).has_paraphrases
-    with pytest.raises(InputError, match=r"lack paraphrase-en.gz.*meteor\(modules=exact\+stem\+synonym\)"):
+    with pytest.raises(InputError, match=r"paraphrase-en.gz is missing.*meteor\(modules=exact\+stem\+synonym\)"):
         resources.load(str(folder), ALL)
 
 
 def test_a_folder_without_data_is_named(tmp_path):
     for load in (resources.load, resources.add):
-        with pytest.raises(InputError, match=r"holds no data of METEOR 1.5; expected meteor-1.5.jar"):
+        with pytest.raises(InputError, match=r"contains no data of METEOR 1.5; expected meteor-1.5.jar"):
             load(str(tmp_path))
     with pytest.raises(InputError, match="no such file"):
         resources.load(str(tmp_path / "missing.tables"))
@@ -191,9 +194,28 @@ def test_pycocoevalcap_is_found_but_not_imported(make_source, tmp_path):
 
 
 def test_compiling_shows_how_far_it_is(make_source, monkeypatch):
-    monkeypatch.setattr(resources, "REPORT", 1)
+    monkeypatch.setattr(resources, "BLOCK", 100)
     steps = []
     with using(Runtime(progress=lambda *step: steps.append(step))):
         compile_tables(MeteorFiles.at(make_source()))
     assert len(steps) > 1 and {what for what, _, _ in steps} == {"MB of METEOR's paraphrases"}
     assert steps[-1][1] == steps[-1][2]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n0.5\n", "\n0.5\nhalf"], ids=["no end", "end", "a third", "two thirds"])
+@pytest.mark.parametrize("block", [1, 7, 1 << 24])
+def test_paraphrases_do_not_depend_on_how_the_table_is_read(make_source, monkeypatch, block, end):
+    """The numbers are those of words folded one by one; of equal phrases the paraphrases keep their order."""
+    monkeypatch.setattr(resources, "BLOCK", block)
+    folder = make_source()
+    pairs = [("b c", "a"), ("a", "b  c\td"), ("b c", "é"), ("a", ""), ("a", "b c")]
+    lines = "\n".join(line for source, target in pairs for line in ("0.5", source, target))
+    (folder / "data/paraphrase-en.gz").write_bytes(gzip.compress((lines + end).encode()))
+    table = compile_tables(MeteorFiles.at(folder)).phrases
+    expected = {}
+    for source, target in pairs:
+        keys = [phrase_hash(map(text_hash, phrase.split())) for phrase in (source, target)]
+        expected.setdefault(keys[0], []).append(keys[1])
+    assert {
+        int(table.keys[row]): [int(table.keys[one]) for one in table.row(row)] for row in range(len(table.keys))
+    } == {key: expected.get(key, []) for key in {*expected, *(one for several in expected.values() for one in several)}}

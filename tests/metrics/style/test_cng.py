@@ -73,9 +73,9 @@ def test_merged_shards_equal_the_whole(rows: list[tuple[str, str]], cut: int, bl
 
 
 def test_one_style_is_refused() -> None:
-    with pytest.raises(InputError, match=r"corpus: holds one style \('p'\), expected at least two"):
+    with pytest.raises(InputError, match=r"corpus: contains one style \('p'\), expected at least two"):
         fit([("p", "x"), ("p", "y")])
-    with pytest.raises(InputError, match="holds no style"):
+    with pytest.raises(InputError, match="contains no style"):
         fit([])
 
 

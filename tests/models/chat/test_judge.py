@@ -224,7 +224,7 @@ def test_replay_asks_nothing_new(server, judging):
 def test_a_ceiling_of_tokens_stops_the_run_keeps_the_replies_and_goes_on(server, judging):
     questions = [question(str(number)) for number in range(10)]
     few = replace(judging, most_tokens=45, concurrency=1)  # a call takes 10 + 5 tokens
-    with pytest.raises(InputError, match="45 tokens used, the ceiling is 45; 3 replies are stored"):
+    with pytest.raises(InputError, match="45 tokens used, the limit is 45; 3 replies are stored"):
         load_judge("m", few).ask(questions)
     assert len(server.bodies) == 3
     judge = load_judge("m", replace(judging, most_tokens=1000))
@@ -233,7 +233,7 @@ def test_a_ceiling_of_tokens_stops_the_run_keeps_the_replies_and_goes_on(server,
 
 def test_a_ceiling_of_cost_counts_prompt_and_reply(server, judging):
     priced = replace(judging, prices=(1000.0, 2000.0), most_cost=0.05, concurrency=1)
-    with pytest.raises(InputError, match=r"0\.06 spent, the ceiling is 0\.05"):  # 3 × (10 × 0.001 + 5 × 0.002)
+    with pytest.raises(InputError, match=r"0\.06 spent, the limit is 0\.05"):  # 3 × (10 × 0.001 + 5 × 0.002)
         load_judge("m", priced).ask([question(str(number)) for number in range(10)])
     assert len(server.bodies) == 3
 
@@ -510,7 +510,7 @@ def test_thoughts_are_no_part_of_the_answer_and_stay_in_the_record(server, judgi
     (stored,) = judge.store.get([question("json").digest("m")]).values()
     assert stored["choices"][0]["message"]["content"].startswith("<think>")
     (failure,) = ask_and_parse(judge, [question("cut")], lambda reply: int(reply.text))
-    assert failure.reason == "unreadable reply: nothing but thoughts in 5 tokens" and failure.reply == "It may"
+    assert failure.reason == "unreadable reply: only thoughts in 5 tokens" and failure.reply == "It may"
 
 
 def test_tokens_of_thoughts_that_a_server_sends_apart_are_left_out():

@@ -8,7 +8,10 @@ from tests.models.chat.llama import serve, write_llama
 
 from captious.captions import CaptionSet, ImageData
 from captious.metrics.judges._yes_no import ask_yes_no
+from captious.metrics.judges.captionqa import CANNOT, CaptionQA
 from captious.metrics.judges.clair import Clair, parse_score
+from captious.metrics.judges.dsg import Dsg
+from captious.metrics.judges.vqascore import VqaScore
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Request, Turn
 from captious.options import Judging, Runtime, using
@@ -103,6 +106,31 @@ def test_smollm2_judges_captions(smollm2_server, tmp_path):
     assert explanation.parts[0].details["reason"]
     assert "judge:smollm2[SmolLM2-135M-Instruct.Q4_1.gguf]|" in str(measured.signature)
     assert "|schema:followed|" in str(measured.signature) and measured.notes[0].startswith("CLAIR: 3 calls, ")
+
+
+def test_smollm2_answers_from_captions_and_is_replayed(smollm2_server, tmp_path):
+    question = {"question": "Which animal is there?", "choices": ["dog", "cat"], "answer": "dog"}
+    captions = CaptionSet.of({"1": "a dog runs", "2": "a cat sits"}, columns={"questions": [[question]] * 2})
+    metric, replies = CaptionQA("smollm2", schema=True), tmp_path / "replies.db"
+    with using(Runtime(judging=Judging(endpoint=smollm2_server, replies=replies))):
+        measured = metric.measure(captions)
+    assert not measured.reasons and measured.notes[0].startswith("CaptionQA: 3 calls, ")
+    with using(Runtime(judging=Judging(replies=replies, replay=True))):
+        again = metric.measure(captions)
+        (part,) = metric.explain(captions, "1").parts
+    assert again.items == measured.items and again.notes[0] == "CaptionQA: 0 calls, 3 replies from the store"
+    assert part.details["answer"] in ("dog", "cat", CANNOT) and part.adds == measured.items["1"]
+
+
+def test_a_model_with_eyes_answers_about_pictures(judging):
+    questions = [{"question": "Is there a dog?"}, {"question": "Is the dog red?", "parents": ["1"]}]
+    images = [ImageData(np.full((28, 28, 3), color, np.uint8)) for color in ((255, 0, 0), (0, 0, 255))]
+    columns = {"image": images, "questions": [questions] * 2}
+    captions = CaptionSet.of({"1": "a red dog", "2": "a red dog"}, columns=columns)
+    with using(Runtime(judging=judging)):
+        dsg, score = Dsg("tiny").measure(captions), VqaScore("tiny").measure(captions)
+    assert not dsg.reasons and set(dsg.values) <= {0.0, 0.5, 1.0} and "logprobs:followed" in str(dsg.signature)
+    assert not score.reasons and all(0 <= value < 1 for value in score.values)
 
 
 def test_yes_is_weighed_against_no_on_every_picture(judge):

@@ -105,7 +105,7 @@ def test_what_it_cannot_read_fails_alone(judge):
     seen, long, short = judge.ask(
         [Request((Turn("user", "dogs", (picture,)),)), question("dogs " * 80), question("dogs")]
     )
-    assert seen == Failure("the model in this process reads no images")
+    assert seen == Failure("the model in this process cannot read images")
     assert long == Failure("84 tokens, the model reads 64")
     assert not isinstance(short, Failure)
 

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -61,6 +62,7 @@ def test_a_store_that_cannot_be_written_is_read(tmp_path, monkeypatch):
 
 WRITE = """
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from captious.models.chat.replies import ReplyRecord, ReplyStore
@@ -98,3 +100,12 @@ def test_a_group_is_stored_whole_or_not_at_all(tmp_path):
     assert len(store) == 200
     store.put(ReplyRecord("x1", {"model": "m"}, {}, 0.0))
     assert len(store) == 201
+
+
+def test_a_store_that_another_process_is_making_is_waited_for(tmp_path):
+    path = tmp_path / "replies.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.3, lambda: other.execute("COMMIT")).start()
+    assert len(ReplyStore(path)) == 0
+    other.close()

@@ -18,7 +18,7 @@ CAPTIONS = {"1": "a red dog", "2": "a cat"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Its address, and the name of its model."""
-    need("httpx", "torch", "transformers", "fastapi", "openai")
+    need("aiohttp", "httpx", "torch", "transformers", "fastapi", "openai")
     folder = write_number_model(tmp_path_factory.mktemp("numbers"))
     with transformers_serve(folder, folder.with_suffix(".log")) as url:
         yield url, str(folder)

@@ -178,7 +178,7 @@ def test_a_folder_that_does_not_hold_what_its_marker_says_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no folder model, though captious-umic\.json says that it is umic-vilt"):
         load_backbone(tmp_path)
     marker.write_text(json.dumps({key: value for key, value in record.items() if key != "shape"}))
-    with pytest.raises(InputError, match=r"captious-umic\.json: lacks shape"):
+    with pytest.raises(InputError, match=r"captious-umic\.json: has no shape"):
         load_backbone(tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_an_encoder_is_looked_for_beside_the_model_and_beside_its_best_only(scen
         new_fusion(MINI, width=8).save(tmp_path / name)
     record = json.loads((tmp_path / "mine" / "captious-umic.json").read_text())
     assert load_fusion(tmp_path / "mine", record).weights == MINI
-    with pytest.raises(InputError, match="its encoder captious-mini is not to be had"):
+    with pytest.raises(InputError, match="its encoder captious-mini is not available"):
         load_fusion(tmp_path / "best", record)
 
 

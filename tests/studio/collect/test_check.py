@@ -129,14 +129,14 @@ def test_no_image_leads_out_of_the_folder(place):
     Image.new("RGB", (8, 6)).save(place / "secret.jpg")
     (place / "photos" / "im4.jpg").unlink()
     (place / "photos" / "im4.jpg").symlink_to(place / "secret.jpg")
-    assert messages(place) == ["photos/im4.jpg: lies outside the folder of images; copy it there"]
-    with pytest.raises(InputError, match="lies outside the folder of images"):
+    assert messages(place) == ["photos/im4.jpg: is outside the folder of images; copy it there"]
+    with pytest.raises(InputError, match="is outside the folder of images"):
         build_tasks(plan_of(place, RATINGS + ASPECT))
     (place / "photos" / "im4.jpg").unlink()
     rows = [{"id": "x", "image": "../secret.jpg", "caption": "a dog"}]
     (place / "c.jsonl").write_text(json.dumps(rows[0]))
     text = f'title = "x"\nkind = "ratings"\ncaptions = ["c.jsonl"]\nimages = "photos"\n{ASPECT}'
-    assert messages(place, text, "error") == ["photos/../secret.jpg: lies outside the folder of images; copy it there"]
+    assert messages(place, text, "error") == ["photos/../secret.jpg: is outside the folder of images; copy it there"]
 
 
 def test_a_link_inside_the_folder_is_fine(place):
@@ -280,7 +280,7 @@ def test_a_design_that_lacks_something(place):
     text = RATINGS + "overlap = 1\nper_rater = 1000\nseconds = 600\n" + ASPECT
     assert messages(place, text + '[source]\nname = "prolific"\ndone = "C"\n') == [
         "overlap = 1: how far raters agree cannot be computed",
-        "100 minutes a rater; lower per_rater, for people tire",
+        "100 minutes per rater; lower per_rater, because people tire",
         "[source] has no code full: those who come too late would go without pay",
         "[source] has no keys: anyone who knows the address may enter under any Prolific id",
     ]
@@ -288,7 +288,7 @@ def test_a_design_that_lacks_something(place):
     signed = messages(
         place, RATINGS + ASPECT + '[source]\nname = "prolific"\ndone = "C"\nfull = "D"\nkeys = "keys.json"\n'
     )
-    assert len(signed) == 1 and "keys.json: holds no key of RSA with 2,048 to 8,192 bits" in signed[0]
+    assert len(signed) == 1 and "keys.json: contains no key of RSA with 2,048 to 8,192 bits" in signed[0]
 
 
 def test_a_larger_study_finds_smaller_differences(place):

@@ -86,7 +86,7 @@ def test_what_is_missing_is_named(folder):
     with pytest.raises(Incomplete) as caught:
         KINDS["ratings"].read(plan, build_tasks(plan)[0], ("b", "a"), {"rating:0:overall": "9"})
     assert [(gap.field, gap.message) for gap in caught.value.gaps] == [
-        ("rating:0:overall", "“9” is none of the choices."),
+        ("rating:0:overall", "“9” is not one of the choices."),
         ("rating:1:overall", "Caption 2 has no rating."),
     ]
 
@@ -129,7 +129,7 @@ def test_the_best_of_a_ranking_has_the_highest_rank(folder, best, stored):
 def test_a_rank_is_given_once_unless_ties_are_allowed(folder):
     form = {"rank:0": "1", "rank:1": "1", "rank:2": "3"}
     plan = study(folder, 'kind = "ranking"\n', SYSTEMS[:3])
-    with pytest.raises(Incomplete, match="Rank 1 is there twice: caption 2 needs another"):
+    with pytest.raises(Incomplete, match="Rank 1 occurs twice: caption 2 needs another"):
         KINDS["ranking"].read(plan, build_tasks(plan)[0], "abc", form)
     plan = study(folder, 'kind = "ranking"\nties = true\n', SYSTEMS[:3])
     assert KINDS["ranking"].read(plan, build_tasks(plan)[0], "abc", form) == {"ranks": {"a": 3, "b": 3, "c": 1}}

@@ -80,7 +80,7 @@ def test_tasks_are_those_of_the_beginning(begin, database, tmp_path):
 
 def test_a_task_that_is_there_twice_is_refused_and_nothing_is_stored(database, tmp_path):
     log = StudyLog.open(database)
-    with pytest.raises(InputError, match="task 'im0' is there twice"):
+    with pytest.raises(InputError, match="task 'im0' occurs twice"):
         log.begin(make_plan(tmp_path), make_tasks(2) + make_tasks(1))
     assert not log.begun
 
@@ -97,7 +97,7 @@ def test_a_database_without_a_study_is_refused(tmp_path):
         open_log(path)
     assert list(tmp_path.iterdir()) == []
     path.write_text('title = "Dogs"\nkind = "yesno"\ntasks = "tasks.jsonl"\n')
-    with pytest.raises(InputError, match=r"study\.db: holds no study yet; serve .*study\.toml first"):
+    with pytest.raises(InputError, match=r"study\.db: contains no study yet; serve .*study\.toml first"):
         open_log(path)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -105,7 +105,7 @@ def test_a_database_without_a_study_is_refused(tmp_path):
 def test_a_database_of_something_else_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE songs (title TEXT)")
-    with pytest.raises(InputError, match=r"other\.db: is no database of a study"):
+    with pytest.raises(InputError, match=r"other\.db: is not a database of a study"):
         StudyLog.open(tmp_path / "other.db")
     with pytest.raises(InputError, match="mysql://…: expected a file of SQLite, or postgresql"):
         StudyLog.open("mysql://host/study")

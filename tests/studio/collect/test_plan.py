@@ -107,7 +107,7 @@ def test_the_digest_is_that_of_the_text():
         (TOP + "aspects = 3\n", "aspects = 3, expected a table for each scale"),
         (TOP + ASPECT + "color = 3\n", "[[aspects]] 1: unknown key color, known: name, question, scale, ends, faults"),
         (TOP + '[[aspects]]\nname = "x"\n', "[[aspects]] 1: no question"),
-        (TOP + ASPECT + ASPECT, "[[aspects]] 2: name = 'overall' is there already"),
+        (TOP + ASPECT + ASPECT, "[[aspects]] 2: name = 'overall' already exists"),
         (TOP + ASPECT.replace("overall", "two words"), "name = 'two words', expected a word of letters"),
         (TOP + ASPECT.replace("overall", "rater"), "name = 'rater', which is a column of the export already"),
         (TOP + ASPECT + "scale = [5, 1]\n", "scale = [5, 1], expected the lowest and the highest point"),

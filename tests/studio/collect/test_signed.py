@@ -134,7 +134,7 @@ def test_a_study_with_keys_takes_signed_entries_alone(tmp_path, keys):
 def test_a_file_without_keys_is_one_line(tmp_path, content):
     path = tmp_path / "keys.json"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"keys\.json: holds no key"):
+    with pytest.raises(InputError, match=r"keys\.json: contains no key"):
         read_keys(path)
     with pytest.raises(InputError, match=r"nothing\.json: cannot be read"):
         read_keys(tmp_path / "nothing.json")

@@ -63,7 +63,7 @@ def test_the_line_works_as_a_shell_expands_it(place):
 def test_a_study_is_not_overwritten(place):
     Path("study.toml").write_text("mine", encoding="utf-8")
     done = new("study.toml", "--kind", "ratings", *CAPTIONED)
-    assert isinstance(done.exception, InputError) and "is there already" in str(done.exception)
+    assert isinstance(done.exception, InputError) and "already exists" in str(done.exception)
     assert Path("study.toml").read_text(encoding="utf-8") == "mine"
     assert new("study.toml", "--kind", "ratings", *CAPTIONED, "--overwrite").exit_code == 0
 
@@ -114,7 +114,7 @@ def test_a_long_list_is_written_one_a_line(place):
         ({"kind": "pairs", "template": "thumb"}, "template='thumb', which is of kind ratings"),
         ({"kind": "ratings"}, "nothing to ask about, expected captions or tasks"),
         ({"kind": "yesno", "captions": ["a.jsonl"]}, "asks about the things of ready tasks, not about captions"),
-        ({"kind": "pairs", "captions": ["\udcff.jsonl"]}, "holds half a character"),
+        ({"kind": "pairs", "captions": ["\udcff.jsonl"]}, "contains half a character"),
         ({"kind": "pairs", "captions": ["a.jsonl"], "tasks": "b.jsonl"}, "both captions and tasks"),
     ],
 )

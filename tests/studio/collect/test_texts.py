@@ -162,7 +162,7 @@ def test_an_example_must_be_an_image_of_the_folder(tmp_path):
     (tmp_path / "secret.jpg").write_text("x")
     plan = make_plan(tmp_path, instructions="![](good.jpg) ![](bad.jpg) ![](../secret.jpg)")
     messages = [finding.message for finding in text_findings(plan, [], 1.0)]
-    assert len(messages) == 2 and "'bad.jpg': cannot be read" in messages[0] and "lies outside" in messages[1]
+    assert len(messages) == 2 and "'bad.jpg': cannot be read" in messages[0] and "is outside" in messages[1]
 
 
 def test_words_that_an_owner_leaves_in_english_are_told():

@@ -91,7 +91,7 @@ def test_slots_tasks_and_plans_that_were_changed(study):
 def test_events_that_are_no_json(study):
     problems = problems_after(study, "DROP TRIGGER event_no_update", "UPDATE event SET body = '{' WHERE seq = 2")
     assert problems["tasks of events"] == (
-        "cannot be examined (event 2 is damaged in the database; captious studio verify says more)",
+        "cannot be examined (event 2 is damaged in the database; see captious studio verify)",
     )
 
 
@@ -128,7 +128,7 @@ def test_a_backup_is_the_same_study_while_raters_go_on(database, tmp_path):
     assert list(copy.events()) == list(log.events()) and verify(copy).problems == ()
     work_through(log, "r2")
     assert len(copy.answers()) == 3 and len(work_through(copy, "r2")) == 3  # the copy can go on by itself
-    with pytest.raises(InputError, match=r"copy\.db: is there already"):
+    with pytest.raises(InputError, match=r"copy\.db: already exists"):
         back_up(log, tmp_path / "copy.db")
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 

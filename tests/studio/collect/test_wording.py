@@ -171,7 +171,7 @@ def test_words_inside_the_study():
         ('language = "German"', "language = 'German', expected a tag such as \"de\""),
         ("words = 3", "words = 3, expected the name of a file, or a table"),
         ('[words]\nsafe = "x"', "unknown name 'safe' of a text; did you mean 'save'"),
-        ('[words]\nsave = ""', "save = '', expected a text, such as 'Save and go on'"),
+        ('[words]\nsave = ""', "save = '', expected a text, such as 'Save and continue'"),
         ('[words]\ntask_of = "{number}"', "task_of = '{number}', expected {number}, {total} in it"),
         ('[words]\nsave = "{0!r}"', "save = '{0!r}', expected no names in braces in it"),
         ('[words]\nto_do = "{count:>9999999}"', "expected {count} in it"),

@@ -97,6 +97,10 @@ def test_a_filter_that_cannot_be_read_is_one_line_and_no_page(client):
         "/api/distribution?score=rouge&low=nan&high=inf",
         "/api/points?x=a",
         "/ids.txt?where=rouge",
+        "/api/summary?where=rouge",
+        "/api/summary?sort=nosuch",
+        "/api/points?x=rouge&y=rating&where=rouge+<",
+        "/api/agreement?lasso=1",
         "/api/list?number=0",
         "/api/list?number=1.5",
         "/api/distribution?score=rouge&low=0&high=1&bins=0",
@@ -288,7 +292,7 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
         SYSTEMS[system][key] for system in SYSTEMS for key in "13"
     )
     again = post(client, "/api/study", {"name": "dogs", "ids": ["1"]})
-    assert again.status_code == 400 and "is there already" in again.json()["error"]
+    assert again.status_code == 400 and "already exists" in again.json()["error"]
 
 
 def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
@@ -337,9 +341,9 @@ def test_a_study_finds_images_in_several_folders(tmp_path, images):
 
 
 def test_a_list_says_what_sorts_it_and_whose_captions_pass(client):
-    found = client.get("/api/list", params={"order": "raters", "where": 'caption has "cat"'}).json()["records"]
+    found = client.get("/api/list", params={"order": "raters", "where": 'caption has "dog"'}).json()["records"]
     assert [(one["id"], one["sorted_by"]) for one in found] == [("1", 3.0), ("2", 1.0)]
-    assert [[own["passes"] for own in one["systems"]] for one in found] == [[False, True]] * 2  # only oscar sees cats
+    assert [[own["passes"] for own in one["systems"]] for one in found] == [[True, False]] * 2  # only sat sees dogs
 
 
 def test_without_ids_the_study_is_about_the_list(client):
@@ -380,7 +384,7 @@ def test_a_foreign_run_asks_no_model_imports_nothing_and_opens_no_image_elsewher
         "captious.studio.explore._pictures.small_image", lambda *given: pytest.fail("an image is opened")
     )
     client = client_of(open_table([run]))
-    assert about_of(client)["total"] == 4 and "images lie outside of the run" in client.get("/").text
+    assert about_of(client)["total"] == 4 and "images are outside the run" in client.get("/").text
     record = client.get("/api/list").json()["records"][0]
     assert (
         record["picture"] is None

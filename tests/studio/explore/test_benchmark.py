@@ -20,5 +20,5 @@ def test_the_benchmark_asks_for_everything_the_page_shows():
     lines = outcome.stdout.splitlines()
     assert lines[0] == "300 items, 2 systems, 4 metrics and ratings, 0 MB"
     rows = lines[lines.index("") + 2 : lines.index("", lines.index("") + 1)]
-    assert len(rows) == 16 and all(float(number) >= 0 for row in rows for number in row[32:].split())
+    assert len(rows) == 18 and all(float(number) >= 0 for row in rows for number in row[32:].split())
     assert rows[-1].startswith("thumbnail") and lines[-1].startswith("memory at the end: ")

@@ -34,6 +34,12 @@ def explore(page, serve):
     return opened
 
 
+@pytest.fixture
+def held(runs, ratings, images):
+    """The runs joined with the ratings, in memory: for what the page does, whoever answers it."""
+    return open_table(runs, ratings, images)
+
+
 def ids(page):
     return page.eval_on_selector_all("[data-item]", "cards => cards.map((card) => card.dataset.id)")
 
@@ -66,14 +72,84 @@ def test_a_filter_is_applied_shared_by_its_address_and_a_mistake_says_where(expl
     address = page.url
     page.fill("#where", "rouge <")
     page.press("#where", "Enter")
-    page.wait_for_selector("#trouble:not([hidden])")
-    assert page.inner_text("#trouble").startswith("filter, character 8: expected a column")
+    page.wait_for_selector("#where-trouble:not([hidden])")
+    assert page.inner_text("#where-trouble").startswith("filter, character 8: expected a column")
+    seen = "box => box.getBoundingClientRect().top >= 0 && box.getBoundingClientRect().bottom <= innerHeight"
+    assert page.eval_on_selector("#where-trouble", seen) and page.get_attribute("#where", "aria-invalid") == "true"
+    page.wait_for_selector("#item-list >> text=Nothing is listed: the filter cannot be read.")
     page.goto("about:blank")
     page.goto(address)
     waits_for(page, "13")
     assert page.input_value("#where") == 'style == "happy" and rouge@sat > 0.9'
     page.click("text=Clear filters")
     waits_for(page, "1234")
+
+
+def test_back_and_forward_walk_through_what_was_clicked(explore, held):
+    page = explore(held, "sort=rouge&order=given")
+    page.fill("#where", 'style == "happy"')
+    page.press("#where", "Enter")
+    waits_for(page, "13")
+    page.click("text=Best captions")
+    waits_for(page, "31")  # of item 1 oscar saw a cat, of item 3 two women
+    page.locator("[aria-label='Open the item']").first.click()
+    page.wait_for_selector("#full[open] >> text=1 of 2")
+    page.keyboard.press("j")  # a step inside of the dialog is no step of the history
+    page.wait_for_selector("#full[open] >> text=2 of 2")
+    page.go_back()
+    page.wait_for_selector("#full:not([open])", state="attached")
+    assert "order=best" in page.url and "item=" not in page.url
+    page.go_back()
+    page.wait_for_function("() => location.hash.includes('order=given') && location.hash.includes('happy')")
+    page.go_back()
+    waits_for(page, "1234")
+    assert page.input_value("#where") == ""
+    for _ in range(3):
+        page.go_forward()
+    page.wait_for_selector("#full[open] >> text=2 of 2")
+    assert "item=1" in page.url and page.input_value("#where") == 'style == "happy"'
+
+
+def test_all_that_is_typed_into_the_search_is_one_step_back(explore, held):
+    page = explore(held, "sort=rouge&order=given")
+    page.locator("#search").press_sequentially("tr", delay=5)
+    waits_for(page, "4")
+    page.locator("#search").press_sequentially("ain", delay=400)
+    page.wait_for_function("() => location.hash.includes('q=train')")
+    page.go_back()
+    waits_for(page, "1234")
+
+
+def test_charts_and_numbers_follow_the_captions_that_pass(explore, held):
+    page = explore(held, "sort=rouge&order=given")
+    page.wait_for_selector("#scatter >> text=Lower right: good by the metric, bad by people; upper left: the other way")
+    page.wait_for_selector("#scatter >> text=Human rating (better →)")
+    page.fill("#where", 'caption has "dog"')
+    page.press("#where", "Enter")
+    page.wait_for_selector("#summary:not(.stale) >> text=2 of 4 items with filter caption has")
+    text = page.inner_text("#summary")
+    # Of sat's two captions with a dog one is its own reference; "a dog" against "a cat sits on a red chair" shares a.
+    assert "captions that pass: sat 2, oscar 0" in text and "not tested" in text
+    page.wait_for_selector("#scatter .faint")
+    assert page.locator("#distribution .behind").count() == 1  # oscar has no dog to compare with all of its captions
+    page.wait_for_selector("#distribution >> text=Faint: all items, scaled to as many as pass")
+
+
+def test_an_empty_selection_has_empty_charts_that_say_why(explore, held):
+    page = explore(held, "sort=rouge&order=given")
+    page.fill("#search", "zebra")
+    for part in ("#distribution", "#scatter", "#item-list", "#summary:not(.stale)"):
+        page.wait_for_selector(f"{part} >> text=No caption passes: search “zebra”.")
+    assert page.locator("#distribution .step").count() == 0 and page.locator("#distribution .behind").count() == 2
+
+
+def test_ticked_items_are_in_the_address(explore, held):
+    page = explore(held, "sort=rouge&order=given")
+    page.check("[aria-label='Select 2']")
+    assert page.url.endswith("pick=2")
+    page.reload()
+    page.wait_for_selector("#item-actions >> text=1 item selected")
+    assert page.is_checked("[aria-label='Select 2']")
 
 
 def test_a_lasso_around_dots_lists_their_items(explore, table):
@@ -104,13 +180,13 @@ def test_the_chart_against_people_follows_the_metric(explore, table):
 
 
 def test_captions_that_pass_a_filter_stand_out_and_the_sorting_number_is_shown(explore, table):
-    page = explore(table, 'order=raters&where=caption has "cat"')
+    page = explore(table, 'order=raters&where=caption has "dog"')
     waits_for(page, "12")
     assert page.locator(".said.other").all_inner_texts() != [] and page.locator(".said:not(.other)").count() == 2
     assert page.locator("[data-id='1'] header").inner_text().count("raters differ by 3") == 1
     page.click("text=Grid")
     page.wait_for_selector(".tile")
-    assert page.locator(".tile .line").count() == 2  # oscar's captions alone
+    assert page.locator(".tile .line").count() == 2  # sat's captions alone
     page.click("text=Cards")
     page.click(".card .shot >> nth=0")
     page.wait_for_selector("#full[open] .system")
@@ -240,7 +316,8 @@ def test_pages_follow_each_other_also_by_key(explore, tmp_path):
     page.keyboard.press("j")
     page.keyboard.press("k")
     waits_for(page, [f"i{number:03}" for number in range(50, 100)])
-    assert "item=i099" in page.url and page.locator(".current").get_attribute("data-id") == "i099"
+    page.wait_for_selector(".current[data-id='i099']")
+    assert "item=" not in page.url  # only an item that is open is in the address
 
 
 def test_hostile_captions_run_nothing_and_are_shown_as_they_are(explore, tmp_path):
@@ -303,6 +380,17 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
         page.keyboard.press("Escape")
         page.keyboard.press("?")
         assert "whole item" in page.inner_text("#help[open]") and "null" not in page.inner_text("#help")
+        page.goto("about:blank")
+        page.goto(f"http://127.0.0.1:{server.server_port}/#sort=rouge&order=given&q=dog")
+        page.wait_for_selector("#summary >> text=2 of 4 items with search “dog”")
+        # ROUGE-L of sat is 1 for item 1; oscar's is 1 for item 2. p of two differences is never below one half.
+        text = page.inner_text("#summary")
+        assert "no difference between sat and oscar shown" in text and "Means over items" in text
+        assert page.locator("#scatter .faint").count() == 2
+        page.fill("#search", "zebra")
+        page.wait_for_selector("#distribution >> text=No caption passes: search “zebra”.")
+        page.go_back()
+        waits_for(page, "12")
         page.goto("about:blank")
         page.goto(f"http://127.0.0.1:{server.server_port}/#where=rouge < 0.3")
         page.wait_for_selector("#trouble >> text=needs the explorer's server")

@@ -51,14 +51,14 @@ def test_the_command_writes_the_folder_and_refuses_one_that_is_there(run, runs, 
     arguments = ("view", *runs, "--ratings", ratings, "--out", tmp_path / "site")
     assert run(*arguments)[0] == 0
     code, _, error = run(*arguments)
-    assert code == 2 and "is there already; pass --overwrite" in error
+    assert code == 2 and "already exists; pass --overwrite" in error
     assert run(*arguments, "--overwrite")[0] == 0
 
 
 def test_a_page_never_takes_the_place_of_its_run(run, runs):
     before = sorted(path.name for path in runs[0].iterdir())
     code, _, error = run("view", runs[0], "--out", runs[0], "--overwrite")
-    assert code == 2 and "holds the run" in error and error.count("\n") == 1
+    assert code == 2 and "contains the run" in error and error.count("\n") == 1
     assert sorted(path.name for path in runs[0].iterdir()) == before
 
 
@@ -70,3 +70,20 @@ def test_a_folder_is_written_or_a_server_listens(run, runs, tmp_path):
 def test_view_refuses_what_is_no_run_in_one_line(run, tmp_path):
     code, out, error = run("view", tmp_path / "nothing")
     assert (code, out) == (2, "") and error.count("\n") == 1 and "no such folder" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "screen", "opened"), [((), ":0", True), (("--no-browser",), ":0", False), ((), "", False)]
+)
+def test_view_opens_the_browser_where_there_is_a_screen(run, runs, monkeypatch, options, screen, opened):
+    from captious.studio.explore.server import ExplorerServer
+
+    addresses = []
+    monkeypatch.setattr("webbrowser.open", addresses.append)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("DISPLAY", screen)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(ExplorerServer, "run", lambda self: self.listener.close())
+    code, out, _ = run("view", runs[0], *options)
+    assert code == 0 and out.startswith("Open http://127.0.0.1:")
+    assert addresses == ([out.split()[1]] if opened else [])

@@ -134,7 +134,7 @@ def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp
     run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=images)
     table = open_table([run])
     assert table.pictures.path("1", str(images / "1.png")) is None
-    assert table.warnings[-1].startswith("images lie outside of the run, such as 1.png; name their folder")
+    assert table.warnings[-1].startswith("images are outside the run, such as 1.png; name their folder")
     (run / "photos").mkdir()
     (images / "1.png").rename(run / "photos" / "1.png")
     assert table.pictures.path("1", "photos/1.png") == run / "photos" / "1.png"
@@ -145,7 +145,7 @@ def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp
     assert not any("outside" in warning for warning in open_table([run], images=images).warnings)
     (tmp_path / "empty").mkdir()
     warning = open_table([run], images=tmp_path / "empty").warnings[-1]
-    assert warning == f"{tmp_path / 'empty'}: holds none of the images, such as 1.png"
+    assert warning == f"{tmp_path / 'empty'}: contains none of the images, such as 1.png"
 
 
 @pytest.mark.parametrize(("column", "value", "expected"), [("words", "x", "numbers"), ("image", ["x.png"], "texts")])
@@ -164,7 +164,7 @@ def test_a_column_of_another_kind_is_refused_in_one_line(runs, column, value, ex
         (lambda run: (run / "items" / "captions.parquet").unlink(), "captions.parquet: is missing"),
         (lambda run: (run / "items" / "captions.parquet").write_bytes(b"PAR1"), "captions.parquet: is damaged"),
         (lambda run: (run / "captious-run.json").unlink(), "no captious-run.json"),
-        (lambda run: (run / "captious-run.json").write_text("{"), "is no JSON"),
+        (lambda run: (run / "captious-run.json").write_text("{"), "is not JSON"),
         (lambda run: (run / "captious-run.json").write_text("[]"), "expected the facts of a run"),
         (lambda run: (run / "captious-run.json").write_text('{"format": 1, "metrics": [1]}'), "read is missing"),
     ],

@@ -79,6 +79,10 @@ def listed(explorer, **address):
         ({"order": "shortest"}, "acbd"),
         ({"order": "longest"}, "dbca"),
         ({"order": "given"}, "abcd"),
+        # Captions that pass sort: a by A's 0.1, b by B's 0.2, d by B's 0.4; the means over both would begin with d.
+        ({"order": "worst", "where": "good < 0.45"}, "abd"),
+        # Of the rank differences above A's of a is 0, B's of b is 2 thirds, B's of d 1 third.
+        ({"order": "disagree", "x": "good", "y": "error", "where": "good < 0.45"}, "bda"),
     ],
 )
 def test_orders(explorer, address, expected):
@@ -167,6 +171,24 @@ def test_distribution_counts_every_value_once(explorer):
     found = charts.distribution(explorer.table, 0, 0.0, 1.0, 5)
     assert found[0] == {"counts": [1, 0, 1, 0, 1], "mean": pytest.approx(0.5)}
     assert found[1]["counts"] == [0, 1, 2, 0, 1]  # 0.2, then 0.4 and 0.5, then 0.8
+
+
+def test_charts_follow_the_captions_that_pass(explorer):
+    passing = explorer.passing(
+        view_of(explorer.table, {"sort": "good", "where": "good < 0.45"})
+    )  # a of A, b and d of B
+    bars = charts.distribution(explorer.table, 0, 0.0, 1.0, 5, passing)
+    assert bars[0] == {"counts": [1, 0, 0, 0, 0], "mean": pytest.approx(0.1)}
+    assert bars[1] == {"counts": [0, 1, 1, 0, 0], "mean": pytest.approx(0.3)}
+    dots = charts.points(explorer, 0, 1, passing)
+    assert [[dot[0] for dot in one["dots"]] for one in dots] == [["a"], ["b", "d"]]
+    # One caption has no rank correlation; of B good 0.2 and 0.4 go with error 2 and 4.
+    assert [one["rho"] for one in dots] == [None, pytest.approx(1.0)]
+    assert explorer.agreement(passing)[1][0][1] == pytest.approx(1.0)
+    steps = charts.lengths(explorer.table, 0, passing)["systems"][1]["steps"]
+    assert [(step["bin"], step["center"]) for step in steps] == [(3, 0.2), (4, 0.4)]
+    nothing = explorer.passing(view_of(explorer.table, {"q": "zebra"}))
+    assert all(one == {"rho": None, "dots": []} for one in charts.points(explorer, 0, 1, nothing))
 
 
 def test_points_are_thinned_and_rho_is_over_all(explorer, monkeypatch):

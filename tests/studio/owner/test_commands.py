@@ -195,7 +195,7 @@ def test_who_is_silent_for_long_is_suspicious(study, captious):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("status study.toml", "study.db: holds no study yet; serve study.toml first"),
+        ("status study.toml", "study.db: contains no study yet; serve study.toml first"),
         ("status nothing.toml", "nothing.toml: no such study, expected a file that captious studio new wrote"),
         ("simulate study.toml --share careful", "--share careful: expected a kind and its share, such as careful=0.5"),
         ("exclude study.toml --rater r1", "Missing option"),

@@ -222,7 +222,7 @@ def test_a_study_that_nobody_has_begun_or_answered(tmp_path, run):
     captions(tmp_path)
     (tmp_path / "study.toml").write_text(RATED)
     code, _, error = run("studio", "export", tmp_path / "study.toml", "--out", tmp_path / "export")
-    assert code == 2 and "holds no study yet" in error and not (tmp_path / "export").exists()
+    assert code == 2 and "contains no study yet" in error and not (tmp_path / "export").exists()
     Study(tmp_path, RATED)
     assert run("studio", "export", tmp_path / "study.toml", "--out", tmp_path / "export")[0] == 0
     assert (tmp_path / "export" / "ratings.jsonl").read_text() == ""

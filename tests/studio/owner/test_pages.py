@@ -135,7 +135,7 @@ def test_the_result_so_far_is_that_of_the_export(two_systems, kind, tmp_path, mo
     monkeypatch.setattr(results, "PERMUTATIONS", PERMUTATIONS)
     study = two_systems(kind)
     text = browser(study).get("/owner").text
-    assert "This is no result yet" in text and "would have been found with probability" in text
+    assert "This is not a result yet" in text and "would have been found with probability" in text
     assert "style=" not in text, "the page refuses styles inside of it"
     export_study(study.log, tmp_path / "export")
     ranking = systems(tmp_path / "export", resampling=Resampling(100))
@@ -246,7 +246,7 @@ def test_an_owner_excludes_and_reinstates_with_a_reason(study):
     assert "r1 is excluded" not in client.get("/owner").text
     assert "is excluded already" in post(client, "/owner/raters/r1", action="exclude", reason="again").text
     assert "30 of 30 answers" in post(client, "/owner/raters/r1", action="reinstate", reason="a mistake").text
-    assert "Say a reason" in post(client, "/owner/raters/r1", action="exclude", reason=" ").text
+    assert "Give a reason" in post(client, "/owner/raters/r1", action="exclude", reason=" ").text
     assert "there is no rater" in post(client, "/owner/raters/r99", action="exclude", reason="x").text
     assert "has no task open" in post(client, "/owner/raters/r1", action="release", reason="x").text
     assert not study.log.raters()[0].excluded
@@ -267,7 +267,7 @@ def test_an_owner_pauses_and_resumes_and_sees_amendments(tmp_path):
     page = post(client, "/owner/pause", action="pause", message="Back <soon>.").text
     assert "The study is paused." in page and "Resume the study" in page and study.log.now.history.message
     assert "paused already" in post(client, "/owner/pause", action="pause").text
-    assert "The study goes on." in post(client, "/owner/pause", action="resume").text
+    assert "The study continues." in post(client, "/owner/pause", action="resume").text
     new = replace(study.log.plan(), title="Cats", overlap=3, digest="")
     changes = [{"key": "title", "from": "Dogs & <cats>", "to": "Cats"}, {"key": "overlap", "from": 2, "to": 3}]
     study.log.amend(new, [], "a <typo>", changes, study.log.digest)

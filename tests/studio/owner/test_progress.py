@@ -196,7 +196,7 @@ def test_a_median_below_the_seconds_of_the_plan_is_flagged():
         story.rate("r2", f"t{number}", 1 + number % 5, seconds=3.5)
     progress = story.progress()
     assert names_of(progress) == {"r1": ["speed"], "r2": []}
-    assert progress.raters[0].flags[0].reason == "median 2.5 s a task, below 3 s"
+    assert progress.raters[0].flags[0].reason == "median 2.5 s per task, below 3 s"
 
 
 def test_the_same_click_everywhere_is_flagged_even_where_the_captions_change():
@@ -257,7 +257,7 @@ def test_the_document_has_everything_and_its_json_is_strict():
     assert data["coverage"]["answers"] == progress.coverage.answers
     assert data["agreement"][0]["alpha"]["estimate"]["value"] == pytest.approx(progress.headline.alpha.estimate.value)
     text = " ".join(str(progress).split())
-    assert "r9 working" in text and "nobody is rejected" in text
+    assert "r9 working" in text and "it rejects nobody" in text
 
 
 def test_simulated_raters_are_never_overlooked():
@@ -266,7 +266,7 @@ def test_simulated_raters_are_never_overlooked():
     story.rate("r1", "t1", 3)
     progress = story.progress()
     assert progress.raters[0].simulated == "careful"
-    assert progress.document().warnings == ["1 of 1 raters are simulated: what they say is no result"]
+    assert progress.document().warnings == ["1 of 1 raters are simulated: their answers are not a result"]
 
 
 def test_hostile_comments_cannot_drive_the_terminal():

@@ -39,7 +39,7 @@ def test_simulated_raters_are_marked_as_such(tmp_path):
     study = Study(tmp_path, captions=PLAIN)
     simulation = simulate_raters(study.plan, study.log, raters=3, share=BOTS)
     assert {rater.id: rater.simulated for rater in simulation.progress.raters} == simulation.bots
-    assert simulation.document().warnings == ["3 of 3 raters are simulated: what they say is no result"]
+    assert simulation.document().warnings == ["3 of 3 raters are simulated: their answers are not a result"]
     assert json.loads(simulation.to_json())["raters"][0]["simulated"]
 
 

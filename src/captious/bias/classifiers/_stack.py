@@ -1,7 +1,10 @@
-"""Many bi-LSTMs trained as one stack of tensors, whose first dimension is the run.
+"""Many bi-LSTMs trained as one stack of tensors.
 
 Every product is a batched one and Adam is elementwise, so runs do not touch each other. Initial weights and dropout are
 functions of a run's own key, and a run gives the same numbers alone and in any company.
+
+Weights have the run as first dimension. States are words × captions × runs × features: what all runs compute for one
+word is contiguous, and the rows of one run, over words and captions, are one matrix with a constant stride.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ TESTED_AT_ONCE = 128
 FIRST_STEP = 1000
 """Streams of random numbers below this are of initial weights, the others of dropout."""
 CLOSED = -1e4
-"""The number added to the input gate of an absent word. Read backwards, absent words come first: the state stays 0 up
-to the first word. Read forwards they come last, and nothing reads them.
+"""The number added to the input gate of an absent word where captions are read backwards and absent words come first:
+the state stays 0 up to the first word. Read forwards, absent words come last, and nothing reads them.
 """
 _ROW = 1 << 20
 """Longer than any caption: positions do not depend on how far a batch is padded."""
@@ -61,7 +64,7 @@ class Stack:
         self.weights = {name: value.to(self.dtype).requires_grad_() for name, value in drawn.items()}
         self.train_words, self.train_lengths = stacked_words([one.train for one in encoded])
         self.test_words, self.test_lengths = stacked_words([one.test for one in encoded])
-        self.offsets = torch.arange(self.runs, device=self.device).view(-1, 1, 1) * self.size
+        self.offsets = torch.arange(self.runs, device=self.device) * self.size
 
     def train(self, progress: Progress) -> None:
         """The given number of epochs; there is no validation, no schedule and no choice of checkpoint."""
@@ -74,13 +77,14 @@ class Stack:
         done = 0
         for epoch in range(config.epochs):
             batches = epoch_batches(self.train_lengths, orders, epoch, config.batch)
-            longest = np.take_along_axis(self.train_lengths[None], np.maximum(batches, 0), axis=2).max(axis=(1, 2))
+            in_batch = np.take_along_axis(self.train_lengths[None], np.maximum(batches, 0), axis=2)
+            shortest, longest = (chosen(in_batch, axis=(1, 2)).tolist() for chosen in (np.min, np.max))
             on_device = torch.from_numpy(batches).to(self.device)
-            for number, steps in enumerate(longest.tolist()):
+            for number, (least, steps) in enumerate(zip(shortest, longest, strict=True)):
                 chosen = on_device[number]
                 picked = chosen.clamp(min=0)
                 rows = torch.gather(words, 1, picked.unsqueeze(-1).expand(-1, -1, words.shape[2]))[..., :steps]
-                logits = self.logits(rows, lengths.gather(1, picked), done)
+                logits = self.logits(rows, lengths.gather(1, picked), least, done)
                 loss = self._loss(logits, truth.gather(1, picked), chosen >= 0)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
@@ -97,26 +101,26 @@ class Stack:
             each = -torch.log_softmax(logits, dim=-1).gather(2, truth.unsqueeze(-1))[..., 0]
         return ((each * real).sum(dim=1) / real.sum(dim=1)).sum()
 
-    def logits(self, words: Any, lengths: Any, step: int | None = None) -> Any:
-        """Runs × captions × outputs for words of runs × captions × words; with a step, under its dropout."""
+    def logits(self, words: Any, lengths: Any, shortest: int, step: int | None = None) -> Any:
+        """Runs × captions × outputs for words of runs × captions × words; with a step, under its dropout.
+
+        ``shortest`` is the least of the lengths.
+        """
         weights, share = self.weights, 0.0 if step is None else self.config.dropout
         when = FIRST_STEP + (step or 0) * (self.config.layers + 1)
-        absent = torch.arange(words.shape[2], device=self.device).view(1, -1, 1) >= lengths.unsqueeze(1)
-        closed = torch.cat([absent, absent.flip(1)]).unsqueeze(-1) * CLOSED
-        numbers = words.transpose(1, 2) + self.offsets
+        lengths = lengths.T
+        absent = torch.arange(shortest, words.shape[2], device=self.device).view(-1, 1, 1) >= lengths
+        closed = absent.unsqueeze(-1) * CLOSED
+        numbers = words.permute(2, 1, 0) + self.offsets
         states = torch.nn.functional.embedding(numbers, weights["embedding"].flatten(0, 1))
         for layer in range(self.config.layers):
             states = dropout(states, share, streams(self.keys, when + layer))
-            inputs = torch.cat([states, states.flip(1)])
             bias = weights[f"bias_in_{layer}"] + weights[f"bias_back_{layer}"]
-            gates = torch.baddbmm(bias, inputs.flatten(1, 2), weights[f"in_{layer}"]).view(*inputs.shape[:3], -1)
-            gates[..., : self.config.hidden] += closed
-            forth, back = recurrence(gates, weights[f"back_{layer}"]).split(self.runs)
-            states = torch.cat([forth, back.flip(1)], dim=-1)
-        ends = torch.take_along_dim(forth, (lengths - 1).view(self.runs, 1, -1, 1), dim=1)
-        last = torch.cat([ends[:, 0], back[:, -1]], dim=-1)
-        last = dropout(last, share, streams(self.keys, when + self.config.layers))
-        return torch.baddbmm(weights["out_bias"], last, weights["out"])
+            states = BothDirections.apply(states, weights[f"in_{layer}"], weights[f"back_{layer}"], bias, closed)
+        forth, back = states.chunk(DIRECTIONS, dim=-1)
+        ends = torch.take_along_dim(forth, (lengths - 1)[None, ..., None], dim=0)[0]
+        last = dropout(torch.cat([ends, back[0]], dim=-1), share, streams(self.keys, when + self.config.layers))
+        return torch.baddbmm(weights["out_bias"], last.transpose(0, 1), weights["out"])
 
     def test(self) -> list[Floats]:
         """Class probabilities of the test captions, the longest read together."""
@@ -127,7 +131,8 @@ class Stack:
                 chosen = order[:, first : first + TESTED_AT_ONCE]
                 lengths = np.take_along_axis(self.test_lengths, chosen, axis=1)
                 rows = np.take_along_axis(self.test_words, chosen[..., None], axis=1)[..., : int(lengths.max())]
-                logits = self.logits(torch.from_numpy(rows).to(self.device), torch.from_numpy(lengths).to(self.device))
+                words, counts = (torch.from_numpy(part).to(self.device) for part in (rows, lengths))
+                logits = self.logits(words, counts, int(lengths.min()))
                 shown = logits.double().cpu().numpy()
                 if self.binary:
                     shown = np.concatenate([np.zeros_like(shown), shown], axis=-1)
@@ -188,45 +193,136 @@ def normal(key: Any, rows: int, columns: int) -> Any:
 
 
 def dropout(x: Any, share: float, key: Any) -> Any:
-    """Zero a ``share`` of the entries of x (runs × words × captions × features, or without words), scale up the rest.
+    """Zero a ``share`` of the entries of x (words × captions × runs × features, or without words), scale up the rest.
 
     Each 64-bit draw decides on four entries with 16 bits each.
     """
     if share == 0:
         return x
-    runs, captions, features = x.shape[0], x.shape[-2], x.shape[-1]
-    steps = x.shape[1] if x.dim() == 4 else 1
+    steps = x.shape[0] if x.dim() == 4 else 1
+    captions, _, features = x.shape[-3:]
     groups = -(-features // 4)
-    word = torch.arange(steps, device=x.device).view(1, steps, 1, 1)
-    caption = torch.arange(captions, device=x.device).view(1, 1, captions, 1)
-    group = torch.arange(groups, device=x.device)
-    counter = ((caption * _ROW + word) * groups + group) * SIGNED_GAMMA
-    lanes = mix(key.view(runs, 1, 1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
+    word = torch.arange(steps, device=x.device).view(steps, 1, 1, 1)
+    caption = torch.arange(captions, device=x.device).view(captions, 1, 1)
+    counter = ((caption * _ROW + word) * groups + torch.arange(groups, device=x.device)) * SIGNED_GAMMA
+    lanes = mix(key.view(-1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
     mask = (lanes >= round(share * 65536) - 32768).to(x.dtype)
     return x * mask.mul_(1 / (1 - share))
 
 
-def recurrence(inputs: Any, weights: Any) -> Any:
-    """Hidden states of LSTMs (runs × words × captions × hidden) from their projected inputs.
+class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, misc]
+    """One layer of bi-LSTMs: states of words × captions × runs × features to the hidden states of both directions.
 
-    ``inputs`` (runs × words × captions × 4·hidden) hold W·x + b for the gates in torch's order (input, forget, cell,
-    output), ``weights`` are runs × hidden × 4·hidden.
+    ``into`` and ``recurrent`` are directions·runs × in × 4·hidden, with the gates in torch's order (input, forget,
+    cell, output). The gradient of the recurrent weights is one product over all words; autograd would make it word by
+    word, and add up as many tensors of the weights' size as there are words.
     """
-    runs, _, captions, width = inputs.shape
-    hidden = inputs.new_zeros(runs, captions, width // 4)
-    memory, states = hidden.flatten(0, 1), []
-    for gates in inputs.unbind(1):
-        hidden, memory = cell(gates.flatten(0, 1), torch.bmm(hidden, weights).flatten(0, 1), memory)
-        hidden = hidden.view(runs, captions, -1)
-        states.append(hidden)
-    return torch.stack(states, dim=1)
+
+    @staticmethod
+    def forward(ctx: Any, states: Any, into: Any, recurrent: Any, bias: Any, closed: Any) -> Any:
+        words, captions, runs, _ = states.shape
+        width = recurrent.shape[1]
+        output = states.new_empty(words, captions, runs, DIRECTIONS * width)
+        memories, activations = {}, {}
+        for direction, (weights, back, offset) in enumerate(_by_direction(into, recurrent, bias)):
+            gates = states.new_empty(words, captions, runs, 4 * width)
+            torch.baddbmm(offset, _rows(states), weights, out=_rows(gates))
+            if direction:
+                gates[words - len(closed) :, ..., :width] += closed
+            hidden = memory = states.new_zeros(captions * runs, width)
+            again = states.new_zeros(captions, runs, 4 * width)
+            for word in _order(words, direction):
+                hidden, memory, activated = cell(gates[word].flatten(0, 1), again.flatten(0, 1), memory)
+                output[word, ..., _half(direction, width)] = hidden.view(captions, runs, width)
+                torch.bmm(hidden.view(captions, runs, width).transpose(0, 1), back, out=again.transpose(0, 1))
+                memories[direction, word], activations[direction, word] = memory, activated
+        ctx.save_for_backward(states, into, recurrent, output)
+        ctx.memories, ctx.activations = memories, activations
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        states, into, recurrent, output = ctx.saved_tensors
+        words, captions, runs, _ = states.shape
+        width = recurrent.shape[1]
+        of_states = torch.zeros_like(states)
+        of_into, of_recurrent = torch.empty_like(into), torch.empty_like(recurrent)
+        of_bias = into.new_empty(len(into), 1, 4 * width)
+        of_parts = _by_direction(of_into, of_recurrent, of_bias)
+        for direction, (weights, back, _) in enumerate(_by_direction(into, recurrent, of_bias)):
+            own = _half(direction, width)
+            gates = states.new_empty(words, captions, runs, 4 * width)
+            of_hidden = states.new_zeros(captions, runs, width)
+            nothing = of_memory = states.new_zeros(captions * runs, width)
+            order = _order(words, direction)
+            for word, before in zip(order[::-1], [*order[-2::-1], None], strict=True):
+                of_hidden += gradient[word, ..., own]
+                of_gates, of_memory = cell_gradient(
+                    of_hidden.flatten(0, 1),
+                    of_memory,
+                    nothing if before is None else ctx.memories[direction, before],
+                    ctx.memories.pop((direction, word)),
+                    ctx.activations.pop((direction, word)),
+                )
+                gates[word] = of_gates.view(captions, runs, -1)
+                torch.bmm(gates[word].transpose(0, 1), back.transpose(1, 2), out=of_hidden.transpose(0, 1))
+            of_weights, of_back, of_offset = of_parts[direction]
+            earlier, later = (slice(1, None), slice(-1)) if direction else (slice(-1), slice(1, None))
+            torch.bmm(_rows(output[earlier, ..., own]).transpose(1, 2), _rows(gates[later]), out=of_back)
+            torch.bmm(_rows(states).transpose(1, 2), _rows(gates), out=of_weights)
+            torch.sum(_rows(gates), dim=1, keepdim=True, out=of_offset)
+            _rows(of_states).baddbmm_(_rows(gates), weights.transpose(1, 2))
+        return of_states, of_into, of_recurrent, of_bias, None
 
 
-def cell(inputs: Any, recurrent: Any, memory: Any) -> tuple[Any, Any]:
-    """Hidden state and memory after a word, from the two parts of the gates; on a GPU by torch's own fused kernel."""
+def _rows(states: Any) -> Any:
+    """Runs × rows × features of words × captions × runs × features, without a copy."""
+    return states.flatten(0, 1).transpose(0, 1)
+
+
+def _by_direction(*tensors: Any) -> list[tuple[Any, ...]]:
+    """The parts of each tensor that read forwards, and those that read backwards."""
+    return list(zip(*(tensor.chunk(DIRECTIONS) for tensor in tensors), strict=True))
+
+
+def _order(words: int, direction: int) -> range:
+    return range(words - 1, -1, -1) if direction else range(words)
+
+
+def _half(direction: int, width: int) -> slice:
+    return slice(direction * width, (direction + 1) * width)
+
+
+def cell(inputs: Any, recurrent: Any, memory: Any) -> tuple[Any, Any, Any]:
+    """Hidden state, memory and activated gates after a word, from the two parts of the gates.
+
+    On a GPU torch's own fused kernel computes them.
+    """
     if inputs.is_cuda:
-        hidden, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(inputs, recurrent, memory)
-        return hidden, memory
-    enter, forget, new, out = (inputs + recurrent).chunk(4, dim=-1)
-    memory = forget.sigmoid() * memory + enter.sigmoid() * new.tanh()
-    return out.sigmoid() * memory.tanh(), memory
+        return torch.ops.aten._thnn_fused_lstm_cell(inputs, recurrent, memory)  # type: ignore[no-any-return]
+    gates = inputs + recurrent
+    enter, forget, new, out = gates.chunk(4, dim=-1)
+    for part in (enter, forget, out):
+        part.sigmoid_()
+    new.tanh_()
+    memory = forget * memory + enter * new
+    return out * memory.tanh(), memory, gates
+
+
+def cell_gradient(of_hidden: Any, of_memory: Any, before: Any, after: Any, activated: Any) -> tuple[Any, Any]:
+    """Gradients of the gates and of the memory before a word, from those of hidden state and memory after it."""
+    if of_hidden.is_cuda:
+        of_gates, of_memory, _ = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(
+            of_hidden, of_memory, before, after, activated, False
+        )
+        return of_gates, of_memory
+    enter, forget, new, out = activated.chunk(4, dim=-1)
+    shown = after.tanh()
+    of_memory = of_memory + of_hidden * out * (1 - shown * shown)
+    parts = (
+        of_memory * new * enter * (1 - enter),
+        of_memory * before * forget * (1 - forget),
+        of_memory * enter * (1 - new * new),
+        of_hidden * shown * out * (1 - out),
+    )
+    return torch.cat(parts, dim=-1), of_memory * forget

@@ -61,16 +61,16 @@ class Capture(MeanMetric):
 
         CAPTURE = (0.5 · F_objects + 0.5 · F_attributes + 0.2 · F_relations) / 1.2
 
-    The value is the mean over the references. A kind that a side lacks has F = 0, so a caption without relations
-    reaches 0.83 at most. Objects on a stop list of 317 abstract nouns (*scene*, *atmosphere*) do not count.
+    The value is the mean over the references. A kind that is missing on one side has F = 0, so a caption without
+    relations reaches 0.83 at most. Objects on a stop list of 317 abstract nouns (*scene*, *atmosphere*) do not count.
 
     The original reads a FACTUAL model: ``parser=lizhuang144/flan-t5-base-VG-factual-sg``, or its folder. By default the
-    graphs are those of SPICE's rules on spaCy's parses, so values are close to the original's and not equal. Lemmas and
+    graphs are those of SPICE's rules on spaCy's parses, so values are close to the original's but not equal. Lemmas and
     nouns are spaCy's in both. Elements are sorted before they are paired; in the original the pairs depend on Python's
     hash seed. A negative cosine counts 0. A reference that says nothing is left out.
 
-    ``whole_words`` asks that one element contains the other as words: by default *man* is a part of *woman*, as in the
-    original. ``subset`` is the F-score of one kind alone.
+    ``whole_words`` requires that one element contains the other as whole words: by default *man* is a part of *woman*,
+    as in the original. ``subset`` is the F-score of a single kind.
 
     >>> Capture(subset="relation").label
     'CAPTURE relation'
@@ -90,9 +90,11 @@ class Capture(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synonyms; without it the usual places are searched."""
 
     name: ClassVar[str] = "capture"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no element of this kind"
+    undefined_by_caption: ClassVar[bool] = False
     citation: ClassVar[str] = "Dong et al. Benchmarking and Improving Detail Image Caption. 2024. arXiv:2405.19092."
 
     @property
@@ -225,7 +227,7 @@ class Capture(MeanMetric):
             formula=f"{self.label} = {spelled}: the weights times the F-scores, means over the references",
             tables=[Table("kinds", "", columns, rows)],
             ordered=True,
-            notes=["soft: counts by its cosine with the nearest element; missed: the references alone say it"],
+            notes=["soft: counts by its cosine with the nearest element; missed: only the references say it"],
             shown=None,
         )
 

@@ -41,7 +41,8 @@ class Similarity:
 
 def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
-    key = ("similarity", encoder.fingerprint, prefix, current().upright, None if only is None else only.tobytes())
+    chosen = None if only is None else only.tobytes()
+    key = ("similarity", encoder.fingerprint, prefix, current().image_options, chosen)
     return captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
 
 
@@ -146,7 +147,7 @@ def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[st
         unit="unit",
         heading="detail unit",
         columns=[Column("caption so far", key="so_far"), Column("unit alone", key="alone")],
-        formula="a unit adds the score of the caption up to its end less that of the caption before it",
+        formula="a unit adds the score of the caption up to its end minus that of the caption before it",
         ordered=True,
         shown=None,
     )

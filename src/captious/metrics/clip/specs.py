@@ -126,7 +126,7 @@ class SpecsRouted(MeanMetric):
     scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread that cos₁
     has on the same captions, then takes 2.5 · max(cos, 0) of both: these values are comparable across lengths, but both
     encoders read every caption, and a value depends on the set, as with CIDEr's idf. Tokens are those of the long
-    encoder, start and end included, prefix not. How many captions went each way stands in the signature.
+    encoder, start and end included, prefix not. The signature records how many captions went each way.
 
     >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
     >>> metric.scaled(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2

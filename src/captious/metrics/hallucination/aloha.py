@@ -71,10 +71,10 @@ class Aloha(MeanMetric):
 
         ALOHa = min over objects o of the caption of cos(o, partner of o)
 
-    It is 1 where the references name every object. An object without a partner, because the caption has more objects
-    than the references, counts 0. Authors' code means to do that but does not: ``unmatched=ignore``. A caption without
-    objects invents none and has 1, which the signature counts; references without objects leave no value. Where an
-    object has alternatives ("ball or frisbee"), its most similar one counts; the original tries all combinations.
+    It is 1 if the references name every object. An object without a partner, because the caption has more objects than
+    the references, counts 0. The authors' code intends this but does not do it: ``unmatched=ignore``. A caption without
+    objects invents none and has 1, which the signature counts; references without objects give no value. If an object
+    has alternatives ("ball or frisbee"), its most similar one counts; the original tries all combinations.
 
     Objects are nouns by a tagger, in the singular by the rules of pattern.en. With ``model=NAME`` a chat model lists
     them, as in the paper: with adjectives, without those that the caption calls possible, and for the references also
@@ -96,6 +96,7 @@ class Aloha(MeanMetric):
     """File with another prompt for the chat model."""
 
     name: ClassVar[str] = "aloha"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "model"
     label: ClassVar[str] = "ALOHa"
     range: ClassVar[tuple[float, float]] = (-1.0, 1.0)

@@ -128,6 +128,7 @@ class Amber(Metric):
     tagger: Literal["captious", "spacy", "nltk"] = "captious"
 
     name: ClassVar[str] = "amber"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "value"
     always_shown: ClassVar[tuple[str, ...]] = ("value",)
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("chair", "cover", "hal", "cog")}
@@ -157,6 +158,11 @@ class Amber(Metric):
         return (
             "the caption has no noun of AMBER's words" if self.value in ("chair", "cog") else "the image has no words"
         )
+
+    @property
+    def undefined_by_caption(self) -> bool:
+        """Whether the caption has no noun; coverage and hallucination are undefined where the image has no words."""
+        return self.value in ("chair", "cog")
 
     @property
     def _columns(self) -> tuple[str, str]:
@@ -200,7 +206,7 @@ class Amber(Metric):
         rows = np.zeros((len(captions), len(STATISTICS)))
         np.add.at(rows, captions.candidates.owners, counts)
         reasons = {
-            index: f"no image {captions.ids[index]} among AMBER's"
+            index: f"no image {captions.item_ids[index]} among AMBER's"
             for index, one in enumerate(annotations)
             if one is None
         }
@@ -229,7 +235,7 @@ class Amber(Metric):
         images = state.annotations.images
         annotations = [
             next((images[key] for key in _numbers(id, image) if key in images), None)
-            for id, image in zip(captions.ids, captions.images, strict=True)
+            for id, image in zip(captions.item_ids, captions.images, strict=True)
         ]
         counts = np.zeros((len(captions.candidates.values), len(STATISTICS)))
         counted = []

@@ -79,7 +79,7 @@ class ChairState:
 
 @dataclass(frozen=True)
 class Chair(Metric):
-    """CHAIR: the share of captions (S), and of mentions of objects (I), that name an object which is not in the image.
+    """CHAIR: the share of captions (S), and of mentions of objects (I), that name an object that is not in the image.
 
     The words of a caption are looked up in a list of objects with their synonyms, 80 objects of COCO by default. A
     mention is wrong if its object is not in the truth of the image. With m the mentions of a caption, h the wrong ones,
@@ -89,7 +89,7 @@ class Chair(Metric):
         CHAIR_I = Σ h / Σ m                             precision = Σ |D ∩ T| / Σ |D|
 
     F1 is that of recall and precision. ``words`` is the mean length: a system that says less invents less. CHAIR_I is a
-    ratio of sums, so an item without a mention has no CHAIR_I of its own, and still counts in the corpus as it should.
+    ratio of sums, so an item without a mention has no CHAIR_I of its own, but still counts in the corpus.
 
     The truth comes from a column ``objects`` of the items, or by COCO's image id from a table,
     ``chair(objects=objects.parquet)``, which ``captious make objects`` makes from COCO's annotation files: the marked
@@ -99,8 +99,8 @@ class Chair(Metric):
     Published numbers follow one of three settings. The default is the original, with the rules of pattern.en that drop
     a final s, so *bus* is lost as *bu*. OPERA's paper has ``lemmas=wordnet,truth_lemmas=singularize``, OPERA's code and
     others ``lemmas=wordnet``; for their exact numbers also ``tagger=nltk``. ``count=distinct`` counts an object once a
-    caption. ``last_sentence=drop`` leaves out a last sentence that breaks off; ``max_words`` reads so many words of
-    each caption, to compare systems at equal length. An image without a known truth has no value (public code counts
+    caption. ``last_sentence=drop`` leaves out a last sentence that breaks off; ``max_words`` limits the number of words
+    of each caption, to compare systems at equal length. An image without a known truth has no value (public code counts
     all its objects as wrong, or stops). A vocabulary of your own is a file: lines of an object and its synonyms with
     commas between them.
 
@@ -129,6 +129,7 @@ class Chair(Metric):
     """spaCy's model for ``lemmas=spacy``."""
 
     name: ClassVar[str] = "chair"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "value"
     always_shown: ClassVar[tuple[str, ...]] = ("value",)
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"value": ("words", "recall", "f1", "s", "i")}
@@ -168,6 +169,11 @@ class Chair(Metric):
         if self.value == "recall":
             return "no object of the vocabulary is in the image"
         return "the caption names no object of the vocabulary"
+
+    @property
+    def undefined_by_caption(self) -> bool:
+        """Whether the caption names no object; recall is undefined where the image has none."""
+        return self.value != "recall"
 
     @property
     def decimals(self) -> int | None:
@@ -302,7 +308,7 @@ class Chair(Metric):
         table, columns, truths = state.table, state.columns, list[ImageObjects]()
         assert table is not None
         categories = {}
-        for id, image in zip(captions.ids, captions.images, strict=True):
+        for id, image in zip(captions.item_ids, captions.images, strict=True):
             row = table.find(id, image)
             if row is None:
                 truths.append(ImageObjects(reason=f"image {id} is not in {table.name}"))

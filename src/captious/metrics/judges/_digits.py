@@ -173,7 +173,7 @@ class SmoothedMetric(JudgedMetric):
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """One call a caption, or one for each sample where the server is not known to send several replies at once."""
-        requests = self.questions(captions, setup)
+        requests = self.requests(captions, setup)
         if self.smoothing == "samples" and self.samples > 1 and setup.judge.known_to_have("n"):
             return plan_requests(setup.judge, self._together(requests), self.samples * self.reply_tokens)
         return plan_requests(setup.judge, self._asked(requests), self.reply_tokens)
@@ -186,7 +186,7 @@ class SmoothedMetric(JudgedMetric):
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The number of each caption: smoothed over digits, over samples where that is not possible, or raw."""
-        requests, judge = self.questions(captions, setup), setup.judge
+        requests, judge = self.requests(captions, setup), setup.judge
         if self.smoothing == "none":
             return ask_and_parse(judge, requests, lambda reply: Verdict(self.raw(reply)), what=self.label)
         verdicts: list[Verdict | Failure | None] = [None] * len(requests)

@@ -6,7 +6,7 @@ import ast
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -22,7 +22,7 @@ from captious.metrics.judges.judged import (
     read_prompt,
     shortened,
 )
-from captious.models.chat.judge import Judge, Usage, ask_and_parse
+from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
@@ -44,13 +44,7 @@ class FactMetric(JudgedMetric):
 
     def prompts(self) -> dict[str, str]:
         """The texts that are asked, by name."""
-        folder = Path(self.prompt) if self.prompt else PROMPTS
-        own = {name: folder / f"{name}.txt" for name in self.files}
-        if not any(path.is_file() for path in own.values()):
-            names = ", ".join(path.name for path in own.values())
-            raise InputError(f"{self.prompt}: expected a folder with another prompt, one or more of {names}")
-        paths = {name: path if path.is_file() else PROMPTS / path.name for name, path in own.items()}
-        return {name: read_prompt(paths[name], fields) for name, fields in self.files.items()}
+        return folder_prompts(self.prompt, self.files)
 
     @abstractmethod
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
@@ -60,18 +54,29 @@ class FactMetric(JudgedMetric):
         """What `verdicts` would ask: nothing of captions whose replies are all stored; of others it is an estimate."""
         waiting, stored = list[int](), 0
         for index in range(len(captions)):
-            judge = replace(setup.judge, judging=replace(setup.judge.judging, replay=True), usage=Usage())
+            replaying = setup.replaying()
             try:
-                self.verdicts(captions.take([index]), JudgeSetup(judge, setup.prompts))
-                stored += judge.usage.stored
+                self.verdicts(captions.take([index]), replaying)
+                stored += replaying.judge.usage.stored
             except InputError:
                 waiting.append(index)
         items = captions.take(waiting)
-        plan = plan_requests(setup.judge, self.questions(items, setup), self.reply_tokens)
+        plan = plan_requests(setup.judge, self.requests(items, setup), self.reply_tokens)
         for item in items:
             for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), setup):
                 plan += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + CallPlan(stored=stored)
+
+
+def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Prompts by name: ours, or those that a user's folder has under the same names."""
+    folder = Path(prompt) if prompt else PROMPTS
+    own = {name: folder / f"{name}.txt" for name in files}
+    if not any(path.is_file() for path in own.values()):
+        names = ", ".join(path.name for path in own.values())
+        raise InputError(f"{prompt}: expected a folder with another prompt, one or more of {names}")
+    paths = {name: path if path.is_file() else PROMPTS / path.name for name, path in own.items()}
+    return {name: read_prompt(paths[name], fields) for name, fields in files.items()}
 
 
 def count_phrase(verdicts: Sequence[bool], unit: str, word: str) -> str:

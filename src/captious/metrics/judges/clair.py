@@ -25,18 +25,18 @@ _REASON = {"reason": {"type": "string"}}
 
 @dataclass(frozen=True)
 class Clair(JudgedMetric):
-    """CLAIR: a chat model reads captions and references, and says how likely they describe the same image.
+    """CLAIR: a chat model reads captions and references and rates how likely they describe the same image.
 
-    One question an item, with all its candidates as one set. The reply is a JSON object with a score from 0 to 100
-    and a reason; the value is the score over 100::
+    There is one question per item, with all its candidates as one set. The reply is a JSON object with a score from 0
+    to 100 and a reason; the value is the score over 100::
 
         CLAIR = score / 100
 
-    The temperature is 0. A reply that holds no such object is asked for again, at most twice, as a new sample at a
-    rising temperature; if none can be read the item has no value. (The original code takes the first number anywhere,
-    even one quoted from the scale, and scores a failure as 0.) ``prompt`` names a file with ``{candidates}`` and
-    ``{references}``. With ``schema`` the server is asked to hold the reply to a JSON schema, which helps weak models;
-    the signature says whether it does. ``reason=no`` asks for the score alone, which is not the original's question and
+    The temperature is 0. If a reply contains no such object, the request is repeated, at most twice, as a new sample at
+    a rising temperature; if no reply can be parsed, the item has no value. (The original code takes the first number
+    anywhere, even one quoted from the scale, and scores a failure as 0.) ``prompt`` names a file with ``{candidates}``
+    and ``{references}``. With ``schema`` the server is asked to enforce a JSON schema, which helps weak models; the
+    signature says whether it does. ``reason=no`` asks only for the score, which is not the original's question and
     takes a tenth of the tokens.
 
     >>> Clair("gpt-4o-mini").label
@@ -64,7 +64,7 @@ class Clair(JudgedMetric):
         ending = "clair_reason" if self.reason else "clair_score"
         return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each item, with its candidates and references as two lists."""
         prompt = setup.prompts[self.name]
         texts = [
@@ -83,7 +83,7 @@ class Clair(JudgedMetric):
         """The score of each item with the judge's reason."""
         if self.schema:
             setup.judge.can("schema")  # the signature says it; the schema is sent in any case
-        return ask_and_parse(setup.judge, self.questions(captions, setup), parse_score, what=self.label)
+        return ask_and_parse(setup.judge, self.requests(captions, setup), parse_score, what=self.label)
 
 
 def parse_score(reply: Reply) -> Verdict:

@@ -154,13 +154,13 @@ class DCScore(FactMetric):
             own_facts(item)
         return super().prepare(captions)
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Each caption, whose facts are to be listed."""
         return [self._extraction(item.candidate, setup) for item in captions]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with what they add, and the value."""
-        facts = self._extracted(self.questions(captions, setup), setup, "in the caption")
+        facts = self._extracted(self.requests(captions, setup), setup, "in the caption")
         oracle = self._oracle_facts(captions, setup)
         lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
         matching = unless_failed(lists, lambda one: self._matching(one, setup))
@@ -402,4 +402,4 @@ def whole_number(value: Any, what: str) -> int:
     try:
         return int(str(value).strip().removesuffix(".0").lstrip("#"))
     except ValueError:
-        raise ValueError(f"{what} {shortened(str(value))} is no number") from None
+        raise ValueError(f"{what} {shortened(str(value))} is not a number") from None

@@ -57,11 +57,14 @@ class DryRun(Result):
         if len(rows) > 1:
             rows.append(row("all", "", self.total))
         estimate = (
-            f"Nothing was sent. Tokens are estimates: {CHARACTERS} characters a token, {IMAGE_TOKENS} tokens an image, "
+            f"Nothing was sent. Tokens are estimates: {CHARACTERS} characters per token, {IMAGE_TOKENS} tokens per "
+            "image, "
             "replies of the usual length."
         )
         table = Table("calls", "Calls", columns, rows)
         notes = [estimate] if priced else [estimate, "Without prices there is no cost."]
+        if len({metric for _, metric in self.plans}) > 1:
+            notes.append("A question that two metrics share is asked once, and counted here for both.")
         title = f"{self.total.calls:,} calls"
         return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run")
 
@@ -85,4 +88,19 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
         for metric in judged
         if isinstance(metric, AsksJudge)
     }
-    return DryRun(plans, current().judging.prices)
+    silent = [
+        _why_nothing(metric, captions[name])
+        for metric in judged
+        for name in captions
+        if (plan := plans.get((name, str(metric)))) and not plan.calls and not plan.stored
+    ]
+    return DryRun(plans, current().judging.prices, tuple(silent))
+
+
+def _why_nothing(metric: Metric, captions: CaptionSet) -> str:
+    """Why a metric would ask nothing about a set."""
+    try:
+        metric.refuse_unfit(captions)
+    except InputError as error:
+        return str(error)
+    return f"{metric} would ask nothing about {captions.name}"

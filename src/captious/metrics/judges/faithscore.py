@@ -117,7 +117,7 @@ class FaithScore(FactMetric):
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """The sub-sentences of each caption, to be labelled."""
         prompt = setup.prompts["faithscore_labels"]
         pieces = [sub_sentences(item.candidate) for item in captions]
@@ -129,7 +129,7 @@ class FaithScore(FactMetric):
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with their answers, and the share of the true ones."""
         parsers = [partial(read_labels, sentences=sub_sentences(item.candidate)) for item in captions]
-        described = ask_each(setup.judge, self.questions(captions, setup), parsers, f"{self.label}: labels")
+        described = ask_each(setup.judge, self.requests(captions, setup), parsers, f"{self.label}: labels")
         requests = unless_failed(described, lambda one: self._facts_request(one.text, setup))
         facts = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         check = setup.prompts["faithscore_check"]

@@ -47,7 +47,7 @@ class _Rating(SmoothedMetric):
         prompts = {"question": composed_prompt(self.prompt, self.fields, self.body, ending)}
         return prompts | ({"why": read_prompt(PROMPTS / "fleur_why.txt", ())} if self.why else {})
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption."""
         length = 1 if self.answer == "yes-no" else NUMBER_TOKENS
         return [Request((self._turn(item, setup.prompts["question"]),), max_tokens=length) for item in captions]
@@ -73,7 +73,7 @@ class _Rating(SmoothedMetric):
         if not self.why:
             return verdicts
         rated = {index: one for index, one in enumerate(verdicts) if isinstance(one, Verdict)}
-        questions = self.questions(captions, setup)
+        questions = self.requests(captions, setup)
         conversations = [
             Request(
                 (*questions[index].turns, Turn("assistant", _raw_rating(one)), Turn("user", setup.prompts["why"])),
@@ -127,13 +127,14 @@ class Fleur(_Rating):
     signature counts these). Where the server gives no probabilities, the value is the mean of ``samples`` replies at
     temperature 1 (``sampled`` in the signature). ``smoothing=none`` takes the number as it was written.
 
-    A reply without a number from 0 to 1 is asked for again, at most twice, and then the caption has no value. (The
-    original code reuses the score of the caption before.) ``why`` asks for the reason in a second turn, for `explain`.
+    After a reply without a number from 0 to 1 the request is repeated, at most twice; then the caption has no value.
+    (The original code reuses the score of the caption before.) ``why`` asks for the reason in a second turn, for
+    `explain`.
 
-    A model without eyes can rate by text only: with ``context=references`` the reference captions stand for the image.
-    ``answer=yes-no`` asks whether the caption is right, and the value is p(yes) / (p(yes) + p(no)); it suits models too
-    small to rate by numbers. Neither is FLEUR as published, and the label says so. ``prompt`` names a file with
-    ``{caption}``, and with ``{references}`` where they are the context.
+    A model that cannot see images can rate by text: with ``context=references`` the reference captions replace the
+    image. ``answer=yes-no`` asks whether the caption is right, and the value is p(yes) / (p(yes) + p(no)); it suits
+    models too small to rate by numbers. Neither is FLEUR as published, and the label says so. ``prompt`` names a file
+    with ``{caption}``, and with ``{references}`` where they are the context.
 
     >>> Fleur("llava").label, Fleur("smollm2", context="references", answer="yes-no").label
     ('FLEUR', 'FLEUR (text only, yes/no)')

@@ -91,7 +91,7 @@ class Gpt4Eval(JudgedMetric):
         system = read_prompt(PROMPTS / "gpt4eval_system.txt", ()).strip()
         return {**super().prompts(), "system": system}
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption; with ``swap`` those of the other order follow all of the first."""
         system, prompt = Turn("system", setup.prompts["system"]), setup.prompts[self.name]
         requests = []
@@ -105,7 +105,7 @@ class Gpt4Eval(JudgedMetric):
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The scores of each caption and its reference, and the judge's explanation."""
-        reviews = ask_and_parse(setup.judge, self.questions(captions, setup), parse_review, what=self.label)
+        reviews = ask_and_parse(setup.judge, self.requests(captions, setup), parse_review, what=self.label)
         number = len(captions)
         orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._verdict(list(same)) for same in zip(*orders, strict=True)]

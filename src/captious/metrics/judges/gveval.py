@@ -74,7 +74,7 @@ class GVEval(SmoothedMetric):
         """The question that the judge is asked."""
         return {self.name: composed_prompt(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """One for each caption."""
         return [
             Request((self._turn(item, setup.prompts[self.name]),), temperature=TEMPERATURE, detail="low")

@@ -17,6 +17,7 @@ from captious._files import SMALL, digest, read_regular
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
+from captious.io.questions import QuestionTable
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Contribution, Explanation, candidate_labels
 from captious.metrics.rows import Scored, blank_texts, missing_inputs
@@ -49,14 +50,32 @@ class Verdict:
     """Names under which the signature counts it; those of the metric's ``counted``."""
     summary: str = ""
     """What made the value, in a few words; the reason follows it."""
+    sums: Sequence[float] = ()
+    """The row of statistics, where it is another one than value × weight and weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgeSetup:
     """A judge and the prompts that it is asked with."""
 
-    judge: Judge
+    chat: Judge | None
+    """The judge; None where every answer is stored in a file, and nothing is asked."""
     prompts: Mapping[str, str]
+    tables: Mapping[str, QuestionTable] = field(default_factory=dict)
+    """Files of questions and of answers, by the parameter that names them."""
+
+    @property
+    def judge(self) -> Judge:
+        """The judge that is asked."""
+        if self.chat is None:
+            raise InputError("no model to ask: every answer is read from a file")
+        return self.chat
+
+    def replaying(self) -> JudgeSetup:
+        """The same setup, which reads stored replies and asks nothing."""
+        if self.chat is None:
+            return self
+        return replace(self, chat=replace(self.chat, judging=replace(self.chat.judging, replay=True), usage=Usage()))
 
     @property
     def prompt_digest(self) -> str:
@@ -70,7 +89,7 @@ class CallPlan:
 
     calls: int = 0
     stored: int = 0
-    """Questions whose reply is there already."""
+    """Questions whose reply already exists."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
 
@@ -103,14 +122,14 @@ def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) 
 class JudgedMetric(MeanMetric):
     """A metric whose values a chat model gives. The corpus value is the mean over captions that have one.
 
-    A subclass writes `questions`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
+    A subclass writes `requests`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
     reads the replies. One that asks more than its first questions adds them to `plan`.
     """
 
     model: str = ""
     """Name of the model at the endpoint, or ``local:FOLDER``."""
     prompt: str = ""
-    """File with another prompt."""
+    """File with your own prompt."""
 
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
@@ -124,6 +143,8 @@ class JudgedMetric(MeanMetric):
     """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
     counted: ClassVar[tuple[str, ...]] = ()
     """What the signature counts beside unreadable replies."""
+    row_size: ClassVar[int] = 2
+    """The statistics of a row."""
     part_unit: ClassVar[str] = "verdict"
     """What a part of an explanation is."""
     part_columns: ClassVar[Sequence[Column]] = ()
@@ -141,7 +162,7 @@ class JudgedMetric(MeanMetric):
         return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
 
     @abstractmethod
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """What the model is asked first about each item of a set: one candidate, unless they are judged together."""
 
     @abstractmethod
@@ -150,7 +171,7 @@ class JudgedMetric(MeanMetric):
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """What `verdicts` would ask about such a set."""
-        return plan_requests(setup.judge, self.questions(captions, setup), self.reply_tokens)
+        return plan_requests(setup.judge, self.requests(captions, setup), self.reply_tokens)
 
     def planned(self, captions: CaptionSet) -> CallPlan:
         """What scoring a set would ask; nothing is sent."""
@@ -161,10 +182,10 @@ class JudgedMetric(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
         """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
         captions.keep(("state", self), state)  # with the store that has the replies, for explanations
-        usage = state.value.judge.usage
-        before = replace(usage)
+        chat = state.value.chat
+        before = replace(chat.usage) if chat else Usage()
         units, reasons = self._units(captions)
-        values, weights, owners = np.full(len(units), np.nan), np.ones(len(units)), self._owners(captions)
+        statistics, owners = np.full((len(units), self.row_size), np.nan), self._owners(captions)
         counts = dict.fromkeys(("unreadable", *self.counted), 0)
         asked = [index for index in range(len(units)) if index not in reasons]
         verdicts = self.verdicts(units.take(asked), state.value) if asked else []
@@ -172,24 +193,32 @@ class JudgedMetric(MeanMetric):
             if isinstance(verdict, Failure):
                 reasons[index] = verdict.reason
             else:
-                values[index], weights[index] = verdict.value, verdict.weight
+                statistics[index] = self.statistics(verdict)
                 for name in verdict.counted:
                     counts[name] += 1
-        rows = np.zeros((len(captions), 2))
-        np.add.at(rows, owners, np.stack([values * weights, weights], axis=1))
+        rows = np.zeros((len(captions), self.row_size))
+        np.add.at(rows, owners, statistics)
         by_item: dict[int, str] = {}
         for index in sorted(reasons):
             by_item.setdefault(int(owners[index]), reasons[index])
         counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
-        note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
-        given = values[~np.isnan(values)]
+        notes = [f"{self.label}: {chat.usage.since(before).line(chat.judging.prices)}"] if chat and asked else []
+        given = np.array([one.value for one in verdicts if isinstance(one, Verdict)])
         warnings = []
         if len(given) >= SUSPICIOUS_TIES and (given == given[0]).all():
             warnings = [
                 f"{self.label}: the judge gave {given[0]:g} to all {len(given):,} captions, so the value says "
                 "nothing of them; explain an item to see what the model replied"
             ]
-        return Scored(rows, by_item, counts, warnings, [note] if asked else [])
+        return Scored(rows, by_item, counts, warnings, notes)
+
+    def statistics(self, verdict: Verdict) -> Sequence[float]:
+        """The row of one verdict; those of an item's candidates add up."""
+        return verdict.sums or (verdict.value * verdict.weight, verdict.weight)
+
+    def value_of(self, verdicts: Sequence[Verdict]) -> float:
+        """The value that the verdicts on an item's candidates give together."""
+        return float(self.aggregate(np.sum([self.statistics(one) for one in verdicts], axis=0)))
 
     def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
         """What is judged at a time, and why some of it cannot be."""
@@ -220,13 +249,11 @@ class JudgedMetric(MeanMetric):
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[JudgeSetup]) -> list[Why]:
         """What the judge said of each item. Nothing is asked; replies that are in another store cannot be shown."""
-        judge = state.value.judge
-        judge = replace(judge, judging=replace(judge.judging, replay=True), usage=Usage())
         chosen = captions.take(indices)
         units, reasons = self._units(chosen)
         asked = [index for index in range(len(units)) if index not in reasons]
         try:
-            verdicts = self.verdicts(units.take(asked), replace(state.value, judge=judge)) if asked else []
+            verdicts = self.verdicts(units.take(asked), state.value.replaying()) if asked else []
         except InputError as error:
             current().log(f"{self.label}: the page shows no reasons ({error})")
             return []
@@ -241,8 +268,7 @@ class JudgedMetric(MeanMetric):
         readable = [one for one in verdicts if isinstance(one, Verdict)]
         reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
         breakdown = _unread(verdicts) if reason else self.breakdown(readable)
-        total = sum(one.weight for one in readable)
-        value = math.nan if reason else sum(one.value * one.weight for one in readable) / total
+        value = math.nan if reason else self.value_of(readable)
         if len(verdicts) == len(readable) == 1 and not readable[0].parts:  # a number and a reason, which need no table
             return Why(breakdown.summary, [Text([readable[0].reason])] if readable[0].reason else [])
         explanation = Explanation(str(self), self.label, id, value, breakdown, reason)
@@ -270,7 +296,9 @@ class JudgedMetric(MeanMetric):
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
         """Model as the server names it, prompt, parse rule, and what the server did of what it was asked."""
-        judge = state.value.judge
+        judge = state.value.chat
+        if judge is None:
+            return {}
         settings = {"judge": judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}
         for ability, able in sorted(judge.abilities.items()):
             settings[ability] = "followed" if able else "ignored"
@@ -367,7 +395,7 @@ def json_object(text: str, field: str) -> dict[str, Any]:
 
 
 def number_between(value: Any, low: float, high: float, what: str = "score") -> float:
-    """A number of a reply, which must be on its scale; a text such as "80" or "80/100" is no number of JSON but read.
+    """A number of a reply, which must be on its scale; a text such as "80" or "80/100" is accepted too.
 
     >>> number_between("80", 0, 100), number_between(79.5, 0, 100)
     (80.0, 79.5)
@@ -375,7 +403,7 @@ def number_between(value: Any, low: float, high: float, what: str = "score") -> 
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|/\s*100)?\s*", value)):
         value = float(match[1])
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{what} {shortened(str(value))} is no number")
+        raise ValueError(f"{what} {shortened(str(value))} is not a number")
     if not low <= value <= high:
         raise ValueError(f"{what} {value:g} is not from {low:g} to {high:g}")
     return float(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -15,6 +15,8 @@ from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
 Outcome = Literal["first", "second", "tie"]
+Orders = Literal["both", "one"]
+"""Whether a comparison is asked in both orders of its captions, or in one that is drawn."""
 SWAPPED: Mapping[Outcome, Outcome] = {"first": "second", "second": "first", "tie": "tie"}
 WORDS: Mapping[str, Outcome] = {
     "first": "first", "second": "second", "tie": "tie", "1": "first", "2": "second", "neither": "tie", "both": "tie",
@@ -53,16 +55,20 @@ class Match:
     systems: tuple[str, str]
     captions: tuple[str, str]
     opinions: tuple[Preference | Failure, ...] = ()
-    """The preferences with the captions in this order and in the other.
-
-    Empty where they are equal and nothing was asked.
-    """
+    """The preferences in each of ``orders``. Empty where the captions are equal and nothing was asked."""
+    orders: tuple[Literal["own", "swapped"], ...] = ("own", "swapped")
+    """How the captions are shown in each question: in this order, or in the other."""
 
     @property
     def verdicts(self) -> list[Outcome]:
-        """Both opinions, in terms of ``systems``; empty where one of them is missing."""
+        """The opinions in terms of ``systems``; empty where one of them is missing."""
         opinions = [one for one in self.opinions if isinstance(one, Preference)]
-        return [opinions[0].better, SWAPPED[opinions[1].better]] if len(opinions) == 2 else []
+        if len(opinions) != len(self.orders):
+            return []
+        return [
+            one.better if order == "own" else SWAPPED[one.better]
+            for one, order in zip(opinions, self.orders, strict=True)
+        ]
 
     @property
     def outcome(self) -> Outcome | None:
@@ -70,7 +76,7 @@ class Match:
         if not self.opinions:
             return "tie"
         verdicts = self.verdicts
-        return None if not verdicts else verdicts[0] if verdicts[0] == verdicts[1] else "tie"
+        return None if not verdicts else verdicts[0] if len({*verdicts}) == 1 else "tie"
 
     @property
     def changed(self) -> bool:
@@ -88,20 +94,61 @@ class Match:
         return next((one.reason for one in self.opinions if isinstance(one, Failure)), "")
 
 
-def draw(sets: Mapping[str, CaptionSet], comparisons: int | None, seed: int) -> list[Match]:
-    """The comparisons to make: all, or as many of each pair of systems, drawn at random; in the order of the items."""
-    pairs, ids = list(combinations(sets, 2)), next(iter(sets.values())).ids
+@dataclass(frozen=True)
+class Opponents:
+    """Who meets whom: every two systems, or each challenger every baseline, or the one that an item has."""
+
+    challengers: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
+    """Systems that challengers are compared with; none where every two systems meet."""
+    assigned: tuple[str, ...] | None = None
+    """The one baseline of each item, where items have one."""
+
+    def pairs(self, systems: Iterable[str]) -> list[tuple[str, str]]:
+        """The pairs of systems that meet."""
+        if not self.baselines:
+            return list(combinations(systems, 2))
+        return [(one, other) for one in self.challengers for other in self.baselines if one != other]
+
+    def meet(self, item: int, other: str) -> bool:
+        """Whether the second system of a pair is compared on an item."""
+        return self.assigned is None or self.assigned[item] == other
+
+
+EVERYBODY = Opponents()
+
+
+def draw(
+    sets: Mapping[str, CaptionSet],
+    comparisons: int | None,
+    seed: int,
+    opponents: Opponents = EVERYBODY,
+    orders: Orders = "both",
+) -> list[Match]:
+    """The comparisons to make: all, or as many of each pair of systems, drawn at random; in the order of the items.
+
+    With one order, which caption is shown first is drawn for each comparison.
+    """
+    pairs, ids = opponents.pairs(sets), next(iter(sets.values())).ids
     chosen = [(item, pair) for item in range(len(ids)) for pair in range(len(pairs))]
+    chosen = [(item, pair) for item, pair in chosen if opponents.meet(item, pairs[pair][1])]
+    generator = np.random.default_rng(seed)
     if comparisons is not None and comparisons < len(chosen):
-        generator = np.random.default_rng(seed)
-        orders = [generator.permutation(len(ids)).tolist() for _ in pairs]
+        shuffled = [generator.permutation(len(ids)).tolist() for _ in pairs]
         # Round by round one item of every pair, so that no pair is ahead by more than one.
-        rounds = [(orders[pair][turn], pair) for turn in range(len(ids)) for pair in range(len(pairs))]
-        chosen = sorted(rounds[:comparisons])
-    return [
+        rounds = [(shuffled[pair][turn], pair) for turn in range(len(ids)) for pair in range(len(pairs))]
+        wanted = {*chosen}
+        chosen = sorted([one for one in rounds if one in wanted][:comparisons])
+    first = generator.random(len(chosen)) < 0.5 if orders == "one" else ()
+    matches = [
         Match(ids[item], (one, other), (_caption(sets[one], item), _caption(sets[other], item)))
         for item, (one, other) in ((item, pairs[pair]) for item, pair in chosen)
     ]
+    return (
+        [replace(match, orders=("own",) if own else ("swapped",)) for match, own in zip(matches, first, strict=True)]
+        if orders == "one"
+        else matches
+    )
 
 
 def _caption(captions: CaptionSet, item: int) -> str:
@@ -123,9 +170,9 @@ def ask(
     for index, match in enumerate(matches):
         both = asked.get(index)
         if isinstance(both, Failure):
-            match = replace(match, opinions=(both, both))
+            match = replace(match, opinions=(both,) * len(match.orders))
         elif both is not None:
-            match = replace(match, opinions=(next(replies), next(replies)))
+            match = replace(match, opinions=tuple(next(replies) for _ in match.orders))
         judged.append(match)
     return judged
 
@@ -136,8 +183,8 @@ def questions(
     setup: JudgeSetup,
     images: bool = True,
     schema: bool = False,
-) -> dict[int, tuple[Request, Request] | Failure]:
-    """Both orders of each comparison by its index, or why nothing can be asked; none of equal captions.
+) -> dict[int, tuple[Request, ...] | Failure]:
+    """The questions of each comparison by its index, or why nothing can be asked; none of equal captions.
 
     Without ``images`` the judge sees the references alone.
     """
@@ -152,7 +199,7 @@ def questions(
 
 def _questions(
     captions: CaptionSet, match: Match, images: Sequence[ImageSource | None], prompt: str, schema: bool
-) -> tuple[Request, Request] | Failure:
+) -> tuple[Request, ...] | Failure:
     for name, text in zip(match.systems, match.captions, strict=True):
         if not text:
             return Failure(f"{name} has no caption")
@@ -169,7 +216,7 @@ def _questions(
         return Request((Turn("user", text, pictures),), max_tokens=LONGEST, schema=SCHEMA if schema else None)
 
     one, other = match.captions
-    return request(one, other), request(other, one)
+    return tuple(request(one, other) if order == "own" else request(other, one) for order in match.orders)
 
 
 def parse_opinion(reply: Reply) -> Preference:

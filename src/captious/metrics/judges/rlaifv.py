@@ -78,7 +78,7 @@ class RlaifV(FactMetric):
         """Rejected facts count down from 0."""
         return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
 
-    def questions(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Each caption, whose facts are to be listed."""
         prompt = setup.prompts["rlaifv_facts"]
         return [
@@ -88,7 +88,7 @@ class RlaifV(FactMetric):
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """The facts of each caption with their answers."""
-        requests = self.questions(captions, setup)
+        requests = self.requests(captions, setup)
         listed = ask_each(setup.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
         facts = [one or Failure("no facts in the caption") for one in listed]
         parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]

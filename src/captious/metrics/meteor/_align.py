@@ -16,13 +16,14 @@ from typing import TypeAlias
 import numpy as np
 
 from captious._hashing import text_hash
+from captious._languages import ENGLISH
 from captious._typing import Ints
-from captious.metrics.meteor._stem import stem
+from captious.metrics.meteor._stem import snowball, stem
 from captious.metrics.meteor._tables import Tables, span_hashes, synset_groups
 
 STEM, SYNONYM = 1, 2
 
-_stem = lru_cache(maxsize=1 << 18)(stem)
+_english_stem = lru_cache(maxsize=1 << 18)(stem)
 _hash = lru_cache(maxsize=1 << 18)(text_hash)
 
 
@@ -79,9 +80,10 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
 def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> dict[int, dict[int, int]]:
     similar: dict[int, dict[int, int]] = defaultdict(dict)
     if "stem" in modules:
+        to_stem = _english_stem if tables.language == ENGLISH else snowball(tables.language)
         stems: dict[str, list[int]] = defaultdict(list)
         for number, word in enumerate(words):
-            stems[_stem(word)].append(number)
+            stems[to_stem(word)].append(number)
         _relate(similar, stems.values(), STEM)
     if "synonym" in modules:
         _relate(similar, synset_groups(words, tables), SYNONYM)

@@ -1,13 +1,19 @@
-"""The English stemmer of METEOR 1.5: Porter2 as Snowball published it before its 3.0 revision.
+"""The stemmers of METEOR 1.5. The English one is Porter2 as Snowball published it before its 3.0 revision.
 
-The package `snowballstemmer` is not used: its English rules moved on (3.x stems `added` to `add` and keeps `evening`),
-and 11 words of COCO and Flickr8k captions then stem otherwise than in METEOR. The rules here follow the description of
-the algorithm at https://snowballstem.org/algorithms/english/stemmer.html as it stood in 2006-2018.
+The package `snowballstemmer`, which has those of other languages, is not used for English: its rules moved on (3.x
+stems `added` to `add` and keeps `evening`), and 11 words of COCO and Flickr8k captions then stem otherwise than in
+METEOR. The rules here follow the description of the algorithm at
+https://snowballstem.org/algorithms/english/stemmer.html as it stood in 2006-2018.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+from captious._languages import language_named
+from captious.errors import require
 
 _IRREGULAR = {
     "skis": "ski", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie",
@@ -150,3 +156,14 @@ def _residue(word: str, r1: int, r2: int) -> str:
     elif word.endswith("ll") and len(word) > r2:
         return word[:-1]
     return word
+
+
+STEMMERS = "snowballstemmer"
+"""The package of the stemmers of other languages."""
+
+
+@cache
+def snowball(language: str) -> Callable[[str], str]:
+    """The stemmer of another language, by the package snowballstemmer, with a memo of its words."""
+    stemmer = require(STEMMERS, "meteor").stemmer(language_named(language).name.lower())
+    return lru_cache(maxsize=1 << 18)(stemmer.stemWord)

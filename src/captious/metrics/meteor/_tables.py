@@ -21,21 +21,13 @@ import numpy.typing as npt
 
 from captious._files import digest, whole_file
 from captious._hashing import text_hashes
+from captious._languages import ENGLISH
 from captious._typing import Ints, Ints32
 
 UInt64 = npt.NDArray[np.uint64]
 
 MULTIPLIER = 0x9E3779B97F4A7C15
 LONGEST = 7  # no phrase of the table is longer
-_MASK = (1 << 64) - 1
-
-
-def phrase_hash(words: Iterable[int]) -> int:
-    """The number of a phrase, from the numbers of its words."""
-    value = 0
-    for word in words:
-        value = ((value ^ word) * MULTIPLIER) & _MASK
-    return value
 
 
 def span_hashes(words: UInt64) -> list[UInt64]:
@@ -112,7 +104,7 @@ class HashTable:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything METEOR knows about English."""
+    """Everything METEOR knows about a language: English, or of another one its function words and abbreviations."""
 
     function_words: frozenset[str]
     prefixes: Mapping[str, bool]
@@ -124,6 +116,7 @@ class Tables:
     """The rows of a phrase's paraphrases."""
     sources: Mapping[str, str]
     """The SHA-256 of each source file, by its name in the original."""
+    language: str = ENGLISH
 
     @property
     def has_paraphrases(self) -> bool:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from captious._languages import ENGLISH
 from captious._typing import Floats, Ints
 from captious.errors import InputError, nearest
 from captious.metrics.meteor._align import (
@@ -60,6 +61,15 @@ _APOSTROPHES = [
     (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1 '\2"),
     (re.compile(r"([0-9])'(s)"), r"\1 '\2"),
 ]
+_ELISIONS = [
+    (re.compile(rf"([^{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([^{_ALPHA}])'([{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1' \2"),
+]
+_CUTS = {ENGLISH: _APOSTROPHES, "fr": _ELISIONS}
+"""Where words are cut at an apostrophe; in other languages it is a token of its own."""
+_ALONE = [(re.compile("'"), " ' ")]
 _LETTER = re.compile(f"[{_ALPHA}]")
 _SPACES = re.compile("[\u2000-\u200a\u202f\u205f\u3000\u00a0]")
 _BREAKS = re.compile(r"[ \t\n\r\f]+")
@@ -78,7 +88,7 @@ def clean(caption: str) -> tuple[str, bool]:
     return cleaned, count > 0
 
 
-def normalize(caption: str, prefixes: Mapping[str, bool]) -> list[str]:
+def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLISH) -> list[str]:
     """Lower-case tokens of a cleaned caption.
 
     `prefixes` maps an abbreviation that keeps its dot to whether it does so only before a number.
@@ -96,7 +106,7 @@ def normalize(caption: str, prefixes: Mapping[str, bool]) -> list[str]:
     text = _DOUBLE_QUOTE.sub(' " ', _QUOTE.sub("'", text))
     text = _HYPHEN.sub(r"\1 \2", text.replace("\u2013", "-").replace("--", "-"))
     if "'" in text:
-        for pattern, by in _APOSTROPHES:
+        for pattern, by in _CUTS.get(language, _ALONE):
             text = pattern.sub(by, text)
     text = " ".join(_final_dots([token for token in _BREAKS.split(text) if token], prefixes))
     while "DOTDOTMULTI" in text:
@@ -158,8 +168,31 @@ TASKS = {
 edits, and the one that does not depend on the language."""
 
 
-def parameters(task: str) -> Parameters:
-    """The tuning of a task."""
+CZECH = "cs"
+"""The one language without a stemmer. Paraphrase tables of languages but English are not available."""
+RANKING = {
+    CZECH: Parameters(0.95, 0.20, 0.60, 0.80, (1.0, 0.0, 0.0, 0.4)),
+    "fr": Parameters(0.90, 1.40, 0.60, 0.65, (1.0, 0.2, 0.0, 0.4)),
+    "es": Parameters(0.65, 1.30, 0.50, 0.80, (1.0, 0.8, 0.0, 0.6)),
+    "de": Parameters(0.95, 1.00, 0.55, 0.55, (1.0, 0.8, 0.0, 0.2)),
+    "ru": Parameters(0.75, 1.40, 0.70, 0.50, (1.0, 0.5, 0.0, 0.5)),
+}
+"""The tunings to rank systems in other languages, as far as the original has a normalizer for them."""
+
+
+def modules_of(language: str) -> tuple[str, ...]:
+    """The modules that can be used in a language.
+
+    >>> modules_of("fr"), modules_of("cs")
+    (('exact', 'stem'), ('exact',))
+    """
+    return MODULES if language == ENGLISH else MODULES[:1] if language == CZECH else MODULES[:2]
+
+
+def parameters(task: str, language: str = ENGLISH) -> Parameters:
+    """The tuning of a task; in languages but English there is one to rank systems, and ``li``."""
+    if language != ENGLISH:
+        return RANKING[language] if task == "rank" else TASKS["li"]
     if task not in TASKS:
         raise InputError(f"meteor: no task {task!r}; known: {', '.join(TASKS)}{nearest(task, TASKS)}")
     return TASKS[task]
@@ -290,7 +323,9 @@ def aligned(
     ours = Candidate(batch.sentences[numbers[candidate]], batch)
     row, best = _best(ours, [batch.sentences[numbers[one]] for one in references], tuning)
     theirs = batch.sentences[numbers[references[best]]]
-    words, other = (normalize(clean(text)[0], tables.prefixes) for text in (candidate, references[best]))
+    words, other = (
+        normalize(clean(text)[0], tables.prefixes, tables.language) for text in (candidate, references[best])
+    )
     function = (theirs.function, ours.sentence.function)
     return Aligned(best, words, other, align(matches(ours, theirs)), function, row)
 
@@ -330,7 +365,7 @@ def _read(
     tokens, dirty = [], set()
     for caption in numbers:
         text, changed = clean(caption)
-        tokens.append(normalize(text, tables.prefixes))
+        tokens.append(normalize(text, tables.prefixes, tables.language))
         if changed:
             dirty.add(caption)
     count = sum(caption in dirty for captions in (candidates, *references) for caption in captions) if dirty else 0

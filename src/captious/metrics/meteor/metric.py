@@ -1,43 +1,61 @@
-"""METEOR 1.5 for English, without Java."""
+"""METEOR 1.5 for English and five other languages, without Java."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from importlib.metadata import version
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 import numpy as np
 
+from captious._languages import AUTO, ENGLISH
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.metrics.contract import CandidateMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.meteor import resources
+from captious.metrics.meteor._stem import STEMMERS
 from captious.metrics.meteor._tables import Tables
-from captious.metrics.meteor.engine import MODULES, Aligned, aligned, clean, count, parameters, score, weight
+from captious.metrics.meteor.engine import (
+    MODULES,
+    Aligned,
+    aligned,
+    clean,
+    count,
+    modules_of,
+    parameters,
+    score,
+    weight,
+)
 from captious.metrics.rows import Scored
 from captious.render import Column
 
 
 @dataclass(frozen=True)
 class Meteor(CandidateMetric):
-    """METEOR 1.5: matched words, recall weighted over precision, less a penalty for broken order.
+    """METEOR 1.5: matched words, recall weighted over precision, minus a penalty for broken order.
 
     Candidate and reference are aligned by exact words, stems, WordNet synonyms and paraphrases. With w the weight of a
     match's module, δ and 1 − δ the weights of content and function words, and a chunk a run of matches that is
     contiguous on both sides::
 
-        P = Σ w·δ matched in the candidate / Σ δ of the candidate,  R alike on the reference
+        P = Σ w·δ matched in the candidate / Σ δ of the candidate,  R is the same for the reference
         F = 1 / ((1 − α)/P + α/R)
         METEOR = F · (1 − γ·(chunks / matched words)^β)
 
-    The best reference counts. The corpus value comes from counts summed over items, it is not the mean of the items'
+    The best reference counts. The corpus value comes from counts summed over items; it is not the mean of the items'
     values. ``task=rank`` is what caption evaluation reports: α .85, β .2, γ .6, δ .75, w 1, .6, .8, .6; ``adq``,
-    ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption the tokens of the PTB tokenizer go on through
-    METEOR's own normalizer. Values equal those of the Java original, whose slips in the alignment are kept.
-    Where ``modules`` leaves one out the others keep their weights; with ``-m`` alone the original would hand them down
+    ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption, the tokens of the PTB tokenizer then pass
+    through METEOR's own normalizer. Values equal those of the Java original, including its mistakes in the alignment.
+    If ``modules`` leaves one out, the others keep their weights; with ``-m`` alone the original would move them down
     the list.
+
+    ``language=fr``, ``es``, ``de``, ``ru`` and ``cs`` have the original's parameters and stems (Czech only exact words)
+    but no paraphrases: their tables are not available. Values are therefore lower than the original's with paraphrases,
+    and the label says so. The original uses English function words in every language, unless it is called with ``-s``;
+    ``function_words=own`` uses those of the language.
 
     METEOR's tables are not part of captious; :mod:`captious.metrics.meteor.resources` says where they are looked for.
 
@@ -48,12 +66,13 @@ class Meteor(CandidateMetric):
 
     task: Literal["rank", "adq", "hter", "li"] = "rank"
     modules: str = "+".join(MODULES)
-    tokenizer: str = "ptb"
+    language: Literal["en", "cs", "de", "es", "fr", "ru"] = "en"
+    function_words: Literal["english", "own"] = "english"
+    tokenizer: str = AUTO
     resources: str | None = None
     """A folder with METEOR's data, or a compiled file; without it the usual places are searched."""
 
     name: ClassVar[str] = "meteor"
-    label: ClassVar[str] = "METEOR"
     main: ClassVar[str] = "task"
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
@@ -61,11 +80,32 @@ class Meteor(CandidateMetric):
     )
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The one language of its parameters and tables."""
+        return (self.language,)
+
+    @property
+    def label(self) -> str:
+        """METEOR, and of another language than English what it does without."""
+        return "METEOR" if self.language == ENGLISH else f"METEOR ({self.language}, without paraphrases)"
+
+    def refuse_language(self, language: str) -> None:
+        """Say also how another language is written, where METEOR has its parameters."""
+        try:
+            super().refuse_language(language)
+        except InputError as error:
+            if language not in get_args(get_type_hints(type(self))["language"]):
+                raise
+            raise InputError(f"{str(error).partition(';')[0]}; write meteor(language={language})") from None
+
+    @property
     def installed(self) -> bool:
         """Whether METEOR's tables, or the files they are compiled from, are on this computer."""
         return resources.available(self.resources)
 
     def __post_init__(self) -> None:
+        if self.language != ENGLISH and self.task not in ("rank", "li"):
+            raise InputError(f"meteor(language={self.language},task={self.task}): this tuning is for English only")
         chosen = self.modules.split("+")
         for module in chosen:
             if module not in MODULES:
@@ -80,7 +120,7 @@ class Meteor(CandidateMetric):
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: METEOR's counts of each candidate with its best reference."""
         candidates, references = self._texts(captions)
-        counts = count(candidates, references, self._tables(), parameters(self.task), self._modules)
+        counts = count(candidates, references, self._tables(), parameters(self.task, self.language), self._modules)
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
@@ -88,7 +128,7 @@ class Meteor(CandidateMetric):
 
     def aggregate(self, rows: Floats) -> Floats:
         """METEOR of each row; a row of NaN, an item without value, stays NaN."""
-        values = score(rows, parameters(self.task))
+        values = score(rows, parameters(self.task, self.language))
         return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
 
     def _texts(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
@@ -101,7 +141,7 @@ class Meteor(CandidateMetric):
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
         """Each match with what it adds to F, and the penalty for the chunks."""
-        tuning, tables = parameters(self.task), self._tables()
+        tuning, tables = parameters(self.task, self.language), self._tables()
         pairs = [
             aligned(candidate, references, tables, tuning, self._modules)
             for candidate, references in zip(*self._texts(item), strict=True)
@@ -144,26 +184,31 @@ class Meteor(CandidateMetric):
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """Version, language, normalizer, modules, tuning, and the tables by content."""
-        tuning = parameters(self.task)
+        tuning = parameters(self.task, self.language)
         weights = [
             str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
         ]
+        tables = self._tables()
+        stemmer = self.language != ENGLISH and "stem" in self._modules
         return {
             **super().settings(state),
             "version": "1.5",
-            "lang": "en",
+            "lang": self.language,
             "norm": "yes",
-            "modules": self.modules,
+            "modules": "+".join(self._modules),
             "weights": "/".join(weights),
             "abgd": f"{tuning.alpha}/{tuning.beta}/{tuning.gamma}/{tuning.delta}",
-            "tables": self._tables().hash(self._modules),
+            "tables": tables.hash(self._modules),
+            **({"stemmer": f"{STEMMERS}-{version(STEMMERS)}"} if stemmer else {}),
         }
 
     @property
     def _modules(self) -> Sequence[str]:
-        return self.modules.split("+")
+        return [module for module in self.modules.split("+") if module in modules_of(self.language)]
 
     def _tables(self) -> Tables:
+        if self.language != ENGLISH:
+            return resources.load_words(self.resources, self.language, self.function_words == "own")
         return resources.load(self.resources, self._modules)
 
 

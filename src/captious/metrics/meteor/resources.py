@@ -13,24 +13,28 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import os
 import sys
 import zipfile
 import zlib
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from captious._files import data_folder, expanded, refuse_irregular
 from captious._hashing import text_hash
+from captious._languages import language_named
 from captious.errors import InputError
-from captious.metrics.meteor._tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash
+from captious.metrics.meteor._tables import FORMAT, MULTIPLIER, DamagedTables, HashTable, Tables, UInt64
 from captious.options import current
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ENTRIES = (
     "function/english.words",
@@ -38,8 +42,11 @@ _ENTRIES = (
     "synonym/english.synsets",
     "synonym/english.exceptions",
 )
-REPORT = 100_000
-"""Paraphrases between two reports of progress."""
+BLOCK = 1 << 24
+"""Bytes of the paraphrase table that are read at a time."""
+NEW_LINE = ord("\n")
+SPACES = np.isin(np.arange(256), np.frombuffer(b" \t\n\r\v\f", np.uint8))
+"""Whether a byte separates words."""
 _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
@@ -74,6 +81,16 @@ class MeteorFiles:
         facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
+    def entry(self, name: str) -> bytes:
+        """One further entry."""
+        try:
+            if self.entries.is_dir():
+                return (self.entries / name).read_bytes()
+            with zipfile.ZipFile(self.entries) as jar:
+                return jar.read(name)
+        except (KeyError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
+
     def read(self) -> dict[str, bytes]:
         """The entries, by name."""
         try:
@@ -86,7 +103,7 @@ class MeteorFiles:
 
 
 def compile_tables(source: MeteorFiles) -> Tables:
-    """Read the sources (about 15 s for METEOR 1.5, most of it the paraphrase table)."""
+    """Read the sources (6 to 8 s for METEOR 1.5, most of it the paraphrase table)."""
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
     function, prefixes, synsets, exceptions = (text[name] for name in _ENTRIES)
@@ -124,34 +141,77 @@ def _exceptions(lines: list[str], words: HashTable) -> HashTable:
 
 
 def _paraphrases(path: Path | None) -> HashTable:
-    sources, targets = array("Q"), array("Q")
+    import pyarrow as pa
+
+    blocks = [np.zeros((0, 2), np.uint64)]
     if path is not None:
         try:
-            for phrase, paraphrase in _phrase_pairs(path):
-                sources.append(phrase)
-                targets.append(paraphrase)
+            blocks += _phrase_pairs(path)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}: not a paraphrase table of METEOR 1.5 ({error})") from None
-    left, right = np.frombuffer(sources, dtype=np.uint64), np.frombuffer(targets, dtype=np.uint64)
-    keys = np.unique(np.concatenate([left, right]))
-    rows = np.searchsorted(keys, left)
-    order = np.argsort(rows, kind="stable")
-    starts = np.searchsorted(rows[order], np.arange(len(keys) + 1))
-    return HashTable.build(keys, starts, np.searchsorted(keys, right[order]).astype(np.int32))
+    pairs = pa.array(np.concatenate(blocks).ravel()).dictionary_encode()
+    distinct = pairs.dictionary.to_numpy()
+    order = np.argsort(distinct)
+    row = np.empty(len(order), np.int32)
+    row[order] = np.arange(len(order), dtype=np.int32)
+    left, right = row[pairs.indices.to_numpy()].reshape(-1, 2).T
+    by_source = np.argsort(left, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(left, minlength=len(order))))
+    return HashTable.build(distinct[order], starts, right[by_source])
 
 
-def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
-    cached_hash = lru_cache(maxsize=None)(text_hash)
-    last, phrase = b"", 0
-    progress, megabytes = current().progress, path.stat().st_size / 1e6
-    with path.open("rb") as file, gzip.open(file, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
-        for number, (_probability, source, target) in enumerate(zip(lines, lines, lines, strict=False)):
-            if number % REPORT == 0:
-                progress("MB of METEOR's paraphrases", int(file.tell() / 1e6), int(megabytes))
-            if source != last:
-                last, phrase = source, phrase_hash(map(cached_hash, source.split()))
-            yield phrase, phrase_hash(map(cached_hash, target.split()))
-    progress("MB of METEOR's paraphrases", int(megabytes), int(megabytes))
+def _phrase_pairs(path: Path) -> Iterator[UInt64]:
+    """The hashes of phrases and their paraphrases, in blocks with a row for each pair."""
+    word_hash = lru_cache(maxsize=None)(text_hash)
+    progress, megabytes = current().progress, int(path.stat().st_size / 1e6)
+    rest = b""
+    with path.open("rb") as file, gzip.open(file, "rb") as stream:
+        while block := stream.read(BLOCK):
+            progress("MB of METEOR's paraphrases", int(file.tell() / 1e6), megabytes)
+            pairs, rest = _block_pairs(rest + block, word_hash)
+            yield pairs
+    yield _block_pairs(rest + b"\n", word_hash)[0]  # the last line may have no end
+    progress("MB of METEOR's paraphrases", megabytes, megabytes)
+
+
+def _block_pairs(content: bytes, word_hash: Callable[[bytes], int]) -> tuple[UInt64, bytes]:
+    """The hashes of the pairs in a part of the table, and what follows the last whole triple of lines."""
+    import pyarrow as pa
+
+    ends = np.flatnonzero(np.frombuffer(content, np.uint8) == NEW_LINE) + 1
+    offsets = np.append(0, ends[: len(ends) // 3 * 3]).astype(np.int32)
+    lines = _spans(offsets, pa.py_buffer(content))
+    phrases = lines.filter(pa.array(np.arange(len(lines)) % 3 > 0)).dictionary_encode()
+    hashes = _phrase_hashes(phrases.dictionary, word_hash)
+    return hashes[phrases.indices.to_numpy()].reshape(-1, 2), content[offsets[-1] :]
+
+
+def _phrase_hashes(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -> UInt64:
+    """The number of each phrase, as `_tables` describes it; each distinct word is hashed once."""
+    values = np.zeros(len(phrases), np.uint64)
+    if not len(phrases):
+        return values
+    _, offsets, content = phrases.buffers()
+    starts = np.frombuffer(offsets, np.int32, len(phrases) + 1)
+    space = SPACES[np.frombuffer(content, np.uint8, starts[-1])]
+    # Words and the spaces between them take turns: a word begins at each even edge.
+    edges = np.flatnonzero(np.diff(space, prepend=True, append=True)).astype(np.int32)
+    words = _spans(edges, content).dictionary_encode()
+    hashes = np.array([word_hash(word) for word in words.dictionary.to_pylist()], np.uint64)
+    hashes = hashes[words.indices.to_numpy()[::2]]
+    first = np.searchsorted(edges[::2], starts)
+    lengths = np.diff(first)
+    for position in range(lengths.max()):
+        longer = np.flatnonzero(lengths > position)
+        values[longer] = (values[longer] ^ hashes[first[longer] + position]) * np.uint64(MULTIPLIER)
+    return values
+
+
+def _spans(edges: npt.NDArray[np.int32], content: pa.Buffer) -> pa.BinaryArray:
+    """The texts between every two neighboring edges."""
+    import pyarrow as pa
+
+    return pa.BinaryArray.from_buffers(pa.binary(), max(len(edges) - 1, 0), [None, pa.py_buffer(edges), content])
 
 
 def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -169,6 +229,31 @@ _REMEDY = (
 )
 
 
+@lru_cache(maxsize=8)
+def load_words(named: str | None, language: str, own_words: bool) -> Tables:
+    """Function words and the abbreviations of another language than English, from METEOR's jar or its folder.
+
+    The function words are English ones, as in the original, or those of the language.
+    """
+    named = named or os.environ.get(VARIABLE)
+    source = _source(expanded(named)) if named else _package()
+    if source is None:
+        raise InputError(_REMEDY)
+    name = language_named(language).name.lower()
+    entries = (f"function/{name}.words" if own_words else _ENTRIES[0], f"nonbreaking/{name}.prefixes")
+    contents = {entry: source.entry(entry) for entry in entries}
+    function, prefixes = (content.decode("utf-8").splitlines() for content in contents.values())
+    return Tables(
+        function_words=frozenset(function),
+        prefixes=_prefixes(prefixes),
+        words=HashTable.of({}),
+        forms=HashTable.of({}),
+        phrases=_paraphrases(None),
+        sources={entry: hashlib.sha256(content).hexdigest() for entry, content in contents.items()},
+        language=language,
+    )
+
+
 def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
     """METEOR's tables, compiled first if need be; they must serve the modules.
 
@@ -178,8 +263,8 @@ def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
     tables = _find(named)
     if "paraphrase" in modules and not tables.has_paraphrases:
         raise InputError(
-            "meteor: these tables lack paraphrase-en.gz: add it beside meteor-1.5.jar, "
-            "or ask for meteor(modules=exact+stem+synonym)"
+            "meteor: paraphrase-en.gz is missing from these tables: add it beside meteor-1.5.jar, "
+            "or use meteor(modules=exact+stem+synonym)"
         )
     return tables
 
@@ -264,7 +349,7 @@ def _wordnet(folder: Path, changed: int) -> Tables:
 def _source(path: Path) -> MeteorFiles:
     source = MeteorFiles.at(path)
     if source is None:
-        raise InputError(f"{path}: holds no data of METEOR 1.5; {_WANTED}")
+        raise InputError(f"{path}: contains no data of METEOR 1.5; {_WANTED}")
     return source
 
 

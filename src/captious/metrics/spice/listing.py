@@ -101,7 +101,7 @@ def scene_graphs(
     Where the captions have references, words with a common synset are one, as in SPICE; without, only equal words are.
     """
     if not captions.candidates.values:
-        raise InputError(f"{captions.name}: holds no captions")
+        raise InputError(f"{captions.name}: contains no captions")
     referenced = bool(captions.references.values)
     metric = Spice(synsets=referenced, parser=parser)
     progress("parsing")

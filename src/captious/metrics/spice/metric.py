@@ -79,9 +79,11 @@ class Spice(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
 
     name: ClassVar[str] = "spice"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
+    undefined_by_caption: ClassVar[bool] = False
     citation: ClassVar[str] = (
         "Anderson, Fernando, Johnson, Gould. SPICE: semantic propositional image caption evaluation. ECCV 2016."
     )
@@ -119,12 +121,16 @@ class Spice(MeanMetric):
         """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
         if self.matching == "soft":
             return Scored(candidate_means(captions, self._soft(captions)))
-        graphs, references = self.graphs(captions, state)
-        owners = captions.candidates.owners.tolist()
-        values = np.zeros((len(graphs), 6))
-        for number, (graph, owner) in enumerate(zip(graphs, owners, strict=True)):
-            values[number] = scores(graph, references[owner], self.subset, self.matching)
+        values = self.candidate_scores(captions, state)
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
+
+    def candidate_scores(self, captions: CaptionSet, state: Shared[SpiceResources]) -> Floats:
+        """F, precision, recall, and the numbers of matched, wrong and missed tuples of each candidate."""
+        graphs, references = self.graphs(captions, state)
+        values = np.zeros((len(graphs), 6))
+        for number, (graph, owner) in enumerate(zip(graphs, captions.candidates.owners.tolist(), strict=True)):
+            values[number] = scores(graph, references[owner], self.subset, self.matching)
+        return values
 
     @property
     def explains_on_page(self) -> bool:
@@ -173,7 +179,7 @@ class Spice(MeanMetric):
             formula=f"{self.label} = {mean}2 · matched / (tuples of the caption + of the references): "
             f"{'; '.join(formulas)}",
             ordered=True,
-            notes=["wrong: no reference says it; missed: the references alone say it"],
+            notes=["wrong: no reference says it; missed: only the references say it"],
             graphs=[replace(graph, title=text) for graph, text in zip(drawings, texts, strict=True)],
             shown=None,
         )

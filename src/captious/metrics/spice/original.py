@@ -25,12 +25,12 @@ EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {Al
 
 @dataclass(frozen=True)
 class SpiceOriginal(MeanMetric):
-    """SPICE as the original computed it: its F-scores are read from ``file`` and joined by id, in whatever order.
+    """SPICE as the original computed it: its F-scores are read from ``file`` and joined by id, in any order.
 
     Nothing is computed here. It is for people who have the output of the original program, and want it beside
     ``spice``: in one table, with the Pearson correlation of the two, and in the charts of the page. The file is what
     the program writes under ``-out``: a list of images, each with an ``image_id`` and ``scores``. ``subset`` needs the
-    program's ``-subset``. An id that the file lacks has no value, and neither has one whose score is null.
+    program's ``-subset``. An id that is missing from the file has no value, nor does one whose score is null.
 
     >>> SpiceOriginal(file="spice.json").label
     'SPICE (original)'
@@ -40,9 +40,11 @@ class SpiceOriginal(MeanMetric):
     subset: Subset = "all"
 
     name: ClassVar[str] = "spice_original"
+    languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "file"
     needs: ClassVar[tuple[Need, ...]] = ()
     undefined_reason: ClassVar[str] = "the original has no value"
+    undefined_by_caption: ClassVar[bool] = False
     citation: ClassVar[str] = Spice.citation
 
     @property
@@ -92,7 +94,7 @@ def _values(content: bytes, path: Path, subset: str) -> dict[str, float]:
     except (ValueError, RecursionError):
         raise InputError(f"{path}: is not JSON, {EXPECTED}") from None
     if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: holds {_named(rows)}, {EXPECTED}")
+        raise InputError(f"{path}: contains {_named(rows)}, {EXPECTED}")
     values: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}, entry {number}"
@@ -100,7 +102,7 @@ def _values(content: bytes, path: Path, subset: str) -> dict[str, float]:
             raise InputError(f"{where}: {_named(row)}, {EXPECTED}")
         key, scores = str(row["image_id"]), row["scores"]
         if key in values:
-            raise InputError(f"{where}: image_id {key} is there twice, expected each once")
+            raise InputError(f"{where}: image_id {key} occurs twice, expected each once")
         if subset not in scores:
             mend = "; the program writes subsets with -subset" if subset != "All" else ""
             raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{mend}")

@@ -9,12 +9,15 @@ from itertools import islice
 import numpy as np
 
 from captious._hashing import text_hashes
+from captious._languages import AUTO, SPACED_TOKENIZERS, Scripts, chosen_tokenizer
 from captious._typing import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 from captious.text.tables import NgramTable, TextTable
 from captious.text.tokenizers import tokenizer_named
 
+PLAIN = "plain"
+"""The tokenizer of models, unless another is named."""
 BLOCK = 65_536
 """Captions counted at once; memory beyond the model itself follows this."""
 
@@ -22,7 +25,7 @@ BLOCK = 65_536
 def fit(
     captions: Iterable[tuple[str, str]],
     *,
-    tokenizer: str = "plain",
+    tokenizer: str = PLAIN,
     name: str = "corpus",
     progress: Callable[[int], None] | None = None,
 ) -> StyleModel:
@@ -38,7 +41,7 @@ def fit(
 def count(
     captions: Iterable[tuple[str, str]],
     *,
-    tokenizer: str = "plain",
+    tokenizer: str = PLAIN,
     name: str = "corpus",
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
@@ -103,6 +106,22 @@ def bare(tokenizer: str) -> str:
     """The name of a tokenizer that may carry its version, as it does in a model."""
     name, _, version = tokenizer.partition(".")
     return name if version and str(tokenizer_named(name)) == tokenizer else tokenizer
+
+
+def style_tokenizer(language: str) -> str:
+    """The tokenizer of a new model: ``plain``, or that of a language without spaces between words.
+
+    >>> style_tokenizer(""), style_tokenizer("fr"), style_tokenizer("zh")
+    ('plain', 'plain', 'zh-char')
+    """
+    name = chosen_tokenizer(AUTO, language)
+    return PLAIN if name in SPACED_TOKENIZERS else name
+
+
+def clause_warning(model: StyleModel) -> list[str]:
+    """What a user should know of a model whose tokenizer took clauses for words."""
+    warning = Scripts.of(model.vocabulary).clause_warning(bare(model.tokenizer), "")
+    return [warning] if warning else []
 
 
 def _order(grams: NgramTable, style: Whole) -> Order:

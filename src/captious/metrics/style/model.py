@@ -149,7 +149,7 @@ class StyleModel:
         """The model itself, if it has styles to contrast."""
         if len(self.styles) < 2:
             content = f"one style ({self.styles[0]!r})" if self.styles else "no style"
-            raise InputError(f"{self.name}: holds {content}, expected at least two: a style shows by contrast")
+            raise InputError(f"{self.name}: contains {content}, expected at least two: a style shows by contrast")
         return self
 
     def style_number(self, style: str, where: str = "") -> int:

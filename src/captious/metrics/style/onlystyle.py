@@ -13,7 +13,7 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need, Shared
+from captious.metrics.contract import MeanMetric, Need, Shared, scripts_of
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, where
 from captious.metrics.style.files import opened
@@ -67,7 +67,9 @@ class StyleMetric(MeanMetric):
     def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
         """Rows of a mean from the values of all captions; an item without a style has none."""
         without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
-        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"))
+        clause = scripts_of(captions).clause_warning(table.tokenizer.name, "")
+        warnings = [f"{clause} to captious style fit, for a model that knows words"] if clause else []
+        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"), warnings=warnings)
 
     def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
         """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
@@ -213,7 +215,7 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
     )
 
 
-class NgramRows(NamedTuple):
+class StyledNgrams(NamedTuple):
     """The n-grams of one order in all captions: rows (n-gram, caption, count), sorted by n-gram."""
 
     n: int
@@ -255,11 +257,11 @@ class ModelNgrams:
         return self.model.locate(self.table)
 
     @cached_property
-    def orders(self) -> tuple[NgramRows, ...]:
+    def orders(self) -> tuple[StyledNgrams, ...]:
         """The rows of each order."""
         return tuple(self._rows(n) for n in range(1, ORDERS + 1))
 
-    def _rows(self, n: int) -> NgramRows:
+    def _rows(self, n: int) -> StyledNgrams:
         grams, located = self.table.ngrams(n), self.located[n - 1]
         scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
@@ -268,7 +270,7 @@ class ModelNgrams:
         entry_gram = inverse[scores.gram]
         entries = np.flatnonzero(entry_gram >= 0)
         entries = entries[np.argsort(order.style[entries], kind="stable")]
-        return NgramRows(
+        return StyledNgrams(
             n=n,
             grams=grams,
             located=located,
@@ -279,7 +281,7 @@ class ModelNgrams:
             entry_gram=entry_gram[entries],
         )
 
-    def weights(self, rows: NgramRows, style: int) -> tuple[Floats, Ints]:
+    def weights(self, rows: StyledNgrams, style: int) -> tuple[Floats, Ints]:
         """CNG under a style of each n-gram of the captions, and which of them occur in that style."""
         part = slice(rows.style_starts[style], rows.style_starts[style + 1])
         weights = -rows.base

@@ -65,7 +65,7 @@ class Asking:
             await asyncio.shield(work)
         except asyncio.CancelledError as error:
             self._stop.append(error)
-            self._runtime.log(f"{self.judge.model}: waiting for the replies under way; interrupt again to drop them")
+            self._runtime.log(f"{self.judge.model}: waiting for the pending replies; interrupt again to drop them")
             await work
         if self._stop:
             reached = self.judge.ceiling_reached(self._paid)  # with what was under way when it was
@@ -146,7 +146,7 @@ class Asking:
         judging = self.judge.judging
         if not self._estimated and (judging.most_tokens is not None or judging.most_cost is not None):
             self._estimated = True
-            self._runtime.log(f"{self.judge.model}: the server counts no tokens; the ceiling is of an estimate")
+            self._runtime.log(f"{self.judge.model}: the server counts no tokens; the limit applies to an estimate")
         return replace(reply, prompt_tokens=request.estimated_tokens)
 
     async def _store(self, queue: asyncio.Queue[StoredReply | None]) -> None:

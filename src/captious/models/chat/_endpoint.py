@@ -8,22 +8,25 @@ import math
 import os
 import random
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
-from functools import partial
 from pathlib import Path
+from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from captious._files import SMALL, read_regular
 from captious.errors import InputError, one_line, require
 
 TRIES = 8
 TRIES_TO_CONNECT = 3
-"""Where no request has reached the server yet: a wrong address is said within seconds."""
+"""The timeout before any request has reached the server: a wrong address is reported within seconds."""
 TRIES_IN_SILENCE = 2
 """Where a server takes the request and no whole reply comes in time."""
+LONGEST_CONNECT = 20.0
+"""Seconds until a connection is there."""
 SLOWEST = 60.0
 """Longest pause before another try, in seconds."""
 LONGEST_WAIT = 120.0
@@ -32,11 +35,13 @@ PATIENCE = 900.0
 """Seconds for one question with all its tries and pauses."""
 LONGEST_REPLY = 32 * 2**20
 """Bytes of a response, also once it is unpacked; one with the probabilities of 1,024 tokens has about 2 million."""
+LONGEST_HEADER = 2**16
+"""Bytes of one header."""
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
 """Status codes that every other request would get too: the run stops."""
 NO_MONEY = ("insufficient_quota", "exceeded your current quota", "billing")
-"""Words of a 429 that no waiting mends."""
+"""Words in a 429 response that mean that waiting does not help."""
 NO_IMAGES = ("mmproj", "image input", "does not support image", "multimodal")
 """Words of servers that answer 500 to an image because their model has no eyes."""
 OPTIONAL = ("max_tokens", "temperature", "seed")
@@ -85,36 +90,38 @@ class Endpoint:
         self._under_way = 0
         self._halved = -math.inf
         self._free: asyncio.Condition
-        self._idle: list[Any] = []
-        self._new_client: Callable[[], Any]
+        self._session: Any = None
 
     async def __aenter__(self) -> Endpoint:
-        httpx = require("httpx", "judge")
-        headers = {"Accept-Encoding": "gzip, deflate"}
+        aiohttp = require("aiohttp", "judge")
+        headers = {"Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-        timeout = httpx.Timeout(self.timeout, connect=20.0)
-        # Certificates take long to load, so all clients share them; without encryption there is nothing to verify.
-        verify = httpx.create_ssl_context() if self.url.startswith("https:") else False
-        self._new_client = partial(httpx.AsyncClient, verify=verify, headers=headers, limits=limits, timeout=timeout)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self.most, ssl=_certificates(self.url)),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=LONGEST_CONNECT),
+            auto_decompress=False,  # which would have no bound
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=_proxy(self.url),
+            max_field_size=LONGEST_HEADER,
+        )
         self._free = asyncio.Condition()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for client in self._idle:
-            await client.aclose()
+        await self._session.close()
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The response as the server sent it, with a list of what it refused to be told."""
-        httpx = require("httpx", "judge")
+        aiohttp = require("aiohttp", "judge")
         answered, tries, attempt, loop = self._answered, TRIES, 0, asyncio.get_running_loop()
         end = loop.time() + PATIENCE
         while True:
             wait: float | None = None
             without = self.without
-            async with self._turn() as client:
+            async with self._turn():
                 try:
-                    answer = await asyncio.wait_for(self._post(client, _reduced(body, without)), self.timeout)
+                    answer = await self._post(_reduced(body, without))
                     if answer.status == 200:
                         self._answered += 1
                         self._faster()
@@ -125,12 +132,12 @@ class Endpoint:
                     wait = retry_after(answer.retry_after)
                     if answer.status == 429:
                         self._slower()
-                except asyncio.TimeoutError:
-                    problem, tries = f"{self.name}: no whole reply within {self.timeout:.0f} s", TRIES_IN_SILENCE
-                except (httpx.TransportError, httpx.DecodingError) as error:
-                    problem = f"{self.name}: cannot be reached ({one_line(error) or type(error).__name__})"
-                    if isinstance(error, httpx.ConnectError) and not self._answered:
+                except aiohttp.ClientError as error:  # before the other: a connection that takes too long is both
+                    problem = f"{self.name}: cannot be reached ({self._reason(error)})"
+                    if isinstance(error, aiohttp.ClientConnectorError) and not self._answered:
                         tries = TRIES_TO_CONNECT
+                except asyncio.TimeoutError:
+                    problem, tries = f"{self.name}: no complete reply within {self.timeout:.0f} s", TRIES_IN_SILENCE
             attempt += 1
             if wait is not None and wait > LONGEST_WAIT:
                 raise EndpointUnavailable(f"{problem}; it asks to wait {_duration(wait)}: {STORED}")
@@ -143,31 +150,27 @@ class Endpoint:
             raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.name}: "))
         raise EndpointUnavailable(f"{problem}, {attempt} times; {STORED}")
 
-    async def _post(self, client: Any, body: Mapping[str, Any]) -> HttpResponse:
+    async def _post(self, body: Mapping[str, Any]) -> HttpResponse:
         """Send a request, and read the answer as far as it may go."""
-        async with client.stream("POST", f"{self.url}/chat/completions", json=body) as response:
+        address, data = f"{self.url}/chat/completions", json.dumps(body).encode()
+        async with self._session.post(address, data=data, allow_redirects=False) as response:
             content = bytearray()
-            async for part in response.aiter_raw():
+            async for part in response.content.iter_any():
                 content += part
                 if len(content) > LONGEST_REPLY:
                     raise Unanswered(f"the reply is longer than {LONGEST_REPLY:,} bytes")
             unpacked = _unpacked(bytes(content), response.headers.get("content-encoding", ""))
-            return HttpResponse(response.status_code, unpacked, response.headers.get("retry-after"))
+            return HttpResponse(response.status, unpacked, response.headers.get("retry-after"))
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[Any]:
-        """Wait until fewer requests than the limit are under way, and be one of them, with a connection of its own.
-
-        httpx looks at all connections of a pool for each request, which with 16 takes longer than the request itself.
-        """
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until fewer requests than the limit are under way, and be one of them."""
         async with self._free:
             await self._free.wait_for(lambda: self._under_way < max(1, int(self.limit)))
             self._under_way += 1
-        client = self._idle.pop() if self._idle else self._new_client()
         try:
-            yield client
+            yield
         finally:
-            self._idle.append(client)
             async with self._free:
                 self._under_way -= 1
                 self._free.notify_all()
@@ -193,6 +196,16 @@ class Endpoint:
             raise Unanswered(f"status {code}: {words}" if words else f"status {code}")
         return problem
 
+    def _reason(self, error: Exception) -> str:
+        """Why a request did not get through, without the key, which a server may send back and aiohttp then quotes.
+
+        Some of aiohttp's errors name the whole address besides their message.
+        """
+        named = isinstance(error, require("aiohttp", "judge").InvalidURL)
+        words = getattr(error, "message", "" if named else str(error))
+        shown = " ".join(words[:10_000].split()) if isinstance(words, str) else ""
+        return without_secret(shown, self._key)[:160] or type(error).__name__
+
     def _backoff(self, attempt: int) -> float:
         """Exponential with jitter: all clients that a server sent away do not come back together."""
         return min(SLOWEST, self.pause * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
@@ -211,7 +224,7 @@ class Endpoint:
         try:
             response = answer.json()
         except ValueError:
-            raise Unanswered("the reply is no JSON") from None
+            raise Unanswered("the reply is not JSON") from None
         if not isinstance(response, dict) or not isinstance(response.get("choices"), list) or not response["choices"]:
             raise Unanswered("the reply has no choices")
         repeated = self._key.encode() in answer.content or b"\\u00" in answer.content
@@ -230,7 +243,7 @@ class Endpoint:
         return without_secret(" ".join(str(words)[:10_000].split()), self._key)[:160]
 
 
-STORED = "what was answered is stored, run again to go on"
+STORED = "all replies received are stored; run again to continue"
 SECRET, PART = 16, 8
 """Characters of a key from which on it is taken for a secret, and of a part of it that is not shown."""
 
@@ -265,18 +278,40 @@ def _replaced(value: Any, key: str) -> Any:
     return value
 
 
+def _certificates(url: str) -> SSLContext | bool:
+    """What the server's certificate is verified against: the user's own file or folder, or certifi's list."""
+    if not url.startswith("https:"):
+        return True
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if not file and not folder:
+        file = require("certifi", "judge").where()
+    return create_default_context(cafile=file or None, capath=folder or None)
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address."""
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.netloc):
+        return None
+    scheme, found, _ = proxy.partition("://")
+    if found and scheme not in ("http", "https"):
+        raise InputError(f"{shown_address(url)}: the environment names a {scheme} proxy, expected one of http")
+    return proxy if found else f"http://{proxy}"
+
+
 def _unpacked(content: bytes, encoding: str) -> bytes:
     """The content of a response that may be compressed; not more of it than a reply may have."""
     kind = encoding.strip().lower()
     if kind in ("", "identity"):
         return content
     if kind not in ("gzip", "x-gzip", "deflate"):
-        raise Unanswered(f"the reply is packed as {kind[:40]!r}, which was not asked for")
+        raise Unanswered(f"the reply is compressed as {kind[:40]!r}, which was not requested")
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         unpacked = unpacker.decompress(content, LONGEST_REPLY + 1)
     except zlib.error:
-        raise Unanswered("the reply is packed wrongly") from None
+        raise Unanswered("the compressed reply is damaged") from None
     if len(unpacked) > LONGEST_REPLY:
         raise Unanswered(f"the reply is longer than {LONGEST_REPLY:,} bytes")
     return unpacked

@@ -47,7 +47,7 @@ class LocalModel:
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The response, in the form of a server's."""
         if any(not isinstance(message["content"], str) for message in body["messages"]):
-            raise Unanswered("the model in this process reads no images")
+            raise Unanswered("the model in this process cannot read images")
         return await asyncio.to_thread(generate, self._weights, body)
 
 

@@ -167,12 +167,12 @@ class Judge:
         judging = self.judging
         tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
         if judging.most_tokens is not None and tokens >= judging.most_tokens:
-            reached = f"{tokens:,} tokens used, the ceiling is {judging.most_tokens:,}"
+            reached = f"{tokens:,} tokens used, the limit is {judging.most_tokens:,}"
         elif judging.most_cost is not None and cost >= judging.most_cost:
-            reached = f"{shown_cost(cost)} spent, the ceiling is {judging.most_cost:g}"
+            reached = f"{shown_cost(cost)} spent, the limit is {judging.most_cost:g}"
         else:
             return None
-        kept = f"{usage.calls:,} replies are stored: raise the ceiling and run again to go on"
+        kept = f"{usage.calls:,} replies are stored: raise the limit and run again to continue"
         return InputError(f"{self.model}: {reached}; {kept}")
 
     def can(self, ability: Ability) -> bool:
@@ -181,6 +181,10 @@ class Judge:
         answered = [reply for reply in replies if isinstance(reply, Reply)]
         self.abilities[ability] = len(answered) == len(replies) and _shows(ability, *answered)
         return self.abilities[ability]
+
+    def probes(self, ability: Ability) -> list[Request]:
+        """What `can` asks, for a plan."""
+        return _probes(ability)
 
     def known_to_have(self, ability: Ability) -> bool:
         """Whether an earlier run saw the ability. Nothing is asked."""
@@ -280,7 +284,7 @@ def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
         return parse(reply)
     except ValueError as error:
         lost = reply.thoughts and not reply.text
-        problem = f"nothing but thoughts in {reply.reply_tokens} tokens" if lost else str(error)
+        problem = f"only thoughts in {reply.reply_tokens} tokens" if lost else str(error)
         return _Unreadable(f"unreadable reply: {problem}", reply.text or reply.thoughts)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,8 @@ CHECKSUMS = (
     "COMMIT",
 )
 """Statements that convert a store of format 1, whose replies had no checksums."""
+PATIENCE = 60.0
+"""Seconds that a store waits for another process."""
 AT_ONCE = 500
 """Digests in one query."""
 
@@ -97,13 +100,20 @@ class ReplyStore:
         address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1" if fixed else str(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         make_private(self.path)
-        return sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=fixed)
+        return sqlite3.connect(address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=fixed)
 
     def _create(self) -> None:
-        """Make the tables; another process may be about to do the same."""
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        for statement in SCHEMA:
-            self._connection.execute(statement)
+        """Make the tables. Where another process is about to do the same, SQLite waits for it at some steps alone."""
+        end = time.monotonic() + PATIENCE
+        for statement in ("PRAGMA journal_mode = WAL", *SCHEMA):
+            while True:
+                try:
+                    self._connection.execute(statement)
+                    break
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > end:
+                        raise
+                    time.sleep(0.02)
 
     def _add_checksums(self) -> None:
         self._connection.create_function("captious_checksum", 2, checksum, deterministic=True)
@@ -154,7 +164,7 @@ class ReplyStore:
             yield from rows
 
     def put(self, *records: ReplyRecord) -> None:
-        """Keep responses, all or none of them. One that is there already stays, whichever process brought it."""
+        """Keep responses, all or none of them. One that already exists stays, whichever process brought it."""
         rows = []
         for one in records:
             request, response = json.dumps(one.request), json.dumps(one.response)

@@ -59,18 +59,28 @@ function remember(make) {
 
 // A value that is here is used at once; one that a server sends is used when it comes, unless a later one was asked for.
 const asked = new Map();
-function whenHere(part, value, use) {
+function whenHere(part, value, use, failed = () => {}) {
   const turn = (asked.get(part) || 0) + 1;
   asked.set(part, turn);
   if (!(value instanceof Promise)) return use(value);
-  return value.then((here) => asked.get(part) === turn && use(here), (error) => asked.get(part) === turn && complain(error.message));
+  return value.then((here) => asked.get(part) === turn && use(here), (error) => {
+    if (asked.get(part) !== turn) return;
+    complain(error.message);
+    failed(error);
+  });
 }
+// What is wrong with a filter is said below the line that it was typed into, all else above the items.
+const ofFilter = (text) => byId("where-trouble") !== null && state.where !== "" && /^(filter\b|it cannot be computed)/.test(text);
 function complain(text) {
-  const place = byId("trouble");
-  if (place) {
-    place.textContent = text;
-    place.hidden = !text;
+  const filter = ofFilter(text);
+  for (const [id, own] of [["trouble", filter ? "" : text], ["where-trouble", filter ? text : ""]]) {
+    const place = byId(id);
+    if (!place) continue;
+    place.textContent = own;
+    place.hidden = !own;
   }
+  byId("where")?.setAttribute("aria-invalid", String(filter));
+  if (filter) byId("where").scrollIntoView({ block: "nearest" });
 }
 
 // Steps of 1, 2, 2.5 or 5 times a power of ten, so that axes read well.

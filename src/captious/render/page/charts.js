@@ -41,12 +41,12 @@ function rootTicks(high) {
 const tickText = (value) => String(+value.toFixed(6)).replace("-", "−");
 
 // Thousands of dots are a few paths of round, zero-length strokes: quick to make and to draw, darker where paths overlap.
-function dots(points, system, small) {
+function dots(points, system, small, faint) {
   const many = points.length > 800, layers = many ? 30 : 4;
   const size = (points.length > 200 ? 4 : 5) - (small ? 1 : 0) - (many ? 0.8 : 0);
   const parts = Array.from({ length: layers }, () => []);
   points.forEach(({ px, py }, place) => parts[place % layers].push(`M${px.toFixed(1)} ${py.toFixed(1)}h0`));
-  return s("g", { class: "dots", style: { stroke: color(system), "stroke-width": size, "stroke-opacity": many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
+  return s("g", { class: faint ? "dots faint" : "dots", style: { stroke: faint ? "var(--quiet)" : color(system), "stroke-width": size, "stroke-opacity": faint ? (many ? 0.1 : 0.25) : many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
     parts.map((part) => s("path", { d: part.join("") })));
 }
 const sampled = (drawn) => (drawn < source.total ? ` ${count(drawn)} items are drawn as dots, all are counted.` : "");

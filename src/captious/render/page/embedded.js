@@ -2,14 +2,17 @@
 
 const data = JSON.parse(byId("data").textContent);
 const images = JSON.parse(byId("images").textContent);
+const language = data.language || null;
 const { systems, metrics } = data;
 const several = systems.length > 1;
 const everyItem = data.ids.map((_, item) => item);
 const shownAt = new Map(data.shown.map((item, place) => [item, place]));
 const sortedValues = remember((system, metric) => finite(data.values[system][metric]).sort((a, b) => a - b));
 
+// The systems whose captions sort an item: those that pass the filters.
+const sorting = (item) => considered().filter((system) => passes(system, item));
 function scoreOf(item, metric = state.metric) {
-  const values = finite(considered().map((system) => data.values[system][metric][item]));
+  const values = finite(sorting(item).map((system) => data.values[system][metric][item]));
   return values.length ? mean(values) : null;
 }
 function gapOf(item, metric = state.metric) {
@@ -17,7 +20,7 @@ function gapOf(item, metric = state.metric) {
   return values.length > 1 ? Math.max(...values) - Math.min(...values) : null;
 }
 function lengthOf(item) {
-  const values = finite(considered().map((system) => data.lengths[system][item]));
+  const values = finite(sorting(item).map((system) => data.lengths[system][item]));
   return values.length ? mean(values) : null;
 }
 function betweenOf(item) {
@@ -31,11 +34,11 @@ const rankGaps = remember((system, x, y) => {
   return new Map(both.map((item, place) => [item, Math.abs(p[place] - q[place]) / Math.max(1, both.length - 1)]));
 });
 function disagreementOf(item) {
-  const values = considered().map((system) => rankGaps(system, state.x, state.y).get(item)).filter((value) => value !== undefined);
+  const values = sorting(item).map((system) => rankGaps(system, state.x, state.y).get(item)).filter((value) => value !== undefined);
   return values.length ? mean(values) : null;
 }
 function ratersOf(item) {
-  const values = finite(considered().map((system) => data.gaps?.[system][item] ?? null));
+  const values = finite(sorting(item).map((system) => data.gaps?.[system][item] ?? null));
   return values.length ? Math.max(...values) : null;
 }
 const unscoredBy = (system, item) => metrics.some(({ kind }, metric) => kind !== "rating" && data.values[system][metric][item] === null);
@@ -63,9 +66,14 @@ function passes(system, item) {
 }
 
 // The items to list with the value that sorts them, in order; those without one come last.
-function sortedSelection() {
+function matching() {
   const terms = state.query.toLowerCase().split(/\s+/).filter(Boolean);
-  const kept = data.shown.filter((item, place) => terms.every((term) => haystacks[place].includes(term)) && considered().some((system) => passes(system, item)));
+  return data.shown.filter((item, place) => terms.every((term) => haystacks[place].includes(term)) && considered().some((system) => passes(system, item)));
+}
+// The items whose caption by a system a chart is about.
+const itemsOf = (system, chosen) => (chosen ? matching().filter((item) => passes(system, item)) : everyItem);
+function sortedSelection() {
+  const kept = matching();
   const better = metrics[state.metric].higher ? 1 : -1;
   const keys = {
     worst: (item) => scoreOf(item, state.metric), best: (item) => scoreOf(item, state.metric), gap: (item) => gapOf(item),
@@ -96,15 +104,16 @@ function record(item) {
   const place = shownAt.get(item), picture = data.pictures[place];
   return {
     item, id: data.ids[item], references: data.references[place], fields: data.fields[place],
-    picture: picture === null ? null : images[picture], large: data.large && picture !== null ? data.large[picture] : null,
+    picture: picture === null ? null : images[picture], large: data.large && picture !== null ? data.large[picture] : null, sound: data.sounds?.[place] ?? null,
     systems: systems.map((_, system) => systemRecord(system, item, place)),
   };
 }
 
 // Spearman's rho over the items both metrics scored.
-const rho = remember((system, x, y) => {
+const rho = remember((system, x, y) => rhoOf(system, x, y, everyItem));
+function rhoOf(system, x, y, items) {
   const [a, b] = [data.values[system][x], data.values[system][y]];
-  const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
+  const both = items.filter((item) => a[item] !== null && b[item] !== null);
   const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
   const center = (both.length - 1) / 2;
   let cross = 0, left = 0, right = 0;
@@ -114,7 +123,7 @@ const rho = remember((system, x, y) => {
     right += (q[place] - center) ** 2;
   }
   return left && right ? cross / Math.sqrt(left * right) : null;
-});
+}
 function ranks(values) {
   const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b]), found = new Float64Array(values.length);
   for (let first = 0; first < order.length;) {
@@ -139,11 +148,11 @@ const lengthLimit = remember(() => {
   return [Math.max(0, Math.floor(sorted[0]) - 1), Math.ceil(most > 1.5 * usual ? usual : most) + 1];
 });
 
-function lengthsOf(system, metric, domain, size) {
+function lengthsOf(system, metric, domain, size, items) {
   const [words, values] = [data.lengths[system], data.values[system][metric]], bins = new Map();
   const drawable = (item) => words[item] !== null && values[item] !== null && words[item] <= domain[1] - 1;
   let beyond = 0;
-  for (const item of everyItem) {
+  for (const item of items) {
     if (words[item] === null || values[item] === null) continue;
     if (!drawable(item)) { beyond += 1; continue; }
     const bin = Math.floor(words[item] / size);
@@ -154,7 +163,7 @@ function lengthsOf(system, metric, domain, size) {
     found.sort((a, b) => a - b);
     return { bin, number: found.length, center: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
   });
-  return { beyond, steps, dots: thin(everyItem).filter(drawable).map((item) => [item, words[item], values[item]]) };
+  return { beyond, steps, dots: thin(items).filter(drawable).map((item) => [item, words[item], values[item]]) };
 }
 
 const source = {
@@ -165,22 +174,25 @@ const source = {
     const ends = systems.flatMap((_, system) => { const sorted = sortedValues(system, metric); return sorted.length ? [sorted[0], sorted[sorted.length - 1]] : []; });
     return ends.length ? [Math.min(...ends), Math.max(...ends)] : null;
   },
-  distribution(metric, domain, bins) {
+  distribution(metric, domain, bins, chosen) {
     const width = (domain[1] - domain[0]) / bins;
     return systems.map((_, system) => {
-      const tally = new Array(bins).fill(0), values = sortedValues(system, metric);
+      const tally = new Array(bins).fill(0), values = chosen ? finite(itemsOf(system, true).map((item) => data.values[system][metric][item])) : sortedValues(system, metric);
       values.forEach((value) => { tally[clamp(Math.floor((value - domain[0]) / width + 1e-9), 0, bins - 1)] += 1; });
       return { counts: tally, mean: values.length ? mean(values) : null };
     });
   },
-  points: (x, y) => systems.map((_, system) => {
-    const [a, b] = [data.values[system][x], data.values[system][y]];
-    return { rho: rho(system, x, y), dots: thin(everyItem).filter((item) => a[item] !== null && b[item] !== null).map((item) => [item, a[item], b[item]]) };
+  points: (x, y, chosen) => systems.map((_, system) => {
+    const [a, b] = [data.values[system][x], data.values[system][y]], items = itemsOf(system, chosen);
+    return { rho: chosen ? rhoOf(system, x, y, items) : rho(system, x, y), dots: thin(items).filter((item) => a[item] !== null && b[item] !== null).map((item) => [item, a[item], b[item]]) };
   }),
-  agreement: () => systems.map((_, system) => metrics.map((_, x) => metrics.map((_, y) => (x === y ? 1 : rho(system, Math.min(x, y), Math.max(x, y)))))),
-  lengths(metric) {
+  agreement: (chosen) => systems.map((_, system) => {
+    const items = itemsOf(system, chosen), pair = remember((x, y) => (chosen ? rhoOf(system, x, y, items) : rho(system, x, y)));
+    return metrics.map((_, x) => metrics.map((_, y) => (x === y ? 1 : pair(Math.min(x, y), Math.max(x, y)))));
+  }),
+  lengths(metric, chosen) {
     const domain = lengthLimit(), size = Math.max(1, Math.ceil((domain[1] - domain[0]) / 18));
-    return { domain, size, systems: systems.map((_, system) => lengthsOf(system, metric, domain, size)) };
+    return { domain, size, systems: systems.map((_, system) => lengthsOf(system, metric, domain, size, itemsOf(system, chosen))) };
   },
   unscored: () => data.shown.filter((item) => considered().some((system) => unscoredBy(system, item))).length,
   list(first, number) {

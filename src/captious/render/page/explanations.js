@@ -2,7 +2,7 @@
 
 const LISTS = {
   matched: "Matched: said by the references too", wrong: "Wrong: not said by the references",
-  missed: "Missed: said by the references alone", said: "Tuples",
+  missed: "Missed: said only by the references", said: "Tuples",
 };
 
 function shape([tag, name, ...rest]) {
@@ -15,7 +15,7 @@ function drawGraph({ width, height, shapes, counts, lists }) {
   const tuples = Object.entries(lists).map(([mark, texts]) => h("div", { class: `tuples ${mark}` },
     h("b", {}, `${LISTS[mark]} (${count(counts[mark])})`), h("p", {}, texts.map((text) => [h("span", {}, text), " "]), counts[mark] > texts.length && "…")));
   const drawn = s("svg", { class: "scene", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Scene graph of the caption" }, shapes.map(shape));
-  return h("div", { class: "graph" }, shapes.length ? h("div", { class: "scroll" }, drawn) : h("p", { class: "quiet" }, "The caption says nothing that is an object."), h("div", { class: "lists" }, tuples));
+  return h("div", { class: "graph" }, shapes.length ? h("div", { class: "scroll" }, drawn) : h("p", { class: "quiet" }, "The caption names no object."), h("div", { class: "lists" }, tuples));
 }
 
 // Parts of an explanation: a graph, paragraphs, or a table with bars.

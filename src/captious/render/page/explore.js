@@ -1,6 +1,7 @@
 // What only an explorer has: questions, a filter expression, a lasso, one item in full, selections, saved views.
 
 const chosen = new Set();
+let fullItem = null;
 const choice = (label, options, current, choose) => {
   const select = h("select", { "aria-label": label, onchange: () => choose(select.selectedIndex) }, options.map((text, place) => h("option", { selected: place === current }, text)));
   return select;
@@ -44,11 +45,12 @@ function sentence() {
 let typedWhere = null;
 function whereLine() {
   if (!source.server) return null;
-  const input = h("input", { id: "where", type: "text", spellcheck: "false", autocomplete: "off", "aria-label": "Filter expression", value: typedWhere ?? state.where,
+  const input = h("input", { id: "where", type: "text", spellcheck: "false", autocomplete: "off", "aria-label": "Filter expression", "aria-describedby": "where-trouble", value: typedWhere ?? state.where,
     placeholder: `${told.metrics[state.metric].short} < 0.3 and caption has "dog"`, oninput: () => { typedWhere = input.value; } });
   const apply = (event) => { event.preventDefault(); typedWhere = null; update({ where: input.value.trim(), page: 0 }); };
   return h("form", { class: "where", onsubmit: apply }, h("span", { class: "label" }, "Filter"), input, h("button", { type: "submit", class: "plain" }, "Apply"),
-    h("button", { type: "button", class: "link", onclick: openHelp }, "What can I write?"));
+    state.where && h("button", { type: "button", class: "plain", onclick: () => { typedWhere = null; update({ where: "", page: 0 }); } }, "Remove"),
+    h("button", { type: "button", class: "link", onclick: openHelp }, "What can I write?"), h("p", { class: "trouble", id: "where-trouble", role: "alert", hidden: true }));
 }
 
 function drawQuestions() {
@@ -67,7 +69,7 @@ function drawActions() {
   byId("item-actions").replaceChildren(
     segments("", layouts, state.layout, (layout) => update({ layout })),
     h("span", { class: "actions" },
-      chosen.size ? [h("span", { class: "quiet" }, `${plural(chosen.size, "item")} selected`), h("button", { type: "button", class: "link", onclick: () => { chosen.clear(); drawActions(); drawList(); } }, "Clear")] : null,
+      chosen.size ? [h("span", { class: "quiet" }, `${plural(chosen.size, "item")} selected`), h("button", { type: "button", class: "link", onclick: () => { chosen.clear(); drawActions(); drawList(); writeAddress(); } }, "Clear")] : null,
       h("button", { type: "button", class: "plain", onclick: downloadIds }, chosen.size ? "Ids of the selection" : "Ids of this list"),
       source.server && h("button", { type: "button", class: "plain", onclick: openStudy }, "Ask people…")));
 }
@@ -75,15 +77,25 @@ function choose(item, wanted) {
   if (wanted) chosen.add(item);
   else chosen.delete(item);
   drawActions();
+  writeAddress();
+}
+
+// Which of two scores likes an item more, by the system for which they differ most.
+function ranked({ systems: all }) {
+  const better = (own, metric) => (metrics[metric].higher ? own.shares[metric] : 100 - own.shares[metric]);
+  const known = all.map((own, system) => ({ own, system })).filter(({ own, system }) => considered().includes(system) && own.passes !== false && own.values[state.x] !== null && own.values[state.y] !== null);
+  const [most] = known.map(({ own, system }) => ({ system, places: [state.x, state.y].map((metric) => better(own, metric)) })).sort((a, b) => Math.abs(b.places[0] - b.places[1]) - Math.abs(a.places[0] - a.places[1]));
+  return most ? ` (${several ? `${systems[most.system].name}: ` : ""}${[state.x, state.y].map((metric, axis) => `${metrics[metric].label} better than ${Math.round(most.places[axis])} %`).join(", ")})` : "";
 }
 
 // What an item is sorted by, where the scores beside its captions do not show it.
-function sortedBy({ sorted_by: value }) {
+function sortedBy(record) {
+  const { sorted_by: value } = record;
   if (value === null) return null;
-  const { label } = metrics[state.metric], averages = several && state.system === null;
+  const { label } = metrics[state.metric], averages = several && state.system === null && record.systems.filter(({ passes }) => passes !== false).length > 1;
   return {
     worst: averages && `mean ${label} ${show(value, 3)}`, best: averages && `mean ${label} ${show(value, 3)}`,
-    between: `${label} ${value > 0 ? "+" : ""}${show(value, 3)}`, disagree: `ranks differ by ${Math.round(100 * value)} %`, raters: `raters differ by ${+value.toFixed(2)}`,
+    between: `${label} ${value > 0 ? "+" : ""}${show(value, 3)}`, disagree: `ranks differ by ${Math.round(100 * value)} %${state.order === "disagree" ? ranked(record) : ""}`, raters: `raters differ by ${+value.toFixed(2)}`,
   }[state.order] || null;
 }
 
@@ -91,13 +103,14 @@ function sortedBy({ sorted_by: value }) {
 const tick = ({ item, id }) => h("input", { type: "checkbox", class: "tick", "aria-label": `Select ${id}`, checked: chosen.has(item), onclick: (event) => { event.stopPropagation(); choose(item, event.target.checked); } });
 const fullButton = (record) => [h("span", { class: "far" }, h("button", { type: "button", class: "link", onclick: (event) => { event.stopPropagation(); openFull(record.item); } }, "Whole item"), tick(record))];
 const picture = ({ picture: address, item }) => address !== null && h("button", { type: "button", class: "shot", "aria-label": "Open the item", onclick: (event) => { event.stopPropagation(); openFull(item); } }, h("img", { src: address, alt: "", decoding: "async", loading: "lazy" }));
+const sound = ({ sound: address, id }) => address && h("audio", { class: "sound", controls: "", preload: "none", src: address, "aria-label": `Sound of item ${id}`, onclick: (event) => event.stopPropagation() });
 
 const TILE_SYSTEMS = 4;
 function tile(record, rank) {
   const known = wordsOf(record.references), shown = state.order === "between" ? [state.better, state.worse] : considered();
   const speaking = shown.filter((system) => record.systems[system].texts.length && record.systems[system].passes), most = speaking.slice(0, TILE_SYSTEMS);
-  return h("article", attributesOf(record, "tile"), picture(record) || h("div", { class: "shot none" }, "no image"),
-    h("div", { class: "under" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), h("span", { class: "far" }, tick(record))),
+  return h("article", attributesOf(record, "tile"), picture(record) || (!record.sound && h("div", { class: "shot none" }, "no image")),
+    h("div", { class: "under" }, sound(record), h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), h("span", { class: "far" }, tick(record))),
       h("p", { class: "note" }, sortedBy(record)),
       most.map((system) => h("p", { class: "line" }, several && swatch(system), h("b", {}, show(record.systems[system].values[state.metric], 2)), " ", marked(record.systems[system].texts[0] || "", known))),
       speaking.length > most.length && h("button", { type: "button", class: "link", onclick: () => openFull(record.item) }, `${plural(speaking.length - most.length, "more system")}`)));
@@ -111,7 +124,7 @@ function pairCard(record, rank) {
   return h("article", attributesOf(record, "card pair"), picture(record),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id),
       apart !== null && h("span", { class: "apart" }, `${metrics[state.metric].label} ${apart > 0 ? "+" : ""}${show(apart, 3)}`), fullButton(record)),
-      h("div", { class: "sides" }, sides.map(side)), references(record.references)));
+      sound(record), h("div", { class: "sides" }, sides.map(side)), references(record.references)));
 }
 const DRAWN_AS = { cards: card, grid: tile, pair: pairCard };
 
@@ -143,10 +156,10 @@ function lasso(svg, box, domain) {
 }
 
 // One item in full.
-let fullItem = null;
 function openFull(item) {
   fullItem = item;
   mark(item);
+  writeAddress(!byId("full").open);
   return whenHere("full", source.item(item), (record) => {
     fullItem = item;  // the close event of an earlier dialog may have come while the item was fetched
     mark(item);
@@ -161,7 +174,7 @@ function closeFull() {
   if (byId("full").open) return;  // the dialog was opened again before its close event came
   fullItem = state.item = null;
   document.querySelectorAll(".current").forEach((element) => element.classList.remove("current"));
-  writeAddress();
+  writeAddress(true);
 }
 function stepFull(by) {
   const { records, first, total } = listed, at = records.findIndex(({ item }) => item === fullItem);
@@ -180,8 +193,8 @@ function fullView(record) {
     h("header", { class: "bar" }, h("h2", {}, h("code", {}, record.id)), h("span", { class: "quiet" }, place),
       h("span", { class: "far" }, h("label", { class: "quiet select" }, tick(record), " select"), button("‹", "Previous item", () => stepFull(-1)), button("›", "Next item", () => stepFull(1)), button("Close", "Close", () => byId("full").close()))),
     h("div", { class: "columns" },
-      h("div", { class: "left" }, image !== null && h("a", { href: image, target: "_blank", rel: "noopener" }, h("img", { src: image, alt: `Image of item ${record.id}` })),
-        h("h3", {}, record.references.length ? plural(record.references.length, "reference") : "No references"), record.references.length > 0 && h("ul", { class: "references" }, record.references.map((text) => h("li", {}, text))),
+      h("div", { class: "left" }, image !== null && h("a", { href: image, target: "_blank", rel: "noopener" }, h("img", { src: image, alt: `Image of item ${record.id}` })), sound(record),
+        h("h3", {}, record.references.length ? plural(record.references.length, "reference") : "No references"), record.references.length > 0 && h("ul", { class: "references" }, record.references.map((text) => h("li", { dir: "auto", lang: language }, text))),
         Object.keys(record.fields).length > 0 && [h("h3", {}, "Columns"), h("dl", {}, Object.entries(record.fields).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))]),
       h("div", { class: "right" }, record.systems.map((own, system) => fullSystem(system, own, known, record.item)))));
 }
@@ -224,8 +237,9 @@ function whys(system, own, item) {
 }
 
 // Ratings without further words stand in a line, others in a table.
-function said(ratings) {
-  if (!ratings?.length) return null;
+function said(given) {
+  if (!given?.length) return null;
+  const ratings = given.map((rating) => ({ comment: "", seconds: null, ...rating }));
   if (ratings.every(({ values, comment, seconds }) => !comment && seconds === null && Object.keys(values).length === 1)) {
     return h("p", { class: "people" }, h("span", { class: "quiet" }, plural(ratings.length, "rating")), ratings.map(({ rater, values }) => h("span", { class: "field", title: rater }, String(Object.values(values)[0]))));
   }
@@ -276,10 +290,10 @@ function drawViews(views) {
 const keepView = (name, place) => ask("api/views", {}, { name, address: place }).then(drawViews, (error) => complain(error.message));
 
 function openHelp() {
-  const rows = [["cider < 0.3 and system == \"sat\"", "< <= > >= == !=, and, or, not, ( )"], ["caption has \"dog\"", "part of a text, in any case"], ["references matches \"two|three\"", "a regular expression"],
+  const rows = [["cider < 0.3 and system == \"sat\"", "< <= > >= == !=, and, or, not, ( )"], ["caption has \"dog\"", "part of a text, case-insensitive"], ["references matches \"two|three\"", "a regular expression"],
     ["style in (\"happy\", \"sad\")", "one of several"], ["spice is missing", "also: is present"], ["cider@sat > cider@oscar", "the score of one system"]];
-  const keysShown = [["/", "search"], ...(source.server ? [["f", "filter"]] : []), ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
-  const filters = [h("p", {}, "An item is listed if the filter holds for a caption of one of the systems."), h("table", { class: "shown" }, h("tbody", {}, rows.map(([text, meaning]) => h("tr", {}, h("td", {}, h("code", {}, text)), h("td", {}, meaning)))))];
+  const keysShown = [["/", "search"], ...(source.server ? [["f", "filter"]] : []), ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["p", "play or pause the sound"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
+  const filters = [h("p", {}, "An item is listed if a caption of one of the systems passes the filter."), h("table", { class: "shown" }, h("tbody", {}, rows.map(([text, meaning]) => h("tr", {}, h("td", {}, h("code", {}, text)), h("td", {}, meaning)))))];
   const columns = () => h("p", { class: "quiet" }, "Columns here: ", told.columns.map((name, place) => [place > 0 && ", ", h("code", {}, /^[^\W\d][\w.-]*$/.test(name) ? name : `\`${name}\``)]));
   const dialog = byId("help");
   dialog.replaceChildren(h("header", { class: "bar" }, h("h2", {}, source.server ? "Filters and keys" : "Keys"), h("span", { class: "far" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"))),
@@ -288,16 +302,23 @@ function openHelp() {
   dialog.showModal();
 }
 
+function play(player) {
+  for (const other of document.querySelectorAll("audio")) if (other !== player) other.pause();
+  if (player?.paused) player.play().catch(() => player.focus());
+  else player?.pause();
+}
+
 const current = () => state.item ?? listed.records[0]?.item;
 const EXPLORER_KEYS = {
   j: () => (byId("full").open ? stepFull(1) : step(1)), k: () => (byId("full").open ? stepFull(-1) : step(-1)), o: () => current() !== undefined && openFull(current()),
   x: () => { const item = current(); if (item !== undefined) { choose(item, !chosen.has(item)); drawList(); } },
   g: () => { const able = several ? LAYOUTS : ["cards", "grid"]; update({ layout: able[(able.indexOf(state.layout) + 1) % able.length] }); },
+  p: () => play(document.querySelector(byId("full").open ? "#full audio" : `[data-item="${current()}"] audio`)),
   f: () => byId("where")?.focus(), "?": openHelp,
 };
 
 byId("full").addEventListener("close", closeFull);
-byId("more-charts").addEventListener("toggle", () => { drawLengths(); drawAgreement(); });
+byId("more-charts").addEventListener("toggle", () => { if (furtherCharts()) { drawLengths(); drawAgreement(); } });
 const shownWarnings = byId("warnings").querySelectorAll(".warning").length;
 byId("warnings").hidden = !shownWarnings;
 byId("warnings").firstElementChild.textContent = plural(shownWarnings, "warning");

@@ -1,6 +1,9 @@
 // The items: worst first, searched, filtered, a page at a time.
 
-const WORD = /[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu;
+// A word between spaces with the marks of its letters; where a script has no spaces, one letter.
+const ALONE = "[\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}\\p{sc=Tibetan}]";
+const LETTERS = `(?:(?!${ALONE})[\\p{L}\\p{N}]\\p{M}*)+`;
+const WORD = new RegExp(`${ALONE}\\p{M}*|${LETTERS}(?:['’-]${LETTERS})*`, "gu");
 const wordsOf = (texts) => new Set(texts.flatMap((text) => text.toLowerCase().match(WORD) || []));
 let listed = { total: 0, first: 0, records: [] };
 
@@ -28,7 +31,7 @@ function scoreCell(system, metric, { values, shares, reasons }) {
     name, h("b", {}, show(value, 3)), h("i", {}, h("i", { style: { width: `${(100 * clamp((value - low) / (high - low), 0, 1)).toFixed(1)}%`, background: color(system) } })));
 }
 
-const spokenBy = ({ texts }, known) => (texts.length ? texts.map((text) => h("p", { class: "candidate" }, marked(text, known))) : h("p", { class: "candidate quiet" }, "(no caption)"));
+const spokenBy = ({ texts }, known) => (texts.length ? texts.map((text) => h("p", { class: "candidate", dir: "auto", lang: language }, marked(text, known))) : h("p", { class: "candidate quiet" }, "(no caption)"));
 
 function systemRow(system, own, known) {
   const reasons = new Map();
@@ -46,9 +49,9 @@ function systemRow(system, own, known) {
 function references(texts) {
   if (!texts.length) return h("p", { class: "quiet" }, "no references");
   const few = texts.length > 6 ? 5 : texts.length;
-  const list = h("ul", { class: "references" }, texts.slice(0, few).map((text) => h("li", {}, text)));
+  const list = h("ul", { class: "references" }, texts.slice(0, few).map((text) => h("li", { dir: "auto", lang: language }, text)));
   if (texts.length === few) return list;
-  const more = h("button", { type: "button", class: "link", onclick: () => { more.remove(); list.append(...texts.slice(few).map((text) => h("li", {}, text))); } }, `${texts.length - few} more`);
+  const more = h("button", { type: "button", class: "link", onclick: () => { more.remove(); list.append(...texts.slice(few).map((text) => h("li", { dir: "auto", lang: language }, text))); } }, `${texts.length - few} more`);
   return h("div", {}, list, more);
 }
 
@@ -66,7 +69,7 @@ function card(record, rank) {
   return h("article", attributesOf(record, "card"),
     exploring ? picture(record) : record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async" }),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), factsOf(record), exploring && fullButton(record)),
-      record.systems.map((own, system) => systemRow(system, own, known)), references(record.references)));
+      exploring && sound(record), record.systems.map((own, system) => systemRow(system, own, known)), references(record.references)));
 }
 
 const ORDER_NAMES = {
@@ -111,13 +114,17 @@ function explainedNote() {
   const some = source.explanations.filter(({ whole }) => !whole);
   if (!some.length) return "";
   const labels = some.map(({ metric }) => metrics[metric].label).join(", ");
-  return `Why a score is so is on this page for ${count(some[0].number)} items by ${labels}${some.length > 1 ? " each" : ""}: those without a score and the worst. `;
+  return `This page explains the scores of ${count(some[0].number)} items by ${labels}${some.length > 1 ? " each" : ""}: those without a score and the worst. `;
 }
 
 function drawItems() {
   return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
     listed = found;
     complain(state.where && !source.server ? "The filter in the address needs the explorer's server (captious view): all items are listed." : "");
+    drawList();
+  }, (error) => {
+    if (!ofFilter(error.message)) return;
+    listed = { total: 0, first: 0, records: [] };
     drawList();
   });
 }
@@ -127,11 +134,11 @@ function drawList() {
   state.page = first / PAGE;
   const draw = exploring ? DRAWN_AS[state.layout] : card;
   byId("item-list").className = `as-${state.layout}`;
-  byId("item-list").replaceChildren(...records.map((record, place) => draw(record, first + place + 1)));
-  const whose = several && !["gap", "given", "between"].includes(state.order) ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
+  byId("item-list").replaceChildren(...(records.length || !exploring ? records.map((record, place) => draw(record, first + place + 1)) : [h("p", { class: "none" }, nothingPasses())]));
+  const whose = several && !["gap", "given", "between"].includes(state.order) ? (state.system === null ? (exploring && filtered() ? " (mean over the captions that pass)" : " (mean over systems)") : ` (${systems[state.system].name})`) : "";
   const choice = "the worst and the best by every metric, and a random remainder";
   const limited = source.whole > source.total
-    ? `This page holds ${count(source.total)} of ${count(source.whole)} items, and captions of ${count(source.listable)}: ${choice}. Charts show what it holds; tables count all items, and captious view shows all of them. `
+    ? `This page contains ${count(source.total)} of ${count(source.whole)} items, and captions of ${count(source.listable)}: ${choice}. Charts show what it contains; tables count all items, and captious view shows all of them. `
     : source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: ${choice}. Tables and charts show all items. ` : "";
   const unread = source.unreadable ? `${plural(source.unreadable, "image")} could not be read. ` : "";
   byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
@@ -146,7 +153,7 @@ function drawList() {
 function mark(item) {
   state.item = item;
   document.querySelectorAll("[data-item]").forEach((element) => element.classList.toggle("current", element.dataset.item === String(item)));
-  writeAddress();
+  if (!exploring) writeAddress();
 }
 const cardOf = (item) => [...document.querySelectorAll("[data-item]")].find((element) => element.dataset.item === String(item));
 

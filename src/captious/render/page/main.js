@@ -1,6 +1,6 @@
 // Draws the charts and the items, and redraws the parts that a change touches.
 
-const CHARTED = ["metric", "system", "x", "y", "low", "high", "lasso"];
+const CHARTED = ["metric", "system", "x", "y", "low", "high", "lasso", ...(exploring ? ["query", "where", "unscored"] : [])];
 
 function drawLens() {
   const parts = [segments("Metric", metrics.map((metric, place) => [place, metric.label]), state.metric, (metric) => update(changedMetric(metric)))];
@@ -8,7 +8,8 @@ function drawLens() {
   byId("lens").replaceChildren(...parts);
 }
 
-// While someone types, the tools stay as they are, so that the field keeps its cursor.
+// While someone types, the tools stay as they are, so that the field keeps its cursor; all that is typed is one step.
+let typed = false;
 function update(change, typing = false) {
   const charted = CHARTED.some((key) => key in change && change[key] !== state[key]);
   Object.assign(state, change);
@@ -18,8 +19,10 @@ function update(change, typing = false) {
   }
   if (!typing) drawTools();
   if (exploring) drawQuestions();
+  if (exploring && (charted || "order" in change || "better" in change || "worse" in change)) drawSummary();
   const drawn = drawItems();
-  writeAddress();
+  writeAddress(!(typing && typed));
+  typed = typing;
   return drawn;
 }
 
@@ -41,6 +44,7 @@ function redraw() {
   drawLens();
   drawCharts();
   drawTools();
+  if (exploring) drawSummary();
   return drawItems();
 }
 // An address may name an item; where it stands is known when the items are listed.
@@ -50,12 +54,13 @@ function openNamed(drawn) {
   return undefined;
 }
 
-// A link of a table, such as #sort=cider&unscored=1, opens the items that it names.
+// A link of a table, such as #sort=cider&unscored=1, opens the items that it names; so do Back and Forward.
 function follow() {
-  if (!location.hash.includes("=")) return;
+  if (!exploring && !location.hash.includes("=")) return;
   readAddress();
+  if (exploring && fullItem === null && byId("full").open) byId("full").close();
   openNamed(redraw());
-  if (state.item === null) byId(location.hash.includes("unscored=") ? "items" : "lens").scrollIntoView();
+  if (!exploring && state.item === null) byId(location.hash.includes("unscored=") ? "items" : "lens").scrollIntoView();
 }
 
 readAddress();

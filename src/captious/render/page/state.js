@@ -33,8 +33,15 @@ const metricNamed = (text) => {
   return found === undefined ? metrics.length - 1 : found;
 };
 
+// The address of the view that is shown, as `address` writes it.
+let written = "";
 function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  readView(new URLSearchParams(location.hash.slice(1)));
+  if (exploring) fullItem = state.item;
+  written = `${address()}`;
+}
+function readView(given) {
+  if (exploring) Object.assign(state, start());
   if (![...given.keys()].some((key) => given.get(key))) return;
   Object.assign(state, start(given.get("sort") ? metricNamed(given.get("sort")) : undefined));
   const numeric = (key) => (given.get(key) && Number.isFinite(Number(given.get(key))) ? Number(given.get(key)) : null);
@@ -54,6 +61,7 @@ function readAddress() {
   if (corners.length > 2 && corners.every((corner) => corner.length === 2 && corner.every(Number.isFinite))) state.lasso = corners;
   if (LAYOUTS.includes(given.get("layout"))) state.layout = given.get("layout");
   state.item = given.get("item") === null ? null : source.itemOf(given.get("item"));
+  if (exploring) readChosen(given);
 }
 
 // The view as an address has it; a server reads the same words.
@@ -75,13 +83,20 @@ function address() {
   keep("better", "better", (system) => systems[system].name);
   keep("worse", "worse", (system) => systems[system].name);
   keep("layout", "layout", String);
-  keep("item", "item", source.idOf);
+  // An explorer opens the item of its address; a card that is only marked is not in it.
+  const item = exploring ? fullItem : state.item;
+  if (item !== null) kept.set("item", source.idOf(item));
+  if (exploring) writeChosen(kept);
   return kept;
 }
 
-function writeAddress() {
+// What was clicked is a step for Back and Forward; what only moves within a view takes the place of its address.
+function writeAddress(step = false) {
+  const now = `${address()}`;
+  if (now === written) return;
+  written = now;
   try {
-    history.replaceState(null, "", `#${address()}`);
+    history[step && exploring ? "pushState" : "replaceState"](null, "", `#${now}`);
   } catch {
     // A viewer that forbids it only loses the address.
   }

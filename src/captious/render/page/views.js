@@ -2,14 +2,35 @@
 
 const withMetric = (metric, text) => `${metrics[metric].label}${text || ""}`;
 
+// The captions that pass in front, all of them faintly behind; without a filter all are in front.
+const linked = () => exploring && filtered();
+function layered(ask) {
+  const whole = ask(false), part = linked() ? ask(true) : null;
+  if (!(whole instanceof Promise)) return part ? { front: part, back: whole } : { front: whole, back: null };
+  if (!part) return whole.then((front) => ({ front, back: null }));
+  return Promise.all([part.catch((error) => complain(error.message) ?? null), whole]).then(([front, back]) => ({ front, back }));
+}
+const empty = (text) => exploring && h("p", { class: "note none" }, text);
+
 function drawDistribution() {
   const metric = state.metric, domain = extent(metric), bins = source.total < 150 ? 20 : 40;
-  whenHere("distribution", source.distribution(metric, domain, bins), (found) => drawBars(metric, domain, bins, found));
+  whenHere("distribution", layered((chosen) => source.distribution(metric, domain, bins, chosen)), (layers) => drawBars(metric, domain, bins, layers));
 }
 
-function drawBars(metric, domain, bins, found) {
+// How often values occur among all captions, scaled to the number of those that pass.
+function scaledBack(counts, back) {
+  const sum = (numbers) => numbers.reduce((total, number) => total + number, 0), total = sum(counts), all = sum(back);
+  return back.map((number) => (number * total) / (all || 1));
+}
+const outline = (counts, place, box, domain, width) => `M${box.left} ${box.bottom}${counts.map((number, bin) => `H${place.x(domain[0] + bin * width).toFixed(1)}V${place.y(number).toFixed(1)}`).join("")}H${box.right}V${box.bottom}`;
+const meanTexts = (found, back) => considered().filter((system) => found[system].mean !== null).map((system) => `${several ? `${systems[system].name} ` : ""}${show(found[system].mean, 3)}${back ? ` (all ${show(back[system].mean, 3)})` : ""}`).join(", ");
+
+function drawBars(metric, domain, bins, { front, back }) {
+  const found = front || systems.map(() => ({ counts: new Array(bins).fill(0), mean: null }));
   const figure = byId("distribution"), width = (domain[1] - domain[0]) / bins, counts = found.map((one) => one.counts);
-  const top = Math.max(1, ...considered().flatMap((system) => counts[system]));
+  const speaking = considered().filter((system) => counts[system].some(Boolean)), nobody = !speaking.length;
+  const behind = back && counts.map((own, system) => (nobody ? back[system].counts : scaledBack(own, back[system].counts)));
+  const top = Math.max(1, ...considered().flatMap((system) => (behind ? [...counts[system], ...behind[system]] : counts[system])));
   const step = Math.max(1, niceStep(top, 5));
   // One crowded bar, often that of zero, would flatten all the others.
   const tall = considered().flatMap((system) => counts[system]).filter(Boolean).sort((a, b) => a - b);
@@ -18,10 +39,12 @@ function drawBars(metric, domain, bins, found) {
     x: { domain, title: withMetric(metric, several ? "" : " per item") }, y: { domain: [0, Math.ceil(top / step) * step], title: root ? "items (square-root scale)" : "items", root, format: (value) => (Number.isInteger(value) ? count(value) : "") },
     label: `Distribution of ${metrics[metric].label} over items`,
   });
-  for (const system of considered()) {
+  for (const system of behind ? (nobody ? considered() : speaking) : []) {
+    svg.append(s("path", { class: "behind", d: outline(behind[system], place, box, domain, width), style: { stroke: color(system) } }));
+  }
+  for (const system of exploring ? speaking : considered()) {
     if (several && state.system === null) {
-      const edge = counts[system].map((number, bin) => `H${place.x(domain[0] + bin * width).toFixed(1)}V${place.y(number).toFixed(1)}`).join("");
-      const d = `M${box.left} ${box.bottom}${edge}H${box.right}V${box.bottom}`;
+      const d = outline(counts[system], place, box, domain, width);
       svg.append(s("path", { d: `${d}Z`, style: { fill: color(system), opacity: 0.1 } }), s("path", { d, class: "step", style: { stroke: color(system) } }));
     } else {
       counts[system].forEach((number, bin) => number && svg.append(s("rect", { class: "bar", x: place.x(domain[0] + bin * width) + 0.5, y: place.y(number),
@@ -37,7 +60,9 @@ function drawBars(metric, domain, bins, found) {
     tell(event, h("strong", {}, `${show(domain[0] + bin * width, 3)} – ${show(domain[0] + (bin + 1) * width, 3)}`),
       considered().map((system) => h("div", {}, several && swatch(system), several && `${systems[system].name}: `, plural(counts[system][bin], "item"))));
   }, width);
-  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, "Dashed: mean. Drag to keep a range, click for one bar, double-click to clear."));
+  const means = exploring && !nobody ? ` ${meanTexts(found, back)}` : "";
+  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, `Dashed: mean${means}. ${back ? `Faint: all items${nobody ? "" : ", scaled to as many as pass"}. ` : ""}Drag to keep a range, click for one bar, double-click to clear.`),
+    nobody && empty(back ? nothingPasses() : `No caption has a value of ${metrics[metric].label}.`) || "");
 }
 
 // Dragging over the histogram sets the range that filters the items.
@@ -72,17 +97,20 @@ function brush(svg, box, place, domain, hover, width) {
 
 function drawScatter() {
   const { x, y } = state;
-  whenHere("scatter", source.points(x, y), (found) => drawPoints(x, y, found));
+  whenHere("scatter", layered((chosen) => source.points(x, y, chosen)), (layers) => drawPoints(x, y, layers));
 }
 
-function drawPoints(x, y, found) {
-  const figure = byId("scatter");
-  const { svg, box, place } = frame(figure, { x: { domain: extent(x), title: metrics[x].label }, y: { domain: extent(y), title: metrics[y].label }, label: `${metrics[y].label} against ${metrics[x].label} per item` });
-  const points = considered().flatMap((system) => {
-    const own = found[system].dots.map(([item, a, b]) => ({ item, system, a, b, px: place.x(a), py: place.y(b) + spread(y, item) }));
-    svg.append(dots(own, system));
+function drawPoints(x, y, { front, back }) {
+  const found = front || systems.map(() => ({ rho: null, dots: [] }));
+  const figure = byId("scatter"), axis = (metric) => ({ domain: extent(metric), title: exploring ? goodWay(metric) : metrics[metric].label });
+  const { svg, box, place } = frame(figure, { x: axis(x), y: axis(y), label: `${metrics[y].label} against ${metrics[x].label} per item` });
+  const drawn = (layer, faint) => considered().flatMap((system) => {
+    const own = layer[system].dots.map(([item, a, b]) => ({ item, system, a, b, px: place.x(a), py: place.y(b) + spread(y, item) }));
+    svg.append(dots(own, system, false, faint));
     return own;
   });
+  if (back) drawn(back, true);
+  const points = drawn(found, false);
   const current = points.filter((point) => point.item === state.item);
   svg.append(...current.map((point) => s("circle", { cx: point.px, cy: point.py, r: 6, class: "ring" })));
   listen(svg, points, (point) => [[x, point.a], [y, point.b]].map(([metric, value]) => `${metrics[metric].label} ${show(value, 3)}`));
@@ -91,10 +119,12 @@ function drawPoints(x, y, found) {
     const select = h("select", { "aria-label": `${axis} axis`, onchange: () => update({ [axis]: select.selectedIndex, lasso: null, page: 0 }) }, metrics.map((metric, place) => h("option", { selected: place === state[axis] }, metric.label)));
     return h("label", {}, `${axis} `, select);
   };
-  const agreement = averaged(considered().map((system) => found[system].rho)), drawn = Math.max(...found.map((one) => one.dots.length));
+  const agreeing = (layer) => averaged(considered().map((system) => layer[system].rho)), most = Math.max(...(back || found).map((one) => one.dots.length));
+  const agreement = agreeing(found), whole = back && agreeing(back);
   figure.replaceChildren(caption(`${kindOf(x)} against ${kindOf(y).toLowerCase()}`, h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
-    h("p", { class: "note" }, agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${several && state.system === null ? ", mean over systems" : ""}. `,
-      exploring ? "Draw around dots to list them, click one to open it." : "Point at a dot to read its caption, click to open the item.", sampled(drawn)));
+    h("p", { class: "note" }, exploring && corners(x, y), agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${whole === null ? "" : ` (all ${show(whole, 2)})`}${several && state.system === null ? ", mean over systems" : ""}. `,
+      exploring ? "Draw around dots to list them, click one to open it." : "Point at a dot to read its caption, click to open the item.", sampled(most)),
+    points.length === 0 && empty(back ? nothingPasses() : "No caption has a value of both.") || "");
 }
 const kindOf = (metric) => (metrics[metric].kind === "rating" ? "Human rating" : "Metric");
 const averaged = (values) => (finite(values).length ? mean(finite(values)) : null);
@@ -106,21 +136,22 @@ const jitter = (item) => ((Math.imul(numberOf(item) + 1, 2654435761) >>> 0) / 2 
 
 function drawLengths() {
   const metric = state.metric;
-  whenHere("lengths", source.lengths(metric), (found) => drawByLength(metric, found));
+  whenHere("lengths", layered((chosen) => source.lengths(metric, chosen)), (layers) => drawByLength(metric, layers));
 }
 
-function drawByLength(metric, { domain, size, systems: found }) {
-  const figure = byId("lengths");
+function drawByLength(metric, { front, back }) {
+  const { domain, size } = back || front, figure = byId("lengths"), found = front ? front.systems : systems.map(() => ({ beyond: 0, steps: [], dots: [] }));
   const { svg, place } = frame(figure, { x: { domain, title: "words in the candidate", whole: true }, y: { domain: extent(metric), title: metrics[metric].label }, label: `${metrics[metric].label} by candidate length` });
   const points = [], lines = [];
   let beyond = 0, drawn = 0;
   for (const system of considered()) {
     beyond += found[system].beyond;
-    drawn = Math.max(drawn, found[system].dots.length + found[system].beyond);
+    drawn = Math.max(drawn, (back?.systems || found)[system].dots.length + (back?.systems || found)[system].beyond);
     const own = found[system].dots.map(([item, words, value]) => ({ item, system, words, value, px: place.x(words + jitter(item)), py: place.y(value) }));
     svg.append(dots(own, system, true));
     points.push(...own);
-    const steps = found[system].steps.map((step) => ({ ...step, px: place.x(Math.min(step.bin * size + (size - 1) / 2, domain[1])) }));
+    const placed = (layer) => layer.steps.map((step) => ({ ...step, px: place.x(Math.min(step.bin * size + (size - 1) / 2, domain[1])) })), steps = placed(found[system]);
+    if (back) lines.push(s("polyline", { class: "behind", points: placed(back.systems[system]).filter(({ number }) => number > 2).map(({ px, center }) => `${px},${place.y(center)}`).join(" "), style: { stroke: color(system) } }));
     const firm = steps.filter(({ number }) => number > 2);
     const band = [...firm.map(({ px, high }) => `${px},${place.y(high)}`), ...firm.slice().reverse().map(({ px, low }) => `${px},${place.y(low)}`)].join(" ");
     lines.push(s("polygon", { points: band, style: { fill: color(system), opacity: state.system === null && several ? 0.08 : 0.18 } }),
@@ -130,21 +161,25 @@ function drawByLength(metric, { domain, size, systems: found }) {
   }
   svg.append(...lines);
   listen(svg, points, (point) => `${plural(point.words, "word")}, ${metrics[metric].label} ${show(point.value, 3)}`);
-  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled(drawn)}`));
+  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${back ? " Faint: the mean of all items." : ""}${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled(drawn)}`),
+    points.length === 0 && empty(back ? nothingPasses() : "No caption has a value.") || "");
 }
 
 function drawAgreement() {
   byId("agreement").hidden = byId("scatter").hidden = metrics.length < 2;
-  if (metrics.length > 1) whenHere("agreement", source.agreement(), drawMatrix);
+  if (metrics.length > 1 && furtherCharts()) whenHere("agreement", layered((chosen) => source.agreement(chosen)), drawMatrix);
 }
+// What is folded away is not computed.
+const furtherCharts = () => !exploring || byId("more-charts").open;
 
-function drawMatrix(found) {
+function drawMatrix({ front, back }) {
   const figure = byId("agreement");
+  const between = (layer, row, column) => (layer ? averaged(considered().map((system) => layer[system][column][row])) : null);
   const cell = (row, column) => {
-    const value = row === column ? 1 : averaged(considered().map((system) => found[system][column][row]));
+    const value = row === column ? 1 : between(front, row, column), whole = between(back, row, column);
     const chosen = (row === state.y && column === state.x) || (row === state.x && column === state.y);
     return h("td", { class: chosen ? "chosen" : null, style: { background: value === null || row === column ? "transparent" : `color-mix(in srgb, ${value < 0 ? "var(--bad)" : "var(--s0)"} ${Math.round(75 * Math.abs(value))}%, transparent)` } },
-      row === column ? h("span", { class: "quiet" }, "·") : h("button", { type: "button", title: `Show ${metrics[row].label} against ${metrics[column].label}`, onclick: () => update({ x: column, y: row, lasso: null }) }, show(value, 2)));
+      row === column ? h("span", { class: "quiet" }, "·") : h("button", { type: "button", title: `Show ${metrics[row].label} against ${metrics[column].label}`, onclick: () => update({ x: column, y: row, lasso: null }) }, show(value, 2), whole !== null && h("small", { class: "whole" }, `all ${show(whole, 2)}`)));
   };
   const table = h("table", { class: metrics.length > 7 ? "matrix many" : "matrix" }, h("thead", {}, h("tr", {}, h("td", {}), metrics.map((metric) => h("th", { scope: "col" }, metric.label)))),
     h("tbody", {}, metrics.map((metric, row) => h("tr", {}, h("th", { scope: "row" }, metric.label), metrics.map((_, column) => cell(row, column))))));
@@ -156,5 +191,5 @@ function drawCharts() {
   drawAgreement();
   drawDistribution();
   if (metrics.length > 1) drawScatter();
-  drawLengths();
+  if (furtherCharts()) drawLengths();
 }

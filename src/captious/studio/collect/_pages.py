@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
@@ -27,6 +27,7 @@ from captious.studio.access import (
     image_file,
     new_token,
     same_token,
+    sound_file,
     token_hash,
 )
 from captious.studio.collect._events import Page, Purpose
@@ -98,6 +99,7 @@ class RaterPages:
             Route("/task", self._posted(self.answer), methods=["POST"]),
             Route("/task/{page}", self.earlier),
             Route("/image/{page}/{number:int}", self.image),
+            Route("/sound/{page}", self.sound),
             Route("/example/{number:int}", self.example),
             Route("/done", self.done),
             Route("/full", self.full),
@@ -326,6 +328,7 @@ class RaterPages:
             captions=[choices[choice] for choice in page.order if choice in choices],
             letters=self.plan.kind == "pairs",
             image=session.address(f"/image/{page.name}/0") if page.task.image else "",
+            sound=session.address(f"/sound/{page.name}") if page.task.audio else "",
             go_on=session.address("/task"),
             again=session.address(f"/task/{page.name}"),
         )
@@ -409,6 +412,7 @@ class RaterPages:
             session=session.value * session.travels,
             owner=session.owner,
             image=session.address(f"/image/{page.name}/0") if page.task.image else "",
+            sound=session.address(f"/sound/{page.name}") if page.task.audio else "",
             back=session.address(f"/task/{page.previous}") if page.previous else "",
             forward=session.address("/task") if page.answer is not None else "",
             status=self.say("saved_before") if page.answer is not None else "",
@@ -430,6 +434,14 @@ class RaterPages:
         if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
         return image_response(self.plan, page.task.image, f"task {page.task.id}")
+
+    def sound(self, request: Request) -> Response:
+        """The sound of a page that the rater has opened."""
+        session = self._session(request)
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
+        if page is None or page.task.audio is None:
+            raise HTTPException(404)
+        return sound_response(self.plan, page.task.audio, f"task {page.task.id}")
 
     def example(self, request: Request) -> Response:
         """An image that a text of the study shows, by number; whoever may read the text may see it."""
@@ -552,3 +564,16 @@ def image_response(plan: Plan, name: str, what: str) -> Response:
         logger.error("%s: %s", what, error)
         raise HTTPException(404) from None
     return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+
+
+def sound_response(plan: Plan, name: str, what: str) -> Response:
+    """A sound of the study's folder, whole or the part that a player asks for; 404 where there is none."""
+    sounds = plan.file(plan.audio) if plan.audio else None
+    if sounds is None:
+        raise HTTPException(404)
+    try:
+        path, kind = sound_file(sounds, name)
+    except InputError as error:
+        logger.error("%s: %s", what, error)
+        raise HTTPException(404) from None
+    return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=86400"})

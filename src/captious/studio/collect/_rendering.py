@@ -116,7 +116,7 @@ class PageRenderer:
             help=keys_of(plan),
             most=COMMENT,
             characters=self.words.number(COMMENT),
-            **values,
+            **{"sound": "", **values},
         )
 
 
@@ -212,7 +212,9 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
     }
     cannot = [(["x"], say("key_cannot"))] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
     back = ["u", "Backspace"] if "u" not in {option.key for option in plan.options} else ["Backspace"]
+    play = ["p"] if plan.audio and "p" not in {option.key for option in plan.options} else []
     shared = [
+        *([(play, say("key_play"))] if play else []),
         (["Enter"], say("key_save")),
         (["Ctrl Enter"], say("key_save_comment")),
         (back, say("key_back")),

@@ -57,11 +57,11 @@ def read_keys(path: Path) -> dict[str, PublicKey]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}), {expected}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise InputError(f"{path}: holds no keys, {expected}") from None
+        raise InputError(f"{path}: contains no keys, {expected}") from None
     if not keys or not all(
         2048 <= key.modulus.bit_length() <= 8192 and 3 <= key.exponent < 2**32 for key in keys.values()
     ):
-        raise InputError(f"{path}: holds no key of RSA with 2,048 to 8,192 bits, {expected}")
+        raise InputError(f"{path}: contains no key of RSA with 2,048 to 8,192 bits, {expected}")
     return keys
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.io.columns import CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, named_files, read_text, rows_of
-from captious.io.images import SUFFIXES, ImageFolder
+from captious.io.images import ImageFolder, SoundFolder
 from captious.io.join import Complain, Gathered, described, first_few, gather_candidates, gather_references, valid_text
 from captious.options import Reading
 from captious.studio.collect.plan import Plan
@@ -23,6 +23,8 @@ from captious.studio.collect.plan import Plan
 SYSTEM = "system"
 """The column that names a caption's system, where a file holds several."""
 SEVERAL = Reading(several=True)
+USUAL_ENDINGS = (".jpg", ".png", ".wav")
+"""Endings of files that are looked for before the folder is asked."""
 SKIP = "; write missing = 'skip' to leave them out"
 
 
@@ -39,6 +41,8 @@ class Subject:
     things: tuple[str, ...] = ()
     heading: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
+    audio: str | None = None
+    """File name inside the folder of sounds."""
 
     def differs(self) -> bool:
         """Whether all captions differ in more than case, white space and punctuation.
@@ -137,7 +141,7 @@ def _ids(plan: Plan) -> tuple[str, ...]:
     lines = (line.strip() for line in read_text(plan.file(plan.ids)).splitlines())
     ids = tuple(line for line in lines if line)
     if not ids:
-        raise InputError(f"{plan.file(plan.ids)}: holds no ids, expected one a line")
+        raise InputError(f"{plan.file(plan.ids)}: contains no ids, expected one per line")
     return ids
 
 
@@ -151,23 +155,29 @@ def _captioned(plan: Plan, complain: Complain) -> list[Subject]:
             complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
     if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
         raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
-    images = _Images(plan, complain)
+    images, sounds = media_of(plan, complain)
     captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
     subjects = []
     for key in ids:
         references = next((gathered.references[key] for gathered in systems.values() if key in gathered.references), ())
         columns = [fields[key] for _, texts, fields in captions if texts.get(key) and fields.get(key)]
-        named = next((fields["image"] for fields in columns if fields.get("image")), "")
+        named, sound = (_named(columns, name) for name in ("image", AUDIO_COLUMN))
         subjects.append(
             Subject(
                 key,
-                images.find(str(named), key),
+                images.find(named, key),
                 tuple([(name, texts[key][0]) for name, texts, _ in captions if texts.get(key)]),
                 tuple(references),
                 fields=_agreed(columns) if columns else {},
+                audio=sounds.find(sound, key),
             )
         )
-    return images.report(subjects)
+    return sounds.report(images.report(subjects))
+
+
+def _named(columns: Iterable[Mapping[str, Any]], name: str) -> str:
+    """What the first row that has a file of this kind calls it."""
+    return str(next((fields[name] for fields in columns if fields.get(name)), ""))
 
 
 def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
@@ -181,9 +191,9 @@ def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
                     where = gathered.first_rows[key]
                     complain(f"{where}: {len(texts)} captions of {system} for id {key!r}, expected one")
             if system in systems:
-                complain(f"{plan.file(file)}: system {system!r} is in an earlier file already, expected another name")
+                complain(f"{plan.file(file)}: system {system!r} is already in an earlier file, expected another name")
             if not gathered.candidates:
-                complain(f"{plan.file(file)}: holds no captions")
+                complain(f"{plan.file(file)}: contains no captions")
             systems[system] = gathered
     return systems
 
@@ -224,7 +234,7 @@ def _agreed(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         str(name): _plain(value)
         for name, value in first.items()
-        if name != "image" and all(name in other and other[name] == value for other in others)
+        if name not in ("image", AUDIO_COLUMN) and all(name in other and other[name] == value for other in others)
     }
 
 
@@ -241,12 +251,18 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-class _Images:
-    """The images of a plan; those that are missing, or lie outside the folder, are reported together."""
+def media_of(plan: Plan, complain: Complain) -> tuple[_Media, _Media]:
+    """The images and the sounds of a plan."""
+    images = None if plan.images is None else ImageFolder(plan.file(plan.images))
+    sounds = None if plan.audio is None else SoundFolder(plan.file(plan.audio))
+    return _Media(plan, images, complain), _Media(plan, sounds, complain)
 
-    def __init__(self, plan: Plan, complain: Complain) -> None:
-        self.complain, self.skips = complain, plan.missing == "skip"
-        self.folder = None if plan.images is None else ImageFolder(plan.file(plan.images))
+
+class _Media:
+    """The images or sounds of a plan; those that are missing, or lie outside the folder, are reported together."""
+
+    def __init__(self, plan: Plan, folder: ImageFolder | None, complain: Complain) -> None:
+        self.complain, self.skips, self.folder = complain, plan.missing == "skip", folder
         self.missing: list[str] = []
         self.outside: list[str] = []
         if self.folder is not None:
@@ -256,14 +272,14 @@ class _Images:
             self.plain = {name for name in self.folder.names if name not in links}
 
     def find(self, name: str, key: str) -> str | None:
-        """The name of an item's image inside the folder; None where the study shows no images."""
+        """The name of an item's file inside the folder; None where the study has no such folder."""
         if self.folder is None:
             return None
-        for usual in (name or key, f"{name or key}.jpg", f"{name or key}.png"):
+        for usual in (name or key, *(f"{name or key}{ending}" for ending in USUAL_ENDINGS)):
             if usual in self.plain:
                 return usual
         path = self.folder.find(name, key)
-        if path is None or path.suffix.lower() not in SUFFIXES:
+        if path is None or path.suffix.lower() not in self.folder.suffixes:
             self.missing.append(name or key)
             return None
         if not os.path.realpath(path).startswith(self.root + os.sep) or ".." in path.parts:
@@ -272,16 +288,21 @@ class _Images:
         return path.relative_to(self.folder.path).as_posix()
 
     def report(self, subjects: list[Subject]) -> list[Subject]:
-        """Complain of every image that was not found, or leave out the items without one."""
+        """Complain of every file that was not found, or leave out the items without one."""
         if self.folder is None:
             return subjects
+        what = self.folder.what
         if self.outside:
-            complaint = f"{self.outside[0]}: lies outside the folder of images; copy it there"
+            complaint = f"{self.outside[0]}: is outside the folder of {what}s; copy it there"
             self.complain(complaint + (f" ({len(self.outside)} such)" if len(self.outside) > 1 else ""))
         if self.missing and not self.skips:
             where = self.folder.path
-            self.complain(f"{where}: {_some(self.missing)} without an image, expected one for every item{SKIP}")
-        return [subject for subject in subjects if subject.image is not None] if self.skips else subjects
+            an = "an image" if what == "image" else "a sound"
+            self.complain(f"{where}: {_some(self.missing)} without {an}, expected one for every item{SKIP}")
+        if not self.skips:
+            return subjects
+        shown = "image" if what == "image" else "audio"
+        return [subject for subject in subjects if getattr(subject, shown) is not None]
 
 
 THINGS = ("things", "entities")
@@ -298,10 +319,10 @@ MOST_CAPTIONS, MOST_THINGS = 20, 100
 
 def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:
     """Subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
-    images = _Images(plan, complain)
+    images, sounds = media_of(plan, complain)
     rows = _sets(rows) if plan.kind == "ranking" else rows
-    subjects = [subject for row in rows if (subject := _ready(row, images, complain)) is not None]
-    return images.report(subjects)
+    subjects = [subject for row in rows if (subject := _ready(row, images, sounds, complain)) is not None]
+    return sounds.report(images.report(subjects))
 
 
 def row_id(row: Row) -> str:
@@ -313,7 +334,7 @@ def row_id(row: Row) -> str:
     return str(key)
 
 
-def _ready(row: Row, images: _Images, complain: Complain) -> Subject | None:
+def _ready(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subject | None:
     values = row.fields
     named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), "")
     try:
@@ -335,7 +356,8 @@ def _ready(row: Row, images: _Images, complain: Complain) -> Subject | None:
             return None
     used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
     fields = {str(name): _plain(value) for name, value in values.items() if name not in used}
-    return Subject(key, images.find(str(named), key), captions, references, things, heading, fields)
+    sound = sounds.find(str(values.get(AUDIO_COLUMN) or named), key)
+    return Subject(key, images.find(str(named), key), captions, references, things, heading, fields, sound)
 
 
 def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

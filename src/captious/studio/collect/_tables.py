@@ -174,7 +174,7 @@ def version_of(connection: sa.Connection) -> int:
     if version.name in tables:
         return connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0
     if tables:
-        raise InputError(f"{connection.engine.url.database}: is no database of a study; name another one")
+        raise InputError(f"{connection.engine.url.database}: is not a database of a study; name another one")
     return 0
 
 
@@ -276,7 +276,7 @@ def to_event(row: Any) -> Event:
             row.seq, row.key, parse_time(row.at), name_of(row.rater), row.n, row.kind, row.task, json.loads(row.body)
         )
     except (ValueError, TypeError):
-        raise InputError(f"event {row.seq} is damaged in the database; captious studio verify says more") from None
+        raise InputError(f"event {row.seq} is damaged in the database; see captious studio verify") from None
 
 
 def to_slot(row: Any) -> Slot:
@@ -461,7 +461,7 @@ def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> t
     """
     for id, count in Counter(one.id for one in tasks).items():
         if count > 1 or "\0" in id:
-            raise InputError(f"{plan.path}: task {id!r} {'is there twice' if count > 1 else 'has a null character'}")
+            raise InputError(f"{plan.path}: task {id!r} {'occurs twice' if count > 1 else 'has a null character'}")
     payloads = list(connection.execute(PAYLOADS).scalars())
     first = len(payloads)
     work = [one for one in tasks if one.gold is None]

@@ -184,8 +184,8 @@ def page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
     total = total_pages(plan, len(work), gold_number(tasks))
     blank: dict[str, Any] = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     pages = [renderer.render("consent.html", heading="", consent=plan.consent, **blank)] if plan.consent else []
-    image = "image" if work[0].image else ""
-    pages.append(renderer.task(Page(work[0], "work", order, 1, total), {}, image=image, **blank))
+    image, sound = "image" if work[0].image else "", "sound" if work[0].audio else ""
+    pages.append(renderer.task(Page(work[0], "work", order, 1, total), {}, image=image, sound=sound, **blank))
     return [line for page in pages for line in PageText(page).lines]
 
 

@@ -45,7 +45,7 @@ GROWING = {
 }
 """Keys whose numbers may rise but not fall, with the reason."""
 FILES = (
-    *("captions", "references", "images", "tasks", "ids", "items", "missing", "distinct"),
+    *("captions", "references", "images", "audio", "tasks", "ids", "items", "missing", "distinct"),
     *("quotas", "quotas.*", "checks.gold"),
 )
 """Keys that choose the items; what counts is which items they give now."""
@@ -231,7 +231,7 @@ def _by_item(tasks: Iterable[Task]) -> dict[str, list[Task]]:
     return items
 
 
-_PARTS = ("images", "captions", "references", "things", "texts", "columns", "expected answers")
+_PARTS = ("images or sounds", "captions", "references", "things", "texts", "columns", "expected answers")
 
 
 def _content(tasks: Sequence[Task]) -> tuple[Any, ...]:
@@ -240,7 +240,7 @@ def _content(tasks: Sequence[Task]) -> tuple[Any, ...]:
     captions = sorted((choice.system, choice.text) for task in tasks for choice in task.choices)
     golds = sorted(dump(_by_caption(task)) for task in tasks)
     fields = dump(dict(first.fields))
-    return first.image, captions, first.references, first.things, first.heading, fields, golds
+    return (first.image, first.audio), captions, first.references, first.things, first.heading, fields, golds
 
 
 def _by_caption(task: Task) -> Any:

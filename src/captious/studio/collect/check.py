@@ -18,6 +18,7 @@ from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
+from captious.studio.access import sound_file
 from captious.studio.collect._events import gold_due, total_pages, wanted
 from captious.studio.collect._signed import read_keys
 from captious.studio.collect._subjects import plain_words
@@ -136,6 +137,7 @@ def check_plan(plan: Plan) -> PlanCheck:
     findings = [
         *folded(complaints),
         *_images(plan, tasks),
+        *_sounds(plan, tasks),
         *_duplicates(plan, tasks),
         *_texts(tasks),
         *_named_systems(tasks),
@@ -224,6 +226,25 @@ def _images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         yield Finding("error", "items to label without an image, expected one for each")
 
 
+def _sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Sounds that cannot be played, or only slowly."""
+    if plan.audio is None:
+        return
+    folder = plan.file(plan.audio)
+    broken: dict[str, list[str]] = {}
+    large: list[str] = []
+    for sound, item in {task.audio: task.item for task in tasks if task.audio is not None}.items():
+        try:
+            path, _ = sound_file(folder, sound)
+            large += [item] if path.stat().st_size > LARGE else []
+        except InputError as error:
+            broken.setdefault(str(error), []).append(item)
+    for reason, ids in broken.items():
+        yield Finding("error", f"{counted(ids, 'sound')}: {reason}")
+    if large:
+        yield Finding("warning", f"{counted(large, 'sound')} over {LARGE // 10**6} MB, slow on a phone")
+
+
 def _unreadable(path: Path) -> str:
     try:
         open_image(path)
@@ -286,7 +307,7 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     if plan.kind == "labels" and plan.votes > plan.overlap:
         yield Finding("error", f"votes = {plan.votes} and overlap = {plan.overlap}: no label could be merged")
     if effort.minutes > TIRED:
-        yield Finding("warning", f"{effort.minutes:.0f} minutes a rater; lower per_rater, for people tire")
+        yield Finding("warning", f"{effort.minutes:.0f} minutes per rater; lower per_rater, because people tire")
     words = float(np.median([_words(plan, task) for task in work]))
     if words / WORDS_A_SECOND > plan.seconds:
         reading = f"{words / WORDS_A_SECOND:.0f} s to read"

@@ -109,7 +109,7 @@ def open_log(path: Path, db: str | None = None) -> StudyLog:
     with log.closed_on_error():
         if not log.begun:
             read_plan(path)  # says what is wrong with the file, if that is the matter
-            raise InputError(f"{log.name}: holds no study yet; serve {path} first")
+            raise InputError(f"{log.name}: contains no study yet; serve {path} first")
     log.path = path
     return log
 
@@ -220,7 +220,7 @@ class StudyLog:
             return connection.execute(sa.select(tables.study.c.digest)).first() is not None
 
     def begin(self, plan: Plan, tasks: Sequence[Task]) -> None:
-        """Freeze the plan and its tasks in the database, or check that the same plan is there already."""
+        """Freeze the plan and its tasks in the database, or check that the same plan already exists."""
         self.database.make()
 
         def start(connection: sa.Connection) -> None:

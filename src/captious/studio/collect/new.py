@@ -71,7 +71,7 @@ def new_plan(
     references, images
         File of references, folder of images.
     ids
-        File with one id a line, or the ids themselves: what the study asks about.
+        File with one id per line, or the ids themselves: what the study asks about.
     missing
         Items that a file of captions, the references or the images lack: an error, or left out.
     title
@@ -213,5 +213,5 @@ def _quoted(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{text!a}: holds half a character, expected valid Unicode") from None
+        raise InputError(f"{text!a}: contains half a character, expected valid Unicode") from None
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -173,13 +173,15 @@ class Plan:
     references: str | None = field(default=None, metadata=rule("the name of a file"))
     images: str | None = field(default=None, metadata=rule("the name of a folder"))
     """Folder of the images."""
+    audio: str | None = field(default=None, metadata=rule("the name of a folder"))
+    """Folder of the sounds, which the pages play."""
     tasks: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of ready tasks instead of captions: those of ``captious probe entities``, sets to rank, images to label."""
     ids: str | tuple[str, ...] = field(
         default=(),
-        metadata=rule('a list of ids in quotation marks, or the name of a file with one a line, such as "ids.txt"'),
+        metadata=rule('a list of ids in quotation marks, or the name of a file with one per line, such as "ids.txt"'),
     )
-    """Items to ask about, or a file with one id a line; all of them where it is empty."""
+    """Items to ask about, or a file with one id per line; all of them where it is empty."""
     items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
     """So many items, drawn by the seed; all of them where it is None."""
     stratum: str = ""
@@ -202,7 +204,7 @@ class Plan:
     lease: float = 1200.0
     """Seconds that a task is kept for a rater who opened it."""
     limit: float | None = None
-    """Seconds within which raters are asked to answer a task; a slower answer is flagged, and counts."""
+    """Seconds within which raters are asked to answer a task; a slower answer is flagged, but counts."""
     practice: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of tasks with the expected answer and an explanation, which raters do first and which do not count."""
     questions: tuple[SurveyQuestion, ...] = field(
@@ -397,7 +399,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     ids = plan.ids if isinstance(plan.ids, str) else None
     files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
     others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
-    for name, file in (*files, *others, ("practice", plan.practice)):
+    for name, file in (*files, ("audio", plan.audio), *others, ("practice", plan.practice)):
         if file is not None and (not file or "\0" in file):
             form = expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
             raise InputError(f"{where}: {name} has the file {shown(file)}, expected {form}")
@@ -452,7 +454,7 @@ def _check_aspects(plan: Plan, where: str) -> None:
         place = f"{where}: [[aspects]] {number}"
         _check_name(aspect.name, f"{place}: name")
         if aspect.name in names[: number - 1]:
-            raise InputError(f"{place}: name = {aspect.name!r} is there already, expected another")
+            raise InputError(f"{place}: name = {aspect.name!r} already exists, expected another")
         if len(aspect.scale) < 2 or list(aspect.scale) != sorted({*aspect.scale}):
             raise InputError(
                 f"{place}: scale = {shown(aspect.scale)}, expected {expected(Aspect, 'scale')}, in rising order"

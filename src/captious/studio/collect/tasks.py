@@ -48,6 +48,8 @@ class Task:
     """Columns that go through to the export unchanged, such as painter, seed, style and set."""
     explanation: str = ""
     """What a rater reads after the answer to a task of practice."""
+    audio: str | None = None
+    """File name inside the plan's folder of sounds; pages ask for it by task, never by name."""
 
     @property
     def is_practice(self) -> bool:
@@ -73,6 +75,7 @@ class Task:
             "gold": None if self.gold is None else dict(self.gold),
             "fields": dict(self.fields),
             **({"explanation": self.explanation} if self.explanation else {}),
+            **({"audio": self.audio} if self.audio else {}),
         }
 
 

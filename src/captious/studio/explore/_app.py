@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError, one_line, require
+from captious.io.columns import AUDIO_COLUMN
+from captious.render import Document
 from captious.render.html import bundle
+from captious.render.html import page as document_page
 from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
 from captious.studio.explore import _charts as charts
-from captious.studio.explore._page import SERVED, explorer_page, style_of
-from captious.studio.explore._records import Records, Rows, first_of
+from captious.studio.explore._page import REPORT, SERVED, explorer_page, style_of
+from captious.studio.explore._pictures import Media
+from captious.studio.explore._records import Addresses, Records, Rows, first_of
 from captious.studio.explore._saved import SavedViews, beside, views_file
 from captious.studio.explore._selection import MOST, write_selection
-from captious.studio.explore._views import Explorer, View, view_of
+from captious.studio.explore._summary import Summaries
+from captious.studio.explore._views import Explorer, Passing, View, view_of
 from captious.studio.explore.table import ItemTable
 
 if TYPE_CHECKING:
@@ -33,26 +38,35 @@ PAGE = 200
 COOKIE = "captious_explore"
 
 
-def build_app(table: ItemTable, token: str, rules: Rules | None = None) -> App:
-    """The ASGI app for a table; only the holder of the token gets in."""
+def build_app(
+    table: ItemTable, token: str, rules: Rules | None = None, report: Callable[[], Document] | None = None
+) -> App:
+    """The ASGI app for a table, with a page of its own for a report; only the holder of the token gets in."""
     require("starlette", "studio")
     rules = rules or Rules()
-    server = _Server(table, token)
+    server = _Server(table, token, report)
     return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
 
 
 class _Server:
     """The routes and what they share."""
 
-    def __init__(self, table: ItemTable, token: str) -> None:
-        self.table, self.token = table, form_token(token)
+    def __init__(self, table: ItemTable, token: str, report: Callable[[], Document] | None = None) -> None:
+        self.table, self.token, self.report = table, form_token(token), report
         self.explorer = Explorer(table)
+        self.summaries = Summaries(self.explorer)
         self.records = Records(self.explorer, self._addresses)
         self.views = SavedViews(views_file(table.runs[0].root))
 
-    def _addresses(self, item: int, rows: Rows) -> tuple[str | None, str | None]:
-        image = self.table.pictures.path(first_of(rows, "id"), first_of(rows, "image"))
-        return (None, None) if image is None else (f"thumbnail/{item}", f"image/{item}")
+    def _addresses(self, item: int, rows: Rows) -> Addresses:
+        key = first_of(rows, "id")
+        image = self.table.pictures.path(key, first_of(rows, "image"))
+        sound = self.table.sounds.path(key, first_of(rows, AUDIO_COLUMN))
+        return Addresses(
+            None if image is None else f"thumbnail/{item}",
+            None if image is None else f"image/{item}",
+            None if sound is None else f"sound/{item}",
+        )
 
     def starlette(self) -> App:
         """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
@@ -66,13 +80,15 @@ class _Server:
             "captions": self.captions,
             "distribution": self.distribution,
             "points": self.points,
-            "lengths": lambda request: charts.lengths(self.table, self._score(request)),
-            "agreement": lambda request: self.explorer.agreement(),
+            "lengths": lambda request: charts.lengths(self.table, self._score(request), self._passing(request)),
+            "agreement": lambda request: self.explorer.agreement(self._passing(request)),
+            "summary": lambda request: self.summaries.summary(self._view(request.query_params)),
             "explain": self.explain,
             "views": lambda request: self.views.all(),
         }
         routes = [
             Route("/", self.page),
+            *([Route(f"/{REPORT}", self.report_page)] if self.report else []),
             Route("/explore.js", lambda request: _text(bundle(SERVED), "text/javascript")),
             Route("/explore.css", lambda request: _text(style_of(), "text/css")),
             *(Route(f"/api/{name}", _answering(read)) for name, read in reads.items()),
@@ -82,6 +98,7 @@ class _Server:
             Route("/ids.txt", self.ids_file),
             Route("/thumbnail/{number:int}", self.thumbnail),
             Route("/image/{number:int}", self.image),
+            Route("/sound/{number:int}", self.sound),
         ]
         return Starlette(routes=routes)
 
@@ -112,10 +129,20 @@ class _Server:
 
     def page(self, request: Request) -> Response:
         """The page itself."""
-        return _text(explorer_page(self.table, {"about": self.about()}), "text/html")
+        return _text(explorer_page(self.table, {"about": self.about()}, report=self.report is not None), "text/html")
+
+    def report_page(self, request: Request) -> Response:
+        """The report, written anew: the run may have grown. The page has its style and images in itself, no script."""
+        assert self.report is not None
+        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+        return _text(document_page(self.report()), "text/html", {"content-security-policy": policy})
 
     def _view(self, parameters: Mapping[str, str]) -> View:
         return view_of(self.table, parameters)
+
+    def _passing(self, request: Request) -> Passing:
+        """The captions that a chart is about: all, unless the address filters."""
+        return self.explorer.passing(self._view(request.query_params))
 
     def _item(self, request: Request) -> int:
         key = request.query_params.get("id", "")
@@ -155,11 +182,12 @@ class _Server:
         if not low < high:
             raise InputError(f"low={low:g}, high={high:g}: expected low < high")
         bins = _whole(request, "bins", 40, charts.BINS, least=1)
-        return charts.distribution(self.table, self._score(request), low, high, bins)
+        return charts.distribution(self.table, self._score(request), low, high, bins, self._passing(request))
 
     def points(self, request: Request) -> Any:
         """Two scores against each other."""
-        return charts.points(self.explorer, self._score(request, "x"), self._score(request, "y"))
+        x, y = (self._score(request, axis) for axis in "xy")
+        return charts.points(self.explorer, x, y, self._passing(request))
 
     def explain(self, request: Request) -> Any:
         """Why a caption has its score."""
@@ -169,7 +197,7 @@ class _Server:
         return self.records.explain(view.system, self._score(request), self._item(request))
 
     def ids_file(self, request: Request) -> Response:
-        """The ids that a view lists, one a line, to download."""
+        """The ids that a view lists, one per line, to download."""
         from starlette.responses import StreamingResponse
 
         try:
@@ -200,27 +228,34 @@ class _Server:
             items = self.explorer.items(view)
         return write_selection(self.table, items, str(body.get("name", "")), beside(self.table.runs[0].root))
 
-    def _image(self, request: Request) -> tuple[str, str | None]:
-        """The id of an item, and what its row calls the image."""
+    def _named(self, request: Request, column: str) -> tuple[str, str | None]:
+        """The id of an item, and what its row calls the image or the sound."""
         item = request.path_params["number"]
         rows = [row for (row,) in self.table.rows([item])] if 0 <= item < len(self.table) else []
-        return first_of(rows, "id") or "", first_of(rows, "image")
+        return first_of(rows, "id") or "", first_of(rows, column)
 
     def thumbnail(self, request: Request) -> Response:
         """The small image of an item; it may be kept by the browser, for its number does not change."""
         from starlette.responses import Response
 
-        small = self.table.pictures.thumbnail(*self._image(request))
+        small = self.table.pictures.thumbnail(*self._named(request, "image"))
         if small is None:
             return Response(status_code=404)
         return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
 
     def image(self, request: Request) -> Response:
         """The image of an item as its file is."""
+        return self._file(self.table.pictures, *self._named(request, "image"))
+
+    def sound(self, request: Request) -> Response:
+        """The sound of an item, whole or the part that a player asks for."""
+        return self._file(self.table.sounds, *self._named(request, AUDIO_COLUMN))
+
+    def _file(self, media: Media, id: str, name: str | None) -> Response:
         from starlette.responses import FileResponse, Response
 
         try:
-            path, kind = self.table.pictures.file(*self._image(request))
+            path, kind = media.file(id, name)
         except InputError:
             return Response(status_code=404)
         return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})

@@ -1,4 +1,4 @@
-"""What the charts draw, for every system: counts, dots, means by length, and how well scores agree."""
+"""What the charts draw, for every system: counts, dots and means by length, of all captions or of those that pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.studio.explore._views import Explorer
+from captious.studio.explore._views import EVERYTHING, Explorer, Passing
 from captious.studio.explore.table import ItemTable
 
 DOTS = 8000
@@ -28,15 +28,18 @@ def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     return None if low is None else (float(low), float(high))
 
 
-def distribution(table: ItemTable, score: int, low: float, high: float, bins: int) -> list[dict[str, Any]]:
+def distribution(
+    table: ItemTable, score: int, low: float, high: float, bins: int, passing: Passing = EVERYTHING
+) -> list[dict[str, Any]]:
     """How many items of each system fall into each of the bins, and its mean."""
     result = []
     parameters = {"low": low, "width": (high - low) / bins, "last": bins - 1}
     for system in range(len(table.systems)):
         value = table.value(system, score)
         place = f"CAST(greatest(0, least($last, floor(({value} - $low) / $width + 1e-9))) AS INTEGER)"
-        sql = f"SELECT {place} AS bin, count(*), sum({value}) FROM {table.source(value)} WHERE {value} IS NOT NULL"
-        with table.cursor() as cursor:
+        where = f"{value} IS NOT NULL AND {passing.condition(system)}"
+        sql = f"SELECT {place} AS bin, count(*), sum({value}) FROM {table.source(value)} WHERE {where}"
+        with table.cursor(**passing.tables) as cursor:
             rows = cursor.execute(f"{sql} GROUP BY bin", parameters).fetchall()
         counts, number = [0] * bins, sum(row[1] for row in rows)
         for place, count, _ in rows:
@@ -45,24 +48,25 @@ def distribution(table: ItemTable, score: int, low: float, high: float, bins: in
     return result
 
 
-def points(explorer: Explorer, x: int, y: int) -> list[dict[str, Any]]:
+def points(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTHING) -> list[dict[str, Any]]:
     """The items of each system by two scores, a part of them where they are many, and Spearman's rho over all."""
     table = explorer.table
     return [
         {
-            "rho": explorer.rho(system, x, y),
-            "dots": _dots(table, table.value(system, x), table.value(system, y)),
+            "rho": explorer.rho(system, x, y, passing),
+            "dots": _dots(table, table.value(system, x), table.value(system, y), passing, system),
         }
         for system in range(len(table.systems))
     ]
 
 
-def _dots(table: ItemTable, x: str, y: str, condition: str = "true") -> list[list[Any]]:
+def _dots(table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true") -> list[list[Any]]:
     """Id and two values of the items that have both, evenly spaced where they are many."""
     import pyarrow as pa
 
-    source, where = table.source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL AND {condition}"
-    with table.cursor() as cursor:
+    source, present = table.source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL"
+    where = f"{present} AND {condition} AND {passing.condition(system)}"
+    with table.cursor(**passing.tables) as cursor:
         items = np.sort(cursor.execute(f"SELECT n FROM {source} WHERE {where}").fetchnumpy()["n"])
     if len(items) > DOTS:
         items = items[np.linspace(0, len(items) - 1, DOTS).astype(np.int64)]
@@ -75,7 +79,7 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def lengths(table: ItemTable, score: int) -> dict[str, Any]:
+def lengths(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict[str, Any]:
     """A score by the number of words: the mean and the middle half of each length, and dots."""
     every = " UNION ALL ".join(f"SELECT {table.words(system)} AS w FROM items" for system in range(len(table.systems)))
     with table.cursor() as cursor:
@@ -86,19 +90,19 @@ def lengths(table: ItemTable, score: int) -> dict[str, Any]:
         low = max(0.0, np.floor(least) - 1)
         high = np.ceil(usual if most > 1.5 * usual else most) + 1
     size = max(1, int(np.ceil((high - low) / 18)))
-    systems = [_by_length(table, system, score, high, size) for system in range(len(table.systems))]
+    systems = [_by_length(table, system, score, high, size, passing) for system in range(len(table.systems))]
     return {"domain": [low, high], "size": size, "systems": systems}
 
 
-def _by_length(table: ItemTable, system: int, score: int, high: float, size: int) -> dict[str, Any]:
+def _by_length(table: ItemTable, system: int, score: int, high: float, size: int, passing: Passing) -> dict[str, Any]:
     words, value = table.words(system), table.value(system, score)
-    present = f"{words} IS NOT NULL AND {value} IS NOT NULL"
+    present = f"{words} IS NOT NULL AND {value} IS NOT NULL AND {passing.condition(system)}"
     steps = (
         f"SELECT CAST(floor({words} / {size:d}) AS INTEGER) AS bin, count(*), avg({value}), "
         f"quantile_cont({value}, [0.25, 0.75]) FROM {table.source(value)} "
         f"WHERE {present} AND {words} <= {high - 1:.0f} GROUP BY bin ORDER BY bin"
     )
-    with table.cursor() as cursor:
+    with table.cursor(**passing.tables) as cursor:
         beyond = f"SELECT count(*) FROM {table.source(value)} WHERE {present} AND {words} > {high - 1:.0f}"
         number = cursor.execute(beyond).fetchall()[0][0]
         rows = cursor.execute(steps).fetchall()
@@ -108,5 +112,5 @@ def _by_length(table: ItemTable, system: int, score: int, high: float, size: int
             {"bin": place, "number": count, "center": mean, "low": quarters[0], "high": quarters[1]}
             for place, count, mean, quarters in rows
         ],
-        "dots": _dots(table, words, value, f"{words} <= {high - 1:.0f}"),
+        "dots": _dots(table, words, value, passing, system, f"{words} <= {high - 1:.0f}"),
     }

@@ -11,12 +11,17 @@ from captious._version import __version__
 from captious.render.html import asset, embedded, warning_boxes
 from captious.studio.explore.table import ItemTable
 
-_PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "explore.js", "main.js")
+_PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", "explore.js", "main.js")
+REPORT = "report.html"
+"""The page of a report beside the explorer."""
 SERVED = ("base.js", "server.js", *_PARTS)
 """Scripts of a page with a server behind it."""
-STATIC = ("base.js", "embedded.js", *_PARTS)
+STATIC = ("base.js", "embedded.js", "means.js", *_PARTS)
 """Scripts of a page that any web server shows."""
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; base-uri 'none'; "
+    "form-action 'none'"
+)
 """The content policy of a page in a folder; a server sends its own."""
 
 
@@ -25,15 +30,18 @@ def style_of() -> str:
     return asset("page.css") + asset("explore.css")
 
 
-def explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "") -> str:
-    """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element."""
+def explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
+    """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element.
+
+    ``report`` links to the page of a report, which is beside it.
+    """
     blocks = "".join(
         f'<script type="application/json" id="{name}">{embedded(content)}</script>\n' for name, content in data.items()
     )
     parts = {
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
         "title": escape(title_of(table)),
-        "about": escape(about_of(table)),
+        "about": escape(about_of(table)) + (f' <a href="{REPORT}">Report over the steps</a>' if report else ""),
         "warnings": warning_boxes(table.warnings),
         "data": blocks,
         "version": escape(__version__),

@@ -1,52 +1,85 @@
-"""Images of items: thumbnails, made once and kept, and the files themselves where a browser shows them.
+"""Images and sounds of items: thumbnails, made once and kept, and the files themselves where a browser shows them.
 
-A run may come from somebody else, and a path that it holds may be that of any file. So only images inside the run's
+A run may come from somebody else, and a path that it holds may be that of any file. So only files inside the run's
 own folder are opened, or those in the one folder that the user has named.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from captious._files import data_folder, digest, whole_file
 from captious.errors import InputError
-from captious.io.images import ImageFolder
+from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
 from captious.render.items import small_image
-from captious.studio.access import image_file
+from captious.studio.access import image_file, sound_file
 
 SIDE = 320
 """Longest side of a thumbnail in pixels."""
 
 
-class Pictures:
-    """The images that may be shown, by the id of an item and what its row calls the image."""
+class Media(ABC):
+    """Files of items that may be shown, by the id of an item and what its row calls the file."""
 
-    def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
-        """``folder``: the only one images come from, else those of the runs; ``kept``: where thumbnails are."""
-        self.folder = None if folder is None else ImageFolder(folder)
+    folders: ClassVar[type[ImageFolder]]
+    what: ClassVar[str]
+
+    def __init__(self, runs: Sequence[str], folder: str | Path | None = None) -> None:
+        """``folder``: the only one files come from, else those of the runs."""
+        self.folder = None if folder is None else self.folders(folder)
         self._roots = [Path(run).resolve() for run in runs if not is_remote(run)]
-        self._kept = kept or data_folder() / "thumbnails"
 
     def path(self, id: str, name: str | None) -> Path | None:
-        """Where the image of an item is; None where there is none that may be shown."""
+        """Where the file of an item is; None where there is none that may be shown."""
         name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
         if self.folder is not None:
             if name and "/" in name and (path := _inside(self.folder.path.resolve(), name)):
                 return path
-            # A path of another computer names the image by its last part.
+            # A path of another computer names the file by its last part.
             return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
         return next(filter(None, (_inside(root, name) for root in self._roots)), None)
 
     def file(self, id: str, name: str | None) -> tuple[Path, str]:
-        """The image of an item and its media type; an `InputError` where there is none that may be shown."""
+        """The file of an item and its media type; an `InputError` where there is none that may be shown."""
         path = self.path(id, name)
         if path is None:
-            raise InputError(f"item {id[:80]!r} has no image that may be shown")
+            raise InputError(f"item {id[:80]!r} has no {self.what} that may be shown")
         root = path.parent if self.folder is None else self.folder.path
-        return image_file(root, str(path.absolute()))
+        return self._checked(root, str(path.absolute()))
+
+    @abstractmethod
+    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
+        """The file inside the folder and its media type."""
+
+
+class Sounds(Media):
+    """The sounds that may be played."""
+
+    folders: ClassVar[type[ImageFolder]] = SoundFolder
+    what: ClassVar[str] = "sound"
+
+    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
+        return sound_file(root, name)
+
+
+class Pictures(Media):
+    """The images that may be shown."""
+
+    folders: ClassVar[type[ImageFolder]] = ImageFolder
+    what: ClassVar[str] = "image"
+
+    def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
+        """``kept``: where thumbnails are."""
+        super().__init__(runs, folder)
+        self._kept = kept or data_folder() / "thumbnails"
+
+    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
+        return image_file(root, name)
 
     def thumbnail(self, id: str, name: str | None) -> tuple[bytes, str] | None:
         """The small image of an item and its media type; None where it cannot be read."""

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious.errors import InputError
+from captious.render.items import is_shown, shown_field
 from captious.render.sections import section_data
 from captious.runs.report import report_of
 from captious.runs.stored import known_metrics
@@ -28,12 +29,20 @@ Rows = Sequence[Mapping[str, Any] | None]
 """The row of one item in each run."""
 
 
+class Addresses(NamedTuple):
+    """Where a page finds the image and the sound of an item; None where it has none."""
+
+    thumbnail: str | None = None
+    image: str | None = None
+    sound: str | None = None
+
+
 class Records:
     """The items of an explorer as JSON."""
 
-    def __init__(self, explorer: Explorer, image_of: Callable[[int, Rows], tuple[str | None, str | None]]) -> None:
-        """``image_of`` gives the addresses of an item's thumbnail and of its image."""
-        self.explorer, self.table, self._image_of = explorer, explorer.table, image_of
+    def __init__(self, explorer: Explorer, media_of: Callable[[int, Rows], Addresses]) -> None:
+        """``media_of`` gives the addresses of an item's thumbnail, image and sound."""
+        self.explorer, self.table, self._media_of = explorer, explorer.table, media_of
         self._lock = Lock()
         self._reports: dict[int, Report] = {}
 
@@ -66,21 +75,22 @@ class Records:
         return [texts_of(row, "candidates") for (row,) in self.table.rows([item])]
 
     def _record(self, item: int, rows: Rows) -> dict[str, Any]:
-        thumbnail, large = self._image_of(item, rows)
+        media = self._media_of(item, rows)
         key = next(row["id"] for row in rows if row is not None)
         return {
             "item": key,
             "id": key,
             "references": first_of(rows, "references") or [],
             "fields": {name: text[:FIELD] for name, text in self._fields(rows).items()},
-            "picture": thumbnail,
-            "large": large,
+            "picture": media.thumbnail,
+            "large": media.image,
+            "sound": media.sound,
             "systems": [self._system(system, item, row) for system, row in enumerate(rows)],
         }
 
     def _fields(self, rows: Rows) -> dict[str, str]:
         values = {name: first_of(rows, name) for name in self.table.fields if name != "image"}
-        return {name: _shown(value) for name, value in values.items() if value is not None}
+        return {name: shown_field(value) for name, value in values.items() if is_shown(value)}
 
     def _system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
@@ -145,10 +155,6 @@ def first_of(rows: Rows, name: str) -> Any:
 def texts_of(row: Mapping[str, Any] | None, name: str) -> list[str]:
     """The texts of an item."""
     return [text or "" for text in (row.get(name) if row else None) or ()]
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _finite(value: Any) -> float | None:

@@ -38,7 +38,7 @@ class SavedViews:
         except FileNotFoundError:
             return {}
         except (ValueError, OSError):
-            raise InputError(f"{self.path}: is no JSON of saved views; move it away or fix it") from None
+            raise InputError(f"{self.path}: is not a JSON file of saved views; move it away or fix it") from None
         if not isinstance(views, dict):
             raise InputError(f"{self.path}: expected names with addresses")
         return {str(name): str(address) for name, address in views.items()}

@@ -19,7 +19,7 @@ from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"
-"""The file of ids in every folder of a selection, one a line."""
+"""The file of ids in every folder of a selection, one per line."""
 MOST = 100_000
 """Items of a study."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from captious._typing import Bools, Floats
+from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.filters import (
     Clause,
@@ -75,6 +75,16 @@ class View:
     """The systems that ``between`` compares."""
     lasso: tuple[tuple[float, float], ...] = ()
     """Corners of a polygon over the scores ``x`` and ``y``; at least three."""
+
+    @property
+    def filters(self) -> tuple[Any, ...]:
+        """What captions and items must pass, in a form that does not depend on case or spaces around it."""
+        return self.query.lower(), self.where.strip(), self.low, self.high, self.unscored, self.lasso
+
+    @property
+    def filtered(self) -> bool:
+        """Whether not all captions pass."""
+        return any(one not in ("", None, False, ()) for one in self.filters)
 
 
 def view_of(table: ItemTable, address: Mapping[str, str]) -> View:
@@ -171,6 +181,37 @@ class Listed(NamedTuple):
     """Whether the caption of each system passes the filters on captions; one that is not looked at does."""
 
 
+class Passing(NamedTuple):
+    """The captions that pass the filters of a view, which charts and numbers are about."""
+
+    chosen: pa.Table | None = None
+    """The items that a view lists, with a column ``p0``, ``p1``, … of each system where systems differ; None: all."""
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """What `condition` reads besides the items."""
+        return {} if self.chosen is None else {"chosen": self.chosen}
+
+    def condition(self, system: int) -> str:
+        """SQL that tells whether the caption of a system passes."""
+        if self.chosen is None:
+            return "true"
+        where = f" WHERE p{system}" if f"p{system}" in self.chosen.column_names else ""
+        return f"items.n IN (SELECT n FROM chosen{where})"
+
+    def items(self, system: int) -> Ints | None:
+        """The numbers of the items whose caption by a system passes, in order; None for all."""
+        if self.chosen is None:
+            return None
+        numbers = np.asarray(self.chosen["n"].to_numpy(), dtype=np.int64)
+        if f"p{system}" in self.chosen.column_names:
+            numbers = numbers[self.chosen[f"p{system}"].to_numpy()]
+        return np.sort(numbers)
+
+
+EVERYTHING = Passing()
+
+
 class ViewStatement(NamedTuple):
     """SQL that tells which items a view lists: the condition of each system by its number, and of all."""
 
@@ -196,6 +237,8 @@ class Explorer:
     _facts: dict[Any, Any] = field(default_factory=dict)
     """What does not depend on the view."""
     _lock: Lock = field(default_factory=Lock)
+    _making: dict[Any, Lock] = field(default_factory=dict)
+    """What is being computed, so that others wait for it: a page asks for its list and its charts at once."""
 
     def systems(self, view: View) -> list[int]:
         """The systems that a view considers."""
@@ -207,6 +250,10 @@ class Explorer:
         """How many items a view lists."""
         chosen = self._chosen(view)
         return len(self.table) if chosen is None else len(chosen)
+
+    def passing(self, view: View) -> Passing:
+        """The captions that charts of a view are about."""
+        return Passing(self._chosen(view)) if view.filtered else EVERYTHING
 
     def count(self, view: View) -> int:
         """How many items a view lists, where no page of it is shown."""
@@ -290,17 +337,15 @@ class Explorer:
         table is in order where all items are in memory. Else it is not, and None where there is no filter: DuckDB
         finds the first items of an order without sorting all.
         """
-        filters = (view.query.lower(), view.where.strip(), view.low, view.high, view.unscored, view.lasso)
-        filtered = any(one not in ("", None, False, ()) for one in filters)
-        if not filtered and self.table.whole is None:
+        if not view.filtered and self.table.whole is None:
             return None
         # The score and the pair of scores decide which captions a range and a lasso keep.
-        scores = (view.system, view.score, view.x, view.y) if filtered else ()
-        return self._once(("chosen", *filters, *scores, *_sorted_by(view)), lambda: self._choose(view))
+        scores = (view.system, view.score, view.x, view.y) if view.filtered else ()
+        return self._once(("chosen", *view.filters, *scores, *_sorted_by(view)), lambda: self._choose(view))
 
     def _choose(self, view: View) -> pa.Table:
         statement = self.statement(view)
-        key, ranks = self._key(view)
+        key, ranks = self._key(view, statement.captions)
         tables = {**statement.tables, **ranks}
         columns = ["items.n", f"{key} AS k"]
         if statement.captions and len(self.table.systems) > 1:
@@ -308,7 +353,7 @@ class Explorer:
             if len(passing) == 1:
                 passing = {}
             columns += [f"{passing.get(system, 'true')} AS p{system}" for system in range(len(self.table.systems))]
-        source = self.table.source(key, statement.where) + " JOIN ranks USING (n)" * bool(ranks)
+        source = self.table.source(key, statement.where) + "".join(f" JOIN {name} USING (n)" for name in ranks)
         if "refs." in statement.where:
             return self._choose_by_references(source, columns, statement, tables)
         where = f" WHERE {statement.where}" if statement.where else ""
@@ -428,14 +473,27 @@ class Explorer:
 
     # What sorts them
 
-    def _key(self, view: View) -> tuple[str, dict[str, pa.Table]]:
-        """The value that a view sorts by as SQL, and the table that it needs."""
+    def _key(self, view: View, captions: Mapping[int, str] = {}) -> tuple[str, dict[str, pa.Table]]:
+        """The value that a view sorts by as SQL, and the tables that it needs.
+
+        ``captions`` are the conditions on the captions of each system: one that does not pass sorts nothing. What
+        compares systems compares all of them.
+        """
         table, systems = self.table, self.systems(view)
         every = range(len(table.systems))
+
+        def passing(value: Callable[[int], str]) -> list[str]:
+            if len(captions) < 2:
+                return list(map(value, systems))
+            return [f"CASE WHEN {captions[system]} THEN {value(system)} END" for system in systems]
+
+        if view.order == "disagree" and len(captions) > 1:
+            ranks = {f"ranks{system}": self._rank_gaps(view, [system]) for system in systems}
+            return sql_mean(passing(lambda system: f"ranks{system}.k")), ranks
         if view.order == "disagree":
             return "ranks.k", {"ranks": self._rank_gaps(view, systems)}
         if view.order in ("worst", "best"):
-            return sql_mean([table.value(system, view.score) for system in systems]), {}
+            return sql_mean(passing(lambda system: table.value(system, view.score))), {}
         if view.order == "gap":
             return sql_spread([table.value(system, view.score) for system in every]), {}
         if view.order == "between":
@@ -443,9 +501,9 @@ class Explorer:
             better, worse = (table.value(system, view.score) for system in (view.better, view.worse))
             return f"{sign}({better} - {worse})", {}
         if view.order == "raters":
-            return f"greatest({', '.join(map(table.gap, systems))})", {}
+            return f"greatest({', '.join(passing(table.gap))})", {}
         if view.order in ("shortest", "longest"):
-            return sql_mean([table.words(system) for system in systems]), {}
+            return sql_mean(passing(table.words)), {}
         return "0.0", {}
 
     def _rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
@@ -502,24 +560,29 @@ class Explorer:
 
     # How items compare with all
 
-    def rho(self, system: int, x: int, y: int) -> float | None:
+    def rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
         """Spearman's rho between two scores of a system; of very many items, over a sample."""
         x, y = sorted((x, y))
+        step, items = self.table.step, passing.items(system)
+        if items is not None:
+            chosen = items[items % step == 0] // step
+            return spearman(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
         if (system, x, y) not in self._facts:
-            self._facts[system, x, y] = spearman(*(self.table.values(system, one, self.table.step) for one in (x, y)))
+            self._facts[system, x, y] = spearman(*(self.table.values(system, one, step) for one in (x, y)))
         rho: float | None = self._facts[system, x, y]
         return rho
 
-    def agreement(self) -> list[list[list[float | None]]]:
+    def agreement(self, passing: Passing = EVERYTHING) -> list[list[list[float | None]]]:
         """Spearman's rho between all scores, for each system."""
         scores = range(len(self.table.scores))
-        return [
-            [[1.0 if x == y else self.rho(system, x, y) for y in scores] for x in scores]
-            for system in range(len(self.table.systems))
-        ]
+        tables: list[list[list[float | None]]] = []
+        for system in range(len(self.table.systems)):
+            pairs = {(x, y): self.rho(system, x, y, passing) for x in scores for y in scores if x < y}
+            tables.append([[1.0 if x == y else pairs[min(x, y), max(x, y)] for y in scores] for x in scores])
+        return tables
 
     def share_below(self, system: int, score: int, value: float) -> float:
-        """The share of items, in per cent, whose value is smaller; of very many items, in a sample."""
+        """The share of items, in percent, whose value is smaller; of very many items, in a sample."""
         if (system, score) not in self._facts:
             values = self.table.values(system, score, self.table.step)
             self._facts[system, score] = np.sort(values[~np.isnan(values)].round(DECIMALS))
@@ -529,13 +592,21 @@ class Explorer:
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         """What ``make`` returns; the results that were used last are kept."""
         with self._lock:
-            known = key in self._kept
-            value: Any = self._kept.pop(key, None)
-        value = value if known else make()
-        with self._lock:
-            self._kept[key] = value
-            while len(self._kept) > 1 and (len(self._kept) > KEPT or sum(map(len, self._kept.values())) > KEPT_ROWS):
-                self._kept.popitem(last=False)
+            making = self._making.setdefault(key, Lock())
+        with making:
+            with self._lock:
+                known = key in self._kept
+                value: Any = self._kept.pop(key, None)
+            try:
+                value = value if known else make()
+            finally:
+                with self._lock:
+                    self._making.pop(key, None)
+            with self._lock:
+                self._kept[key] = value
+                most = KEPT_ROWS
+                while len(self._kept) > 1 and (len(self._kept) > KEPT or sum(map(len, self._kept.values())) > most):
+                    self._kept.popitem(last=False)
         result: T = value
         return result
 

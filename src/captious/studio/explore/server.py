@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from captious.errors import require
+from captious.render import Document
 from captious.studio.access import App, Rules, new_token
 
 HOST = "127.0.0.1"
@@ -30,23 +31,27 @@ class ExplorerServer:
         images: str | Path | None = None,
         host: str = HOST,
         port: int = 0,
+        audio: str | Path | None = None,
+        report: Callable[[], Document] | None = None,
     ) -> ExplorerServer:
-        """A server of these runs; port 0 is any free one."""
+        """A server of these runs; port 0 is any free one. A report of theirs has a page, which the link opens."""
         for library in ("starlette", "uvicorn", "duckdb"):
             require(library, "studio")
         import pyarrow
 
         from captious.studio._serving import listen
         from captious.studio.explore._app import build_app
+        from captious.studio.explore._page import REPORT
         from captious.studio.explore.table import open_table
 
-        table = open_table(runs, ratings, images)
+        table = open_table(runs, ratings, images, audio)
         pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
         listener = listen(host, port)
         token = new_token()
-        app = build_app(table, token, Rules.of_server(host))
+        app = build_app(table, token, Rules.of_server(host), report)
         name = f"[{host}]" if ":" in host else host
-        return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/?token={token}")
+        first = REPORT if report else ""
+        return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/{first}?token={token}")
 
     def run(self) -> None:
         """Answer until Ctrl-C."""

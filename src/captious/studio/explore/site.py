@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ import numpy as np
 
 from captious._files import MARKER, whole_folder
 from captious.errors import InputError
+from captious.io.columns import AUDIO_COLUMN
+from captious.render import Document
 from captious.render.html import bundle
+from captious.render.html import page as document_page
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
-from captious.studio.explore._page import POLICY, STATIC, explorer_page, style_of, title_of
-from captious.studio.explore._records import Records, first_of
+from captious.studio.explore._page import POLICY, REPORT, STATIC, explorer_page, style_of, title_of
+from captious.studio.explore._records import Addresses, Records, first_of
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
 
@@ -29,20 +33,24 @@ def export_site(
     out: str | Path,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    report: Document | None = None,
 ) -> int:
-    """Write the explorer of a table into a folder; gives how many images could not be read."""
+    """Write the explorer of a table into a folder, a report beside it; gives how many images could not be read."""
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     for run in table.runs:
         inner = Path(run.run.address).resolve()
         if Path(out).resolve() in (inner, *inner.parents):
-            raise InputError(f"{out}: holds the run {run.root}, expected another folder for the page")
+            raise InputError(f"{out}: contains the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
         (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8", newline="\n")
         (folder / "explore.css").write_text(style_of(), encoding="utf-8", newline="\n")
         thumbnails, large, pictures, unreadable = _images(table, folder, progress)
-        data = {**data_of(table), "pictures": pictures, "large": large, "unreadable": unreadable}
-        page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY)
+        sounds = _sounds(table, folder)
+        data = {**data_of(table), "pictures": pictures, "large": large, "sounds": sounds, "unreadable": unreadable}
+        page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY, report is not None)
+        if report is not None:
+            (folder / REPORT).write_text(document_page(report), encoding="utf-8", errors="replace", newline="\n")
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
         (folder / MARKER).write_text(
             dumps({**provenance(), "title": title_of(table)}) + "\n", encoding="utf-8", newline="\n"
@@ -80,10 +88,28 @@ def _images(
     return thumbnails, large, [numbers[path] if path else None for path in paths], unreadable
 
 
+def _sounds(table: ItemTable, folder: Path) -> list[str | None]:
+    """Copy the sounds; gives the address of each item's, None where it has none that may be played."""
+    (folder / "sounds").mkdir()
+    addresses: dict[Path, str] = {}
+    sounds: list[str | None] = []
+    for own in zip(*table.rows(range(len(table))), strict=True):
+        try:
+            path, _ = table.sounds.file(first_of(own, "id"), first_of(own, AUDIO_COLUMN))
+        except InputError:
+            sounds.append(None)
+            continue
+        if path not in addresses:
+            addresses[path] = f"sounds/{len(addresses)}{path.suffix.lower()}"
+            shutil.copyfile(path, folder / addresses[path])
+        sounds.append(addresses[path])
+    return sounds
+
+
 def data_of(table: ItemTable) -> dict[str, Any]:
     """What the page's scripts read, in the form of a report's page, with ratings and their gaps."""
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
-    records = Records(Explorer(table), lambda item, rows: (None, None))
+    records = Records(Explorer(table), lambda item, rows: Addresses())
     whole = records.briefs(items)
     gaps = [table.column(table.gap(system)) for system in systems] if table.ratings else None
     return {
@@ -105,8 +131,16 @@ def data_of(table: ItemTable) -> dict[str, Any]:
         "fields": [record["fields"] for record in whole],
         "explanations": [],
         "gaps": gaps,
-        "ratings": [{item: said for item in items if (said := records.ratings(system, item))} for system in systems],
+        "ratings": [
+            {item: _without_empty(said) for item in items if (said := records.ratings(system, item))}
+            for system in systems
+        ],
     }
+
+
+def _without_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What people said without comments and seconds that are not there: the page carries thousands of ratings."""
+    return [{name: value for name, value in one.items() if value not in (None, "")} for one in ratings]
 
 
 def _reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:

@@ -35,9 +35,10 @@ import numpy as np
 from captious._typing import Floats, Ints32
 from captious.errors import InputError
 from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
+from captious.io.columns import AUDIO_COLUMN
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
-from captious.studio.explore._pictures import Pictures
+from captious.studio.explore._pictures import Media, Pictures, Sounds
 from captious.studio.explore._ratings import RATING, CaptionRating, gap_of, mean_of, read_caption_ratings
 from captious.studio.explore._rows import RunRows
 
@@ -126,6 +127,7 @@ class ItemTable:
     """What people said, by item and system."""
     folder: Any = None
     """The temporary folder, which is removed with the table."""
+    sounds: Sounds = field(default_factory=lambda: Sounds(()))
     _length: int = field(init=False, default=0)
     _divided: Any = field(init=False, default=None)
 
@@ -325,8 +327,9 @@ def open_table(
     runs: Sequence[str | Path] | Mapping[str, str | Path],
     ratings: str | Path | None = None,
     images: str | Path | None = None,
+    audio: str | Path | None = None,
 ) -> ItemTable:
-    """The runs of these folders joined by item id, with ratings from a file and images from a folder."""
+    """The runs of these folders joined by item id, with ratings from a file, images and sounds from folders."""
     opened = open_runs(runs)
     held = sum(run.rows.bytes for run in opened) <= HELD
     scores = _scores(opened)
@@ -338,13 +341,14 @@ def open_table(
     if held:  # what only loading needed is given back
         connection.close()
         connection = _connect(Path(folder.name), held)
-    pictures = Pictures([run.run.address for run in opened], images)
+    addresses = [run.run.address for run in opened]
+    pictures, sounds = Pictures(addresses, images), Sounds(addresses, audio)
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
-    table = ItemTable(tuple(opened), connection, pictures, scores, warnings, whole, folder=folder)
+    table = ItemTable(tuple(opened), connection, pictures, scores, warnings, whole, folder=folder, sounds=sounds)
     if not len(table):
-        raise InputError(f"{opened[0].root}: holds no item")
+        raise InputError(f"{opened[0].root}: contains no item")
     _refuse_strangers(opened, len(table))
-    table.warnings += tuple(_image_warning(table))
+    table.warnings += (*_media_warning(table, pictures, "image"), *_media_warning(table, sounds, AUDIO_COLUMN))
     if ratings is not None:
         _add_ratings(table, ratings)
     return table
@@ -389,7 +393,7 @@ def _scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
         for score in run.scores:
             scores.setdefault(score.key, score)
     if not scores:
-        raise InputError(f"{runs[0].root}: holds no score, expected a folder that captious score wrote")
+        raise InputError(f"{runs[0].root}: contains no score, expected a folder that captious score wrote")
     return tuple(scores.values())
 
 
@@ -439,7 +443,7 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
 
 
 def _folded(texts: str) -> str:
-    """The texts of a list in lower case, one a line, as SQL."""
+    """The texts of a list in lower case, one per line, as SQL."""
     return f"lower(array_to_string({texts}, chr(10)))"
 
 
@@ -460,7 +464,7 @@ def _refuse_repeated(connection: Any, runs: Sequence[SystemRun]) -> None:
             repeated = cursor.execute("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1").fetchall()
         if repeated:
             where, key = run.run.address, repeated[0][0]
-            raise InputError(f"{where}: the id {key!r} occurs twice, expected one row an item to join runs")
+            raise InputError(f"{where}: the id {key!r} occurs twice, expected one row per item to join runs")
 
 
 def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
@@ -519,21 +523,22 @@ def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str
     return f"SELECT {', '.join(columns)} FROM incoming{system}"
 
 
-def _image_warning(table: ItemTable) -> Iterator[str]:
-    """A line where no image can be shown: they lie outside of the runs, or not in the folder that was named."""
-    folder = table.pictures.folder
-    if "image" not in table.fields and folder is None:
+def _media_warning(table: ItemTable, media: Media, column: str) -> Iterator[str]:
+    """A line where no file can be shown: they are outside the runs, or not in the folder that was named."""
+    folder = media.folder
+    if column not in table.fields and folder is None:
         return
-    image = table.fields["image"].sql if "image" in table.fields else "CAST(NULL AS VARCHAR)"
-    where = f" WHERE {image} IS NOT NULL" if folder is None else ""
+    field = table.fields[column].sql if column in table.fields else "CAST(NULL AS VARCHAR)"
+    where = f" WHERE {field} IS NOT NULL" if folder is None else ""
     with table.cursor() as cursor:
-        rows = cursor.execute(f"SELECT id, {image} FROM items{where} ORDER BY n LIMIT {LOOKED_FOR}").fetchall()
-    if rows and all(table.pictures.path(*row) is None for row in rows):
+        rows = cursor.execute(f"SELECT id, {field} FROM items{where} ORDER BY n LIMIT {LOOKED_FOR}").fetchall()
+    if rows and all(media.path(*row) is None for row in rows):
         name = PurePath(str(rows[0][1] or rows[0][0])).name
         if folder is None:
-            yield f"images lie outside of the run, such as {name}; name their folder with --images to see them"
+            option, use = ("--images", "see") if media.what == "image" else ("--audio", "hear")
+            yield f"{media.what}s are outside the run, such as {name}; name their folder with {option} to {use} them"
         else:
-            yield f"{folder.path}: holds none of the images, such as {name}"
+            yield f"{folder.path}: contains none of the {media.what}s, such as {name}"
 
 
 # What people said

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.studio.collect._events import Answered
-from captious.studio.collect._pages import image_response
+from captious.studio.collect._pages import image_response, sound_response
 from captious.studio.collect._rendering import PageRenderer, number
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
@@ -122,7 +122,7 @@ def seconds_shown(seconds: float) -> str:
 
 
 class AnswerPages:
-    """The pages of tasks and raters below ``/owner``, and the images on them."""
+    """The pages of tasks and raters below ``/owner``, and the images and sounds on them."""
 
     def __init__(
         self,
@@ -139,6 +139,7 @@ class AnswerPages:
             Route("/owner/tasks/{task}", self.task),
             Route("/owner/raters/{rater}", self.rater),
             Route("/owner/image/{task}", self.image),
+            Route("/owner/sound/{task}", self.sound),
         ]
 
     def tasks(self, request: Request) -> Response:
@@ -174,6 +175,13 @@ class AnswerPages:
         if task is None or task.image is None:
             raise HTTPException(404)
         return image_response(self._plan(), task.image, f"task {task.id}")
+
+    def sound(self, request: Request) -> Response:
+        """The sound of a task."""
+        task = self._answers()[0].get(request.path_params["task"])
+        if task is None or task.audio is None:
+            raise HTTPException(404)
+        return sound_response(self._plan(), task.audio, f"task {task.id}")
 
     def _render(self, template: str, request: Request, rows: Sequence[object], **values: object) -> Response:
         """A page with some of the rows, and links to those before and after them."""

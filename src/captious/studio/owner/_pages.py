@@ -367,7 +367,7 @@ class OwnerPages:
         }
         rater, reason = request.path_params["rater"], form.get("reason", "").strip()[:REASON]
         if form.get("action") not in acts or not reason:
-            return self._back("Say a reason: the log keeps it.", failed=True)
+            return self._back("Give a reason: the log records it.", failed=True)
         act, done = acts[form["action"]]
         try:
             act(rater, reason)
@@ -387,7 +387,7 @@ class OwnerPages:
         except InputError as error:
             return self._back(str(error), failed=True)
         self.dashboard.progress(fresh=True)
-        return self._back("The study goes on." if form.get("action") == "resume" else "The study is paused.")
+        return self._back("The study continues." if form.get("action") == "resume" else "The study is paused.")
 
     def choose(self, request: Request, form: Mapping[str, str]) -> Response:
         """Choose the metrics of the running result."""

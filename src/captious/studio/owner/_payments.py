@@ -112,9 +112,7 @@ def payments_table(payments: Sequence[Payment]) -> Table:
         ]
         for one in payments
     ]
-    return Table(
-        "payments", "Payments", columns, rows, "a suggestion is a hint for you: nobody is paid or rejected by it"
-    )
+    return Table("payments", "Payments", columns, rows, "a suggestion is a hint for you: it pays or rejects nobody")
 
 
 def write_payments(plan: Plan, payments: Sequence[Payment], folder: Path) -> dict[str, int]:

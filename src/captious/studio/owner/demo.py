@@ -52,7 +52,7 @@ repeat = 2
 
 
 def demo_study(folder: Path) -> tuple[Plan, StudyLog]:
-    """A study in a folder, with the answers of simulated people. One that is there already goes on as it is."""
+    """A study in a folder, with the answers of simulated people. One that already exists goes on as it is."""
     path = folder / "study.toml"
     ratings = demo_ratings()
     if not path.exists():

@@ -232,8 +232,9 @@ def _caption(task: Task, choice: Choice) -> Row:
 
 def _item(task: Task) -> Row:
     """What was judged, and the columns that its files had beside it, save those that mean something else here."""
-    image = {"image": task.image} if task.image else {}
-    return {"item": task.item, **image, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
+    media = {"image": task.image, "audio": task.audio}
+    shown = {name: file for name, file in media.items() if file}
+    return {"item": task.item, **shown, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
 
 
 def _references(task: Task) -> Row:
@@ -284,11 +285,11 @@ class Export(Result):
             if change.kind == "amended":
                 after = f"amended after {change.answers:,} answers"
                 notes.append(f"{after}: {'; '.join(change.difference)} ({change.why})")
-        notes.append(f"go on with: {self.next}")
+        notes.append(f"next: {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         data["changes"] = [change_row(change) for change in self.changes]
         title = f"{self.folder}: {self.title}"
-        bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
+        bots = f"{self.simulated_raters:,} raters are simulated: their answers are not a result"
         warnings = [bots] if self.simulated_raters else []
         table = Table("files", title, ["file", Column("rows")], files)
         return Document(title, "", [table], warnings, notes, (), data, "export")

@@ -128,7 +128,7 @@ class StudyProgress(Result):
     def warnings(self) -> list[str]:
         """What must not be overlooked."""
         bots = [rater for rater in self.raters if rater.simulated]
-        simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"
+        simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: their answers are not a result"
         paused = "the study is paused: nobody gets a task before captious studio resume"
         # Metrics that were named and have no result: a file of theirs is not there, or the answers are few.
         unmeasured = [self.metrics.reason] if self.metrics and self.metrics.reason and self.coverage.answers else []
@@ -154,7 +154,7 @@ class StudyProgress(Result):
             sections.append(changes_table(self.changes))
         if self.comments:
             sections.append(self._comments())
-        notes = ["A flag is a hint for the owner of the study: nobody is rejected by it."] if self.flagged else []
+        notes = ["A flag is a hint for the owner of the study: it rejects nobody."] if self.flagged else []
         return Document(self.title, about, sections, self.warnings, notes, (), self._data(), "progress")
 
     def _counted(self, word: str) -> str:
@@ -222,7 +222,7 @@ class StudyProgress(Result):
             series,
             "Raters",
             "1: full agreement with the others; 0: as random answers would agree.",
-            "median seconds a task",
+            "median seconds per task",
             "agreement with the others",
             trend=False,
         )

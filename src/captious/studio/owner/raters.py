@@ -128,7 +128,7 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
     if rater.failed and rater.failed >= checks.flag.failed:
         flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
     if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
-        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
+        flags.append(Flag("speed", f"median {middle:.1f} s per task, below {checks.flag.seconds:g} s"))
     if rater.slow >= SLOW:
         flags.append(Flag("time limit", f"{rater.slow} of {len(rater.seconds)} answers took longer than the limit"))
     if len(rater.patterns) >= LEAST:

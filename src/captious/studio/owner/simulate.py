@@ -335,7 +335,7 @@ def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[st
     """The mean rating of every caption, found by item and system, or else by its text."""
     people = as_ratings(ratings)
     if isinstance(people, Preferences):
-        raise InputError(f"{people.name}: holds pairs, expected ratings of captions")
+        raise InputError(f"{people.name}: contains pairs, expected ratings of captions")
     by_id = dict(zip(people.ids, people.mean.tolist(), strict=True))
     texts = {} if people.captions is None else {one: people.captions[one].candidate for one in people.ids}
     by_text = {text: by_id[one] for one, text in texts.items()}

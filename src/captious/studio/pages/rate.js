@@ -258,12 +258,20 @@ function enhance(form) {
     "?": () => /** @type {HTMLDialogElement} */ (byId("help")).showModal(),
     u: () => document.getElementById("back")?.click(),
     Backspace: () => document.getElementById("back")?.click(),
+    p: play,
   };
+
+  function play() {
+    const sound = /** @type {HTMLAudioElement | null} */ (document.getElementById("sound"));
+    if (sound?.paused) void sound.play().catch(() => sound.focus());
+    else sound?.pause();
+  }
 
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
     const writing = target.matches("textarea, input[type=number]");
     if (target.closest("dialog") || event.isComposing || event.metaKey) return;
+    if (target.matches("audio") && event.key !== "p") return; // a player has keys of its own
     if (writing && !(event.key === "Enter" && (event.ctrlKey || target.matches("input")))) return;
     if (event.ctrlKey && event.key !== "Enter") return;
     const pressable = target.matches("summary, a, button");

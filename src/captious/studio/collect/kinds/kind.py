@@ -79,6 +79,7 @@ class TaskKind(ABC):
                 subject.heading,
                 None,
                 subject.fields,
+                audio=subject.audio,
             )
             for number, (subject, captions) in enumerate(pages, 1)
         ]

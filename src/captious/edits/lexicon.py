@@ -80,7 +80,7 @@ class CaptionCorpus:
     @cached_property
     def cores(self) -> list[tuple[str, str, str]]:
         """The word of each chunk and the punctuation before and after it; all of a chunk without a word is before."""
-        return [_split(chunk) for chunk in self.chunks]
+        return [split_chunk(chunk) for chunk in self.chunks]
 
     @cached_property
     def keys(self) -> Ints:
@@ -132,12 +132,12 @@ def runs(starts: Ints, lengths: Ints) -> Ints:
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
-def _split(chunk: str) -> tuple[str, str, str]:
+def split_chunk(chunk: str) -> tuple[str, str, str]:
     """Punctuation before, word, punctuation after.
 
-    >>> _split('"dogs",'), _split("o'clock"), _split("--")
+    >>> split_chunk('"dogs",'), split_chunk("o'clock"), split_chunk("--")
     (('"', 'dogs', '",'), ('', "o'clock", ''), ('--', '', ''))
-    >>> _split("'s")  # in text that is tokenized already
+    >>> split_chunk("'s")  # in text that is tokenized already
     ('', "'s", '')
     """
     if chunk.isalnum() or chunk.lower() in _CLITICS:

@@ -1,0 +1,5 @@
+"""Captions changed on purpose: wrong, damaged, harmless or padded, each with a record of what was changed."""
+
+from captious._lazy import exports
+
+__getattr__, __dir__ = exports(__name__)

@@ -1,0 +1,284 @@
+"""All edits by name, and captions with their edits as a table: one row an edit of a caption, with what was changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from captious._files import whole_file
+from captious._languages import ENGLISH, Scripts, language_named
+from captious._records import parse_toml, read_text, record
+from captious.captions import CaptionSet, Item
+from captious.edits import _damage, _gaming, _harm, _harmless
+from captious.edits.changes import mark, summarize
+from captious.edits.edit import GROUPS, Draw, Edit, EditedCaption, EditSubject, Group, TaggedWord
+from captious.edits.surroundings import VOCABULARY, Surroundings
+from captious.errors import InputError, nearest
+from captious.options import SEED
+from captious.render import Column, Document, Result, Table
+from captious.syntax.tagging import tag_texts
+
+EDITS: dict[str, Edit] = {edit.name: edit for edit in (*_harm.EDITS, *_damage.EDITS, *_harmless.EDITS, *_gaming.EDITS)}
+"""Every edit that captious has, by name, group after group."""
+ALL = "all"
+
+
+class EditedRow(NamedTuple):
+    """A caption and what an edit made of it."""
+
+    item: int
+    """The index of the item in the set."""
+    edit: Edit
+    form: str
+    """The edit with its dose, such as ``inject(3)``."""
+    dose: int
+    copy: int
+    text: str
+    edited: EditedCaption
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EditedCaptions(Result):
+    """Captions with their edits, and how many captions each edit could not be made of."""
+
+    surroundings: Surroundings
+    edits: tuple[Edit, ...]
+    rows: tuple[EditedRow, ...]
+    left_out: dict[str, int]
+    """Captions that an edit could not be made of, by its written form."""
+    seed: int
+    look: int = 0
+    """Edited captions of each kind that the document shows."""
+
+    @property
+    def captions(self) -> CaptionSet:
+        """The set that was edited."""
+        return self.surroundings.captions
+
+    def __repr__(self) -> str:
+        return f"<EditedCaptions: {len(self.rows):,} of {len(self.captions):,} captions>"
+
+    def records(self) -> list[dict[str, Any]]:
+        """A row for each edited caption: id, caption, edit, group, what it became, and what was done."""
+        return [
+            {
+                "id": self.captions.ids[row.item],
+                "caption": row.text,
+                "edit": row.form,
+                "group": row.edit.group,
+                **({"copy": row.copy} if row.copy else {}),
+                "edited": row.edited.text,
+                "done": dict(row.edited.done),
+            }
+            for row in self.rows
+        ]
+
+    def save_lines(self, path: str | Path) -> None:
+        """Write all records as JSON Lines, whole or not at all."""
+        with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.records())
+
+    def document(self) -> Document:
+        """A table of counts, and some captions of each edit with the changes marked."""
+        made = Counter(row.form for row in self.rows)
+        forms = [(edit, form) for edit in self.edits for form, _ in edit.forms]
+        counts = [
+            (form, edit.group, made[form], self.left_out.get(form, 0), edit.needs if self.left_out.get(form) else "")
+            for edit, form in forms
+        ]
+        columns = ("edit", "group", Column("made"), Column("left out"), Column("for want of", "text"))
+        sections = [Table("counts", f"{len(self.captions):,} captions", columns, counts)]
+        shown: list[tuple[Any, ...]] = []
+        for _, form in forms if self.look else ():
+            for row in [row for row in self.rows if row.form == form][: self.look]:
+                before, after = mark(row.text, row.edited.text, row.edited.done)
+                shown.append((form, self.captions.ids[row.item], before, after, summarize(row.edited.done)))
+        if shown:
+            head = ("edit", "id", "caption", "edited", "what was done")
+            sections.append(Table("look", "Edited captions", head, shown))
+        data = {"captions": len(self.captions), "seed": self.seed, "made": dict(made), "left_out": self.left_out}
+        return Document("Edited captions", sections=sections, data=data, name="edits")
+
+
+def find_edits(names: Sequence[str | Edit | Callable[[Item], str | None]]) -> tuple[Edit, ...]:
+    """The edits of some names: of an edit, of a group, ``all``, or of a TOML file with edits of one's own.
+
+    >>> [edit.name for edit in find_edits(["negate", "damage"])]
+    ['negate', 'shuffle', 'cut', 'repeat', 'drop-function-words']
+    """
+    chosen: dict[str, Edit] = {}
+    for name in names:
+        if isinstance(name, Edit):
+            found = [name]
+        elif callable(name):
+            raise InputError(
+                f"{getattr(name, '__name__', name)!r}: which way must a metric answer? Write Edit.of(…, group)"
+            )
+        elif name == ALL:
+            found = list(EDITS.values())
+        elif name in GROUPS:
+            found = [edit for edit in EDITS.values() if edit.group == name]
+        elif name.endswith(".toml"):
+            found = read_edits(name)
+        elif name in EDITS:
+            found = [EDITS[name]]
+        else:
+            known = [*EDITS, *GROUPS, ALL]
+            raise InputError(f"unknown edit {name!r}, expected a name, a group or a TOML file{nearest(name, known)}")
+        chosen |= {edit.name: edit for edit in found}
+    if not chosen:
+        raise InputError("no edits named, expected names, groups, TOML files or all")
+    return tuple(chosen.values())
+
+
+def edit_list() -> Document:
+    """All edits by group, with what each does and what a caption must have for it."""
+    rows = [
+        (edit.name, edit.group, edit.about, edit.needs, ", ".join(map(str, edit.doses)) or "—")
+        for edit in EDITS.values()
+    ]
+    columns = ("edit", "group", "what it does", "needs", "doses")
+    notes = [f"{group}: {about}" for group, about in GROUPS.items()]
+    data = {"edits": [dict(zip(columns, row, strict=True)) for row in rows], "groups": GROUPS}
+    return Document("Edits", "", [Table("edits", f"{len(rows)} edits", columns, rows)], notes=notes, data=data)
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """Words that an edit of one's own replaces, and what stands there instead."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class OwnEdit:
+    """An edit of one's own, as a TOML file has it."""
+
+    name: str
+    group: str
+    pairs: tuple[WordPair, ...]
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class OwnEdits:
+    """A file of edits of one's own."""
+
+    edits: tuple[OwnEdit, ...]
+
+
+def read_edits(path: str | Path) -> list[Edit]:
+    """The edits of a TOML file: tables ``[[edits]]`` of a name, a group, and pairs of words old and new."""
+    table = parse_toml(read_text(Path(path), "file of edits"), str(path), "file of edits")
+    found = []
+    for number, own in enumerate(record(OwnEdits, table, str(path)).edits, 1):
+        if own.group not in GROUPS:
+            groups = ", ".join(GROUPS)
+            raise InputError(f"{path}: [[edits]] {number}: group = {own.group!r}, expected one of {groups}")
+        if own.name in EDITS:
+            raise InputError(
+                f"{path}: [[edits]] {number}: name = {own.name!r} is an edit of captious, expected another"
+            )
+        group: Group = own.group
+        found.append(
+            Edit(own.name, group, own.about or f"pairs of {Path(path).name}", _pair_maker(own.pairs), "its words")
+        )
+    return found
+
+
+def _pair_maker(pairs: Sequence[WordPair]) -> Callable[[EditSubject, Draw, int], EditedCaption | None]:
+    def make(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
+        for pair in pairs:
+            pattern = rf"(?<!\w){re.escape(pair.old)}(?!\w)"
+            found = list(re.finditer(pattern, subject.text, re.IGNORECASE))
+            if found:
+                place = draw.choice(found)
+                return subject.replace(place.start(), place.end(), pair.new)
+        return None
+
+    return make
+
+
+def edit_captions(
+    captions: CaptionSet,
+    edits: Sequence[str | Edit] = (ALL,),
+    *,
+    seed: int = SEED,
+    copies: int = 1,
+    vocabulary: str = VOCABULARY,
+    chosen: Sequence[int] | None = None,
+    look: int = 0,
+) -> EditedCaptions:
+    """Every edit of every caption that it can be made of, of an item's first caption where it has several.
+
+    ``chosen`` are the indices of the items to edit; frequent words and captions of other images are those of all items.
+    An edit depends on the seed, the id, the edit and the copy, not on which other edits or items are asked for.
+
+    >>> captions = CaptionSet.of({"7": "a dog runs on grass"}, {"7": ["a dog on a lawn"]})
+    >>> [row.edited.text for row in edit_captions(captions, ["cut", "negate"], seed=1).rows]
+    ['a dog', 'a dog runs on grass. There is no dog.']
+    """
+    wanted = find_edits(edits)
+    _refuse_unfit(captions, wanted)
+    surroundings = Surroundings(captions, vocabulary)
+    indices = range(len(captions)) if chosen is None else chosen
+    subjects = _subjects(surroundings, indices)
+    rows: list[EditedRow] = []
+    left_out: Counter[str] = Counter()
+    for edit in wanted:
+        for form, dose in edit.forms:
+            for subject in subjects:
+                for copy in range(copies):
+                    made = _make(edit, subject, dose, seed, copy)
+                    if made is None:
+                        left_out[form] += copy == 0
+                    else:
+                        rows.append(EditedRow(subject.index, edit, form, dose, copy, subject.text, made))
+    left = {form: count for form, count in left_out.items() if count}
+    return EditedCaptions(surroundings, wanted, tuple(rows), left, seed, look)
+
+
+def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
+    """Refuse captions of which none can be edited, and English edits of captions in another language."""
+    if not any(text.strip() for text in captions.candidates.values):
+        raise InputError(f"{captions.name}: contains no caption to edit")
+    english = next((edit for edit in edits if EDITS.get(edit.name) is edit), None)
+    if english is None:
+        return
+    scripts = Scripts.of(captions.candidates.values)
+    named = captions.language not in ("", ENGLISH) and f"they are in {language_named(captions.language).name}"
+    written = scripts.main != "Latin" and scripts.described([scripts.main])
+    if named or written:
+        raise InputError(
+            f"{captions.name}: the edit {english.name!r} is for English captions, {named or written}; expected edits "
+            "of your own, a TOML file or Edit.of(...)"
+        )
+
+
+def _make(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int) -> EditedCaption | None:
+    """The edited caption; None where it cannot be made, or is the caption itself."""
+    if not subject.text.strip():
+        return None
+    made = edit.make(subject, Draw(seed, subject.item.id, edit.name, copy), dose)
+    return None if made is None or made.text == subject.text else made
+
+
+def _subjects(surroundings: Surroundings, indices: Sequence[int]) -> list[EditSubject]:
+    """The captions at some indices with their tags."""
+    texts = [surroundings.texts[index] for index in indices]
+    subjects = []
+    for index, text, tagged in zip(indices, texts, tag_texts(texts), strict=True):
+        words = [
+            TaggedWord(token, start, stop, tag)
+            for sentence, tags in tagged
+            for token, start, stop, tag in zip(*sentence, tags, strict=True)
+            if any(map(str.isalnum, token))
+        ]
+        subjects.append(EditSubject(surroundings.captions.item(index), text, words, surroundings, index))
+    return subjects

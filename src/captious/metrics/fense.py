@@ -1,0 +1,119 @@
+"""FENSE: sentence similarity to the references, with a penalty for captions that are no good English."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.metrics._fluency import (
+    ABSENT,
+    COLUMN,
+    HINT,
+    PENALTY,
+    THRESHOLD,
+    absences,
+    error_probabilities,
+    identity,
+    languages,
+    penalties,
+    refuse_settings,
+)
+from captious.metrics.clip.encoded import to_references
+from captious.metrics.contract import MeanMetric, Need, Shared
+from captious.metrics.explanation import Breakdown, Contribution
+from captious.metrics.rows import Scored, candidate_means
+from captious.metrics.sbert import Sbert
+from captious.models.sentences import SentenceEncoder
+from captious.render import Column
+
+
+@dataclass(frozen=True)
+class Fense(MeanMetric):
+    """FENSE: the mean cosine with the references, of which a caption with a fluency error keeps a tenth.
+
+    With c the sentence vector of the caption, r those of the references, and p the probability of a fluency error::
+
+        FENSE = mean over r of cos(c, r) · (1 − 0.9 · [p > 0.9])
+
+    ``weights`` is any model of sentence-transformers, as in ``sbert``. ``fluency`` says where p comes from: the
+    authors' detector (a folder with the checkpoint and the vocab.txt of its BERT), the file of a table with an id and
+    ``error_probability``, or ``error_probability`` itself, that column of the captions. ``threshold`` and ``penalty``
+    are the two 0.9.
+
+    >>> Fense(weights="all-MiniLM-L6-v2", fluency="errors.csv").label
+    'FENSE'
+    """
+
+    weights: str = "sentence-transformers/paraphrase-TinyBERT-L6-v2"
+    fluency: str = COLUMN
+    threshold: float = THRESHOLD
+    penalty: float = PENALTY
+
+    name: ClassVar[str] = "fense"
+    main: ClassVar[str] = "weights"
+    label: ClassVar[str] = "FENSE"
+    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
+    citation: ClassVar[str] = (
+        "Zhou, Zhang, Xu, Xie, Wu, Zhu. Can audio captions be evaluated with image caption metrics? ICASSP 2022."
+    )
+
+    def __post_init__(self) -> None:
+        refuse_settings(self.name, self.threshold, self.penalty)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """English, where a detector reads the captions."""
+        return languages(self.fluency)
+
+    @property
+    def _sbert(self) -> Sbert:
+        return Sbert(self.weights, over="mean")
+
+    def prepare(self, captions: CaptionSet) -> Shared[SentenceEncoder]:
+        """Load the sentence encoder."""
+        return self._sbert.prepare(captions)
+
+    def settings(self, state: Shared[SentenceEncoder]) -> Mapping[str, str]:
+        """The sentence encoder, and where the probabilities of errors come from."""
+        return {**self._sbert.settings(state), "fluency": identity(self.fluency)}
+
+    def score_items(self, captions: CaptionSet, state: Shared[SentenceEncoder]) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        similar = self._sbert.score_items(captions, state)
+        probabilities, cosines, factors = self._parts(captions, state)
+        rows = candidate_means(captions, cosines * factors)
+        warnings = [line.replace(self._sbert.label, self.label, 1) for line in similar.warnings]
+        reasons = {**absences(probabilities, captions), **similar.reasons}
+        return replace(similar, rows=rows, reasons=reasons, warnings=warnings)
+
+    def _parts(self, captions: CaptionSet, state: Shared[SentenceEncoder]) -> tuple[Floats, Floats, Floats]:
+        """The probability of an error, the similarity and the factor of each candidate."""
+        probabilities = error_probabilities(self.fluency, captions)
+        cosines = to_references(captions, state.value, over="mean")
+        return probabilities, cosines, penalties(probabilities, self.threshold, self.penalty)
+
+    def break_down(self, item: CaptionSet, state: Shared[SentenceEncoder]) -> Breakdown:
+        """The similarity, and what an error of fluency takes off, for each candidate."""
+        parts = []
+        for rank, (error, cosine, factor) in enumerate(np.stack(self._parts(item, state), axis=1).tolist()):
+            share = cosine / len(item.candidates.values)
+            parts.append(Contribution("similarity", share, rank, {"value": cosine}))
+            if factor < 1:
+                parts.append(Contribution("fluency error", (factor - 1) * share, rank, {"value": error}))
+        return Breakdown(
+            parts,
+            unit="part",
+            columns=[Column("value")],
+            formula=f"FENSE = mean cosine with the references · (1 − {self.penalty:g} · [p > {self.threshold:g}])",
+            ordered=True,
+        )
+
+    def hint(self, reason: str) -> str:
+        """What helps where there are no probabilities."""
+        return HINT if reason == ABSENT else super().hint(reason)

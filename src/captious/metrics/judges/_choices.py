@@ -1,0 +1,198 @@
+"""Questions with a few possible answers: how they are asked, one or all at a time, and how a reply is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from captious.io.questions import plain_answer
+from captious.metrics.judges._facts import read_numbered, require_all
+from captious.metrics.judges._yes_no import ALTERNATIVES, LONGEST, read_yes_no
+from captious.metrics.judges.judged import json_object, json_values, shortened
+from captious.models.chat.messages import Reply, Request, Turn
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+YES_NO = ("yes", "no")
+_FIRST_LETTER = re.compile(r"\W*([A-Z])(?:[.):,\]*\s-]*$|[.):\]])", re.MULTILINE)
+_LONE_LETTER = re.compile(r"(?<![\w'])([A-Z])(?![\w'])")
+_ARTICLE = re.compile(r"\b(?:A|I)(?= [a-z])")
+
+
+class AnswerOptions(NamedTuple):
+    """The answers that a question allows, and what a model calls each: a letter, or the answer itself."""
+
+    labels: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> AnswerOptions:
+        """Options with letters; yes and no are called so.
+
+        >>> AnswerOptions.of(["No", "Yes"]).labels, AnswerOptions.of(["red", "blue"]).labels
+        (('yes', 'no'), ('A', 'B'))
+        """
+        if sorted(map(plain_answer, texts)) == sorted(YES_NO):
+            return cls(YES_NO, tuple(sorted(texts, key=plain_answer, reverse=True)))
+        return cls(tuple(LETTERS[: len(texts)]), tuple(texts))
+
+    @classmethod
+    def words(cls, *words: str) -> AnswerOptions:
+        """Options that are called by their own words."""
+        return cls(words, words)
+
+    @property
+    def lettered(self) -> bool:
+        """Whether letters stand for the options, so that one token of a reply tells which is meant."""
+        return all(len(label) == 1 for label in self.labels)
+
+    @property
+    def lines(self) -> str:
+        """The options, one per line.
+
+        >>> print(AnswerOptions.of(["red", "blue"]).lines)
+        A. red
+        B. blue
+        """
+        pairs = zip(self.labels, self.texts, strict=True)
+        return "\n".join(label if label == plain_answer(text) else f"{label}. {text}" for label, text in pairs)
+
+    def text_of(self, label: str) -> str:
+        """The option that a reply names by its label, or else in its own words; a ValueError where it names none.
+
+        >>> AnswerOptions(("A", "B"), ("B", "(C)")).text_of("B"), AnswerOptions.of(["red", "dark blue"]).text_of("Red.")
+        ('(C)', 'red')
+        """
+        for names in (self.labels, self.texts):
+            for name, text in zip(names, self.texts, strict=True):
+                if _bare(name) == _bare(label):
+                    return text
+        raise ValueError(f"{shortened(label)} is none of {', '.join(self.labels)}")
+
+    def by_text(self) -> AnswerOptions:
+        """The options without letters, for stored answers: nobody knows in which order they were shown."""
+        return AnswerOptions(self.texts, self.texts)
+
+
+def _bare(text: str) -> str:
+    """An answer without case, spaces and marks around it."""
+    return plain_answer(text).replace(" ", "_").strip("()[]\"'*")
+
+
+class ChosenAnswer(NamedTuple):
+    """What a model answered."""
+
+    text: str
+    """The option that it chose, or its own words."""
+    by_words: bool = False
+    """Whether words decided, since the server sent no probabilities of the labels."""
+    reason: str = ""
+    """What else is known of it, such as what a second reply said."""
+    accepted: bool = False
+    """Whether a second question found the answer right, where the answer is in the model's own words."""
+    score: float = 0.0
+    """The points that the second question gave it."""
+
+
+def shuffled(texts: Sequence[str], seed: int, id: str, question: str) -> list[str]:
+    """Options in an order of the seed, the item and the question alone: it stays when a file gets other rows.
+
+    >>> shuffled(["red", "blue"], 0, "7", "Which color?") == shuffled(["blue", "red"], 0, "7", "Which color?")
+    True
+    """
+    name = "\x1f".join((str(seed), id, question))
+    return sorted(texts, key=lambda text: hashlib.sha256(f"{name}\x1f{text}".encode()).digest())
+
+
+def choice_request(turn: Turn, options: AnswerOptions, logprobs: bool, schema: bool) -> Request:
+    """A question that is answered by one label; with ``schema`` in a JSON object."""
+    form = _object({"answer": {"type": "string", "enum": list(options.labels)}}) if schema else None
+    top = ALTERNATIVES if logprobs and not schema else 0
+    return Request((turn,), max_tokens=2 * LONGEST if schema else LONGEST, top_logprobs=top, schema=form)
+
+
+def together_request(turn: Turn, options: Sequence[AnswerOptions], schema: bool) -> Request:
+    """Questions that are answered by one JSON object: a label under the number of each."""
+    labels = {str(number): {"type": "string", "enum": list(one.labels)} for number, one in enumerate(options, 1)}
+    return Request((turn,), max_tokens=64 + 16 * len(options), schema=_object(labels) if schema else None)
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def read_choice(reply: Reply, options: AnswerOptions) -> ChosenAnswer:
+    """The option that a reply names: by the probabilities of the labels at its first token, or by its words.
+
+    >>> read_choice(Reply("It is a dog: C"), AnswerOptions.of(["cat", "bird", "dog"])).text
+    'dog'
+    """
+    if reply.text.lstrip().startswith("{"):
+        return ChosenAnswer(options.text_of(str(json_object(reply.text, "answer")["answer"])))
+    if set(options.labels) == set(YES_NO):
+        answer = read_yes_no(reply)
+        return ChosenAnswer(options.text_of("yes" if answer.yes else "no"), answer.by_words)
+    if not options.lettered:
+        return ChosenAnswer(options.text_of(_first_word(reply.text, options)), by_words=True)
+    first = next((token for token in reply.tokens if token.text.strip()), None)
+    chances = dict.fromkeys(options.labels, 0.0)
+    for token, chance in first.top if first else ():
+        name = token.decode("utf-8", "replace").strip().strip("().:*")
+        if name in chances:
+            chances[name] += chance
+    if any(chances.values()):
+        return ChosenAnswer(options.text_of(max(chances, key=chances.__getitem__)))
+    return ChosenAnswer(options.text_of(_label(reply.text, options)), by_words=True)
+
+
+def _first_word(text: str, options: AnswerOptions) -> str:
+    """The label that a reply begins with, or else the reply."""
+    labels = [re.escape(label).replace("_", "[_ -]") for label in sorted(options.labels, key=len, reverse=True)]
+    match = re.match(rf"\W*({'|'.join(labels)})\b", text, re.IGNORECASE)
+    return match[1].replace("-", "_") if match else text
+
+
+def _label(text: str, options: AnswerOptions) -> str:
+    """The label in a reply: its first letter if a mark or nothing follows, its only lone one, or the option itself."""
+    if (match := _FIRST_LETTER.match(text)) and match[1] in options.labels:
+        return match[1]
+    letters = set(_LONE_LETTER.findall(_ARTICLE.sub("", text))) & set(options.labels)
+    if len(letters) == 1:
+        return str(letters.pop())
+    if letters:
+        raise ValueError(f"several letters ({', '.join(sorted(letters))}) in {shortened(text)}")
+    return text
+
+
+def read_together(reply: Reply, options: Sequence[AnswerOptions]) -> list[ChosenAnswer]:
+    """The options that a reply names for all questions; a ValueError where one is missing."""
+    labels = _labels(reply.text, len(options))
+    return [ChosenAnswer(one.text_of(labels[number])) for number, one in enumerate(options, 1)]
+
+
+def read_some(text: str, options: Sequence[AnswerOptions]) -> dict[int, ChosenAnswer]:
+    """What can be read of a reply to several questions, by their index."""
+    answers = {}
+    for index, one in enumerate(options):
+        for value in json_values(text, "{"):
+            try:
+                answers[index] = ChosenAnswer(one.text_of(str(value[str(index + 1)])))
+            except (KeyError, TypeError, ValueError):
+                continue
+    return answers
+
+
+def _labels(text: str, number: int) -> dict[int, str]:
+    """What a reply says to each question: a JSON object by number, or a line each."""
+    if not any(isinstance(value, dict) and value for value in json_values(text, "{")):
+        return dict(enumerate(read_numbered(text, number), 1))
+    answers = {key: value for key, value in json_object(text, "1").items() if key.isdecimal()}
+    require_all(list(map(int, answers)), number, text)
+    return {int(key): value if isinstance(value, str) else json.dumps(value) for key, value in answers.items()}

@@ -1,0 +1,124 @@
+"""CAPEval: how much of a checklist a caption mentions, and how much of that it gets right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.io.questions import ItemQuestion
+from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
+from captious.metrics.judges._questions import AnswerMark, QuestionMetric
+from captious.models.chat.messages import Failure
+
+YES, NO, NOT_MENTIONED = "yes", "no", "not_mentioned"
+WORDS = {YES: "right", NO: "contradicted", NOT_MENTIONED: "not mentioned"}
+"""What an explanation calls each verdict."""
+NUMBERS = {"1": YES, "-1": NO, "−1": NO, "0": NOT_MENTIONED}
+"""Verdicts as CAPability writes them."""
+
+
+@dataclass(frozen=True)
+class CapEval(QuestionMetric):
+    """CAPEval: a checklist of what there is to say about an image, and what of it the caption says.
+
+    A text model reads the caption and a list of questions such as "Does the caption mention a red car?", and answers
+    each with *yes* (the caption supports it), *no* (the caption contradicts it) or *not_mentioned*. All questions about
+    a caption are one call. Pooled over all questions of all captions::
+
+        coverage  C = (yes + no) / questions
+        precision P = yes / (yes + no)
+        f1          = 2 C P / (C + P)
+
+    From 0 to 1; the original prints C and P × 100. Precision alone rewards silence, so read it beside coverage. A
+    caption that answers no question has no precision.
+
+    Questions come from ``questions=FILE`` or a column ``questions``; ``category`` restricts the value to one category
+    (CAPEval's ``channel``). ``ask=each`` asks one question a call, which small models need, and ``schema=yes`` has the
+    server hold replies to their form. ``answers=FILE`` or ``answers=column`` scores stored verdicts and asks nothing;
+    verdicts may also be written 1, −1 and 0, as CAPability does.
+
+    A reply without a verdict for each question is asked for again, at most twice; then the caption has no value, unless
+    ``missing=skip`` leaves those questions out. (The original counts them as not mentioned.)
+
+    >>> CapEval("gpt-4o-mini").label, CapEval("gpt-4o-mini", value="precision").label
+    ('CAPEval coverage', 'CAPEval precision')
+    """
+
+    value: Literal["coverage", "precision", "f1"] = "coverage"
+    """What becomes of the verdicts."""
+    ask: Literal["together", "each"] = "together"
+    """Whether all questions about a caption are one call, or each is one."""
+    schema: bool = False
+    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
+
+    name: ClassVar[str] = "capeval"
+    citation: ClassVar[str] = "Liu et al. CAPEval. arXiv 2608.02589."
+    gold: ClassVar[bool] = False
+    one_token: ClassVar[bool] = False
+    row_size: ClassVar[int] = 3
+
+    @property
+    def label(self) -> str:
+        """The label with the name of the value."""
+        return f"CAPEval {'F1' if self.value == 'f1' else self.value}"
+
+    @property
+    def undefined_reason(self) -> str:
+        """Why a caption has no precision."""
+        return "the caption answers no question"
+
+    @property
+    def together(self) -> bool:
+        """Whether all questions about a caption are asked in one call."""
+        return self.ask == "together"
+
+    @property
+    def strict(self) -> bool:
+        """Whether the server is to hold a reply to a JSON schema."""
+        return self.schema
+
+    @property
+    def prompt_file(self) -> tuple[str, tuple[str, ...]]:
+        """The prompt for all questions, or for one."""
+        if self.together:
+            return "capeval_together", ("caption", "questions")
+        return "capeval", ("caption", "question")
+
+    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+        """Yes, no, or not mentioned."""
+        return AnswerOptions.words(YES, NO, NOT_MENTIONED)
+
+    def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
+        """What a verdict adds: to coverage if the caption speaks of it, to the others if it is right."""
+        counts = answer.text != NOT_MENTIONED if self.value == "coverage" else answer.text == YES
+        return AnswerMark(float(counts), WORDS[answer.text])
+
+    def sums(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
+        """The number of yes, of yes and no, and of questions."""
+        yes, no = (sum(mark.verdict == WORDS[word] for mark in marks) for word in (YES, NO))
+        return float(yes), float(yes + no), float(len(marks))
+
+    def aggregate(self, rows: Floats) -> Floats:
+        """Coverage, precision or F1 of sums."""
+        yes, answered, questions = rows[..., 0], rows[..., 1], rows[..., 2]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            coverage, precision = answered / questions, yes / answered
+            if self.value == "coverage":
+                return coverage
+            if self.value == "precision":
+                return precision
+            f1: Floats = np.where(yes > 0, 2 * coverage * precision / (coverage + precision), coverage * 0.0)
+        return f1
+
+    def summary(self, marks: Sequence[AnswerMark]) -> str:
+        """How many verdicts there are of each kind."""
+        numbers = [(sum(mark.verdict == word for mark in marks), word) for word in WORDS.values()]
+        return ", ".join(f"{number} {word}" for number, word in numbers if number)
+
+    def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
+        """A stored verdict, as a word or as a number."""
+        return super().read_stored(NUMBERS.get(text.strip().removesuffix(".0"), text), options)

@@ -1,0 +1,191 @@
+"""VDCscore: open questions, answered from a description, whose answers are compared with the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.questions import ItemQuestion
+from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
+from captious.metrics.judges._facts import folder_prompts
+from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
+from captious.metrics.judges._yes_no import read_word
+from captious.metrics.judges.judged import (
+    CallPlan,
+    JudgeSetup,
+    json_object,
+    number_between,
+    plan_requests,
+    quoted,
+    shortened,
+)
+from captious.models.chat.judge import ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+
+MOST = 5.0
+"""The highest score of an answer."""
+ANSWER_TOKENS, VERDICT_TOKENS = 64, 48
+USUAL_ANSWER = " " * 40
+"""A text in place of an answer, for the estimate before a run."""
+PLANNED = (12, 14)
+"""Tokens of a usual answer, and of a usual comparison."""
+
+
+@dataclass(frozen=True)
+class Vdc(QuestionMetric):
+    """VDCscore: how many open questions about a video or image can be answered right from its description.
+
+    Two calls a question. A text model answers it briefly from the description; then the model compares that answer with
+    the right one, and says whether they mean the same and how well they agree, from 0 to 5. The value of an item is
+    the mean over its questions; that of a set is the mean over items::
+
+        accuracy = answers that mean the same / questions
+        score    = mean of the points from 0 to 5
+
+    Questions come from ``questions=FILE`` in VDC's layout (``{video: [{question, answer, category}]}``), or from a
+    column ``questions``. ``answers=FILE`` scores stored verdicts, *yes* and *no* or points, and asks nothing. A reply
+    that cannot be read leaves the item without a value, unless ``missing=skip`` leaves the question out. (The original
+    drops every video whose value is 0, and any with one unreadable reply.) ``prompt`` names a folder with
+    ``vdc_answer.txt`` or ``vdc_compare.txt``.
+
+    >>> Vdc("llama-3.1-8b").label, Vdc("llama-3.1-8b", value="score").label
+    ('VDC accuracy', 'VDC score')
+    """
+
+    value: Literal["accuracy", "score"] = "accuracy"
+    """What becomes of the comparisons."""
+
+    name: ClassVar[str] = "vdc"
+    pooled: ClassVar[bool] = False
+    parse_rule: ClassVar[str] = "json"
+    files: ClassVar = {"vdc_answer": ("caption", "question"), "vdc_compare": ("question", "answer", "given")}
+    citation: ClassVar[str] = (
+        "Chai, Song, Du, Meng, Madhavan, Bar-Tal, Hwang, Xie, Manning. AuroraCap: Efficient, Performant Video Detailed "
+        "Captioning and a New Benchmark. ICLR 2025."
+    )
+
+    @property
+    def label(self) -> str:
+        """The label with the name of the value."""
+        return f"VDC {self.value}"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """A score goes up to 5."""
+        return (0.0, 1.0 if self.value == "accuracy" else MOST)
+
+    def prompts(self) -> dict[str, str]:
+        """The texts that are asked, by name."""
+        return folder_prompts(self.prompt, self.files)
+
+    def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
+        """Raise an error where a question has no right answer."""
+        if not question.answer:
+            raise InputError(f"{where}: has no answer, expected the right one")
+
+    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+        """No options: answers are in the model's own words."""
+        return AnswerOptions((), ())
+
+    def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
+        """One for an answer that means the same, or its points."""
+        points = float(answer.accepted) if self.value == "accuracy" else answer.score
+        return AnswerMark(points, "right" if answer.accepted else "wrong")
+
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+        """The first call of each question."""
+        items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        return [request for _, request in self._pairs(items, setup)]
+
+    def _pairs(self, items: Sequence[AskedItem], setup: JudgeSetup) -> list[tuple[ItemQuestion, Request]]:
+        """Every question with its first call."""
+        prompt, pairs = setup.prompts["vdc_answer"], []
+        for asked in items:
+            caption = quoted(asked.item.candidate)
+            for one in asked.own.questions:
+                text = prompt.format(caption=caption, question=one.text).strip()
+                pairs.append((one, Request((Turn("user", text),), max_tokens=ANSWER_TOKENS)))
+        return pairs
+
+    def _second(self, question: ItemQuestion, given: str, setup: JudgeSetup) -> Request:
+        text = setup.prompts["vdc_compare"].format(
+            question=question.text, answer=quoted(question.answer), given=quoted(given)
+        )
+        return Request((Turn("user", text.strip()),), max_tokens=VERDICT_TOKENS)
+
+    def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
+        """Two calls a question; the second is known where the first is stored."""
+        items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        first = self._pairs(items, setup)
+        waiting = set(setup.judge.unanswered([request for _, request in first])[0])
+        known, unknown = list[Request](), list[Request]()
+        for question, request in first:
+            try:
+                if request in waiting:
+                    raise InputError("the first call is not stored")
+                (given,) = ask_and_parse(setup.replaying().judge, [request], read_answer)
+            except InputError:
+                unknown.append(self._second(question, USUAL_ANSWER, setup))
+            else:
+                known += [] if isinstance(given, Failure) else [self._second(question, given, setup)]
+        plan = plan_requests(setup.judge, [request for _, request in first], PLANNED[0])
+        tokens = sum(request.estimated_tokens for request in unknown)
+        plan += CallPlan(len(unknown), 0, tokens, PLANNED[1] * len(unknown))
+        return plan + plan_requests(setup.judge, known, PLANNED[1])
+
+    def model_answers(
+        self, asked: Sequence[AskedItem], setup: JudgeSetup
+    ) -> list[list[ChosenAnswer | Failure] | Failure]:
+        """The model's answer to every question, compared with the right one."""
+        pairs = self._pairs(asked, setup)
+        requests = [request for _, request in pairs]
+        given = ask_and_parse(setup.judge, requests, read_answer, what=f"{self.label}: answers")
+        answered = [index for index, one in enumerate(given) if isinstance(one, str)]
+        compared = ask_and_parse(
+            setup.judge,
+            [self._second(pairs[index][0], str(given[index]), setup) for index in answered],
+            read_comparison,
+            what=f"{self.label}: comparing",
+        )
+        results: list[ChosenAnswer | Failure] = [
+            one if isinstance(one, Failure) else Failure("not compared") for one in given
+        ]
+        for index, one in zip(answered, compared, strict=True):
+            results[index] = one if isinstance(one, Failure) else one._replace(text=str(given[index]))
+        each = iter(results)
+        return [[next(each) for _ in one.own.questions] for one in asked]
+
+    def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
+        """A stored verdict: yes or no for the accuracy, points for the score."""
+        try:
+            if self.value == "accuracy":
+                return ChosenAnswer(text, accepted=read_word(text))
+            points = number_between(text, 0, MOST)
+            return ChosenAnswer(text, accepted=points > MOST / 2, score=points)
+        except ValueError as error:
+            return Failure(f"unreadable answer: {error}")
+
+
+def read_answer(reply: Reply) -> str:
+    """A short answer."""
+    text = " ".join(reply.text.split())
+    if not text:
+        raise ValueError("an empty answer")
+    return text
+
+
+def read_comparison(reply: Reply) -> ChosenAnswer:
+    """Whether two answers mean the same, and the points.
+
+    >>> read_comparison(Reply('{"same": "yes", "score": 4}')).score
+    4.0
+    """
+    answer = json_object(reply.text, "score")
+    word = str(answer.get("same", "")).strip().lower()
+    if word not in ("yes", "no", "true", "false"):
+        raise ValueError(f"same is {shortened(word)}, expected yes or no")
+    score = number_between(answer["score"], 0, MOST)
+    return ChosenAnswer("", reason=f"{score:g} of {MOST:g} points", accepted=word in ("yes", "true"), score=score)

@@ -1,0 +1,88 @@
+"""VQAScore: how likely a model that sees the image answers yes when asked whether it shows the caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from captious.captions import CaptionSet
+from captious.metrics.contract import Need
+from captious.metrics.explanation import Contribution
+from captious.metrics.judges._yes_no import ALTERNATIVES, yes_and_no
+from captious.metrics.judges.judged import JudgedMetric, JudgeSetup, Verdict, quoted, shortened
+from captious.models.chat.judge import ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.render import Column
+
+
+@dataclass(frozen=True)
+class VqaScore(JudgedMetric):
+    """VQAScore: the probability of *yes* to the question whether the image shows what the caption says.
+
+    One call a caption, with the image. The probability is that at the first token of the reply, over the whole
+    vocabulary; *yes*, *Yes* and *YES* count together::
+
+        VQAScore = p(yes)
+
+    ``normalize=yes`` divides it by p(yes) + p(no), as `fleur` with ``answer=yes-no`` does. The server must send
+    probabilities: it is asked for the 20 likeliest tokens. Where *no* is among them and *yes* is not, p(yes) is below
+    all of them and counts as 0; where neither is, the caption has no value. (The original takes 1 − p(no), and 0 for a
+    failed call.) ``prompt`` names a file with ``{caption}``.
+
+    >>> VqaScore("qwen2-vl").label, VqaScore("qwen2-vl", normalize=True).label
+    ('VQAScore', 'VQAScore (yes against no)')
+    """
+
+    normalize: bool = False
+    """Whether p(yes) is divided by p(yes) + p(no)."""
+
+    name: ClassVar[str] = "vqascore"
+    needs: ClassVar[tuple[Need, ...]] = ("image", "judge")
+    fields: ClassVar[tuple[str, ...]] = ("caption",)
+    parse_rule: ClassVar[str] = "p(yes)"
+    reply_tokens: ClassVar[int] = 1
+    part_unit: ClassVar[str] = "answer"
+    part_columns: ClassVar[Sequence[Column]] = (Column("probability", bar=True),)
+    citation: ClassVar[str] = (
+        "Lin, Pathak, Li, Li, Xia, Neubig, Zhang, Ramanan. Evaluating Text-to-Visual Generation with Image-to-Text "
+        "Generation. ECCV 2024."
+    )
+
+    @property
+    def label(self) -> str:
+        """VQAScore, and whether it is normalized."""
+        return "VQAScore (yes against no)" if self.normalize else "VQAScore"
+
+    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+        """One for each caption."""
+        prompt = setup.prompts[self.name]
+        turns = [
+            Turn("user", prompt.format(caption=quoted(item.candidate)).strip(), (item.fields["image"],))
+            for item in captions
+        ]
+        return [Request((turn,), max_tokens=1, top_logprobs=ALTERNATIVES) for turn in turns]
+
+    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+        """The probability of yes for each caption."""
+        return ask_and_parse(setup.judge, self.requests(captions, setup), self.read, tries=1, what=self.label)
+
+    def read(self, reply: Reply) -> Verdict:
+        """The probability of yes in a reply.
+
+        >>> from captious.models.chat.messages import ReplyToken
+        >>> reply = Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.25), (b" yes", 0.25), (b"No", 0.125))),))
+        >>> VqaScore("m").read(reply).value, VqaScore("m", normalize=True).read(reply).value
+        (0.5, 0.8)
+        """
+        if not any(token.top for token in reply.tokens):
+            raise ValueError("the server sent no probabilities, which vqascore needs")
+        yes, no = yes_and_no(reply)
+        if not yes + no:
+            raise ValueError(f"neither yes nor no among the likeliest beginnings of {shortened(reply.text)}")
+        total = yes + no if self.normalize else 1.0
+        parts = [
+            Contribution(word, (word == "yes") * chance / total, details={"probability": chance / total})
+            for word, chance in (("yes", yes), ("no", no))
+        ]
+        return Verdict(yes / total, parts=parts, summary=f"yes with probability {yes / total:.2f}")

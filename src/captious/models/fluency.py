@@ -1,0 +1,161 @@
+"""FENSE's detector of fluency errors: a BERT that says how likely a caption is to be broken English.
+
+A checkpoint of the authors is one file: the type of the model, the number of classes, and the tensors. The class that
+counts is the last one, *error*; the five before it say which kind of error was made in training.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Floats, Floats32, Ints
+from captious.errors import InputError, one_line, require
+from captious.models._folders import read_json, read_state, refuse_different
+from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.features import distinct_values
+from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.pipeline import Fetch, OomBackoff
+from captious.options import Runtime, current
+
+LIMIT = 64
+"""Tokens of a caption in training, special ones included; the rest of a longer caption is not read."""
+HEAD_WIDTH = 64
+"""Numbers in an attention head of every BERT that the authors trained; a ``config.json`` says it of others."""
+SUFFIXES = (".ckpt", ".pt", ".pth", ".bin", ".safetensors")
+FILES = "the checkpoint (.ckpt) and the vocab.txt of its BERT, bert-base-uncased or prajjwal1/bert-tiny"
+_SIGNS = re.compile(r"[^\w\s]")
+_LOADED: ModelRegistry[FluencyDetector] = ModelRegistry(limit=1)
+
+
+@dataclass(frozen=True, eq=False)
+class FluencyDetector:
+    """A checkpoint with its tokenizer. Made by :func:`load_detector`."""
+
+    name: str
+    fingerprint: str
+    precision: str
+    tokenizer: SubwordTokenizer = field(repr=False)
+    module: Any = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.fingerprint}"
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """The probability that each text has a fluency error; a distinct text is read once."""
+        different, index = distinct_values(list(map(without_signs, texts)))
+        tokens = self.tokenizer(different)
+        lengths = np.minimum(tokens.lengths, LIMIT)
+        order, values = np.argsort(-lengths, kind="stable"), np.zeros(len(different))
+        runtime = current()
+        pace = OomBackoff(runtime.log)
+
+        def begin(some: Ints) -> Fetch:
+            errors = self._errors(tokens.ids[some, : int(lengths[some].max())], lengths[some])
+            return lambda: errors
+
+        for start in range(0, len(order), runtime.batch):
+            some = order[start : start + runtime.batch]
+            values[some] = pace.start(begin, some)()
+            runtime.progress("fluency", start + len(some), len(order))
+        return values[index]
+
+    def _errors(self, ids: Ints, lengths: Ints) -> Floats32:
+        torch = require("torch", "clip")
+        mask = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
+        device = self.module["clf"].weight.device
+        with torch.inference_mode():
+            states = self.module["encoder"](
+                input_ids=torch.from_numpy(ids).to(device), attention_mask=torch.from_numpy(mask).to(device)
+            )
+            logits = self.module["clf"](states.last_hidden_state[:, 0])[:, -1]
+            errors: Floats32 = logits.float().sigmoid().cpu().numpy()
+        return errors
+
+
+def without_signs(text: str) -> str:
+    """A text as the detector reads it: in lower case, and nothing but words and white space.
+
+    >>> without_signs("A dog's bark, twice.")
+    'a dogs bark twice'
+    """
+    return _SIGNS.sub("", text).lower()
+
+
+def load_detector(weights: str) -> FluencyDetector:
+    """The detector of a folder, a checkpoint file in one, or a hub id, in the runtime in force."""
+    for library in ("torch", "transformers"):
+        require(library, "clip")
+    runtime = current()
+    key = (weights, runtime.device, runtime.precision, file_stats(local(weights)))
+    return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, runtime))
+
+
+def _load(path: Path, weights: str, runtime: Runtime) -> FluencyDetector:
+    folder = path if path.is_dir() else path.parent
+    file = _checkpoint(folder) if path.is_dir() else path
+    state, classes = _tensors(file)
+    module = _module(state, classes, folder, file)
+    tokenizer = read_wordpiece(folder, LIMIT, lower=True)
+    device = resolve_device(runtime.device)
+    precision = resolve_precision(device, runtime.precision)
+    fingerprint = digest(weights_digest(module), f"{LIMIT} {precision}".encode(), tokenizer.text.encode())
+    return FluencyDetector(
+        Path(weights).name, fingerprint, precision, tokenizer, module.to(device, torch_dtype(precision)).eval()
+    )
+
+
+def _checkpoint(folder: Path) -> Path:
+    """The one checkpoint of a folder."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+    if len(files) != 1:
+        found = ", ".join(path.name for path in files) or "none"
+        raise InputError(f"{folder}: found the checkpoints {found}, expected one; the folder needs {FILES}")
+    return files[0]
+
+
+def _tensors(file: Path) -> tuple[dict[str, Any], int]:
+    """The tensors of a checkpoint and its number of classes."""
+    stored: Mapping[str, Any] = read_state(file)
+    tensors = stored.get("state_dict", stored)
+    state = {key: one for key, one in tensors.items() if not key.endswith("embeddings.position_ids")}
+    if "clf.weight" not in state or "encoder.embeddings.word_embeddings.weight" not in state:
+        raise InputError(
+            f"{file}: contains {', '.join(list(state)[:3]) or 'nothing'}, expected a detector of FENSE: a "
+            "dictionary with "
+            "model_type, num_classes and state_dict, whose tensors are called encoder.… and clf.…"
+        )
+    return state, int(stored.get("num_classes", len(state["clf.weight"])))
+
+
+def _module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) -> Any:
+    """The BERT and the linear map on its first state, with these tensors, whose shapes say the sizes."""
+    torch, library = require("torch", "clip"), require("transformers", "clip")
+    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    vocabulary, width = state["encoder.embeddings.word_embeddings.weight"].shape
+    layers = {match[1] for key in state if (match := re.match(r"encoder\.encoder\.layer\.(\d+)\.", key))}
+    try:
+        with quiet():
+            shape = library.BertConfig(
+                vocab_size=vocabulary,
+                hidden_size=width,
+                num_hidden_layers=len(layers),
+                num_attention_heads=int(config.get("num_attention_heads", max(width // HEAD_WIDTH, 1))),
+                intermediate_size=len(state["encoder.encoder.layer.0.intermediate.dense.weight"]),
+                max_position_embeddings=len(state["encoder.embeddings.position_embeddings.weight"]),
+            )
+            pooled = "encoder.pooler.dense.weight" in state
+            encoder = library.BertModel(shape, add_pooling_layer=pooled)
+    except Exception as error:  # tensors that are missing or do not fit together: many kinds
+        raise InputError(f"{file}: is not a BERT ({type(error).__name__}: {one_line(error)})") from None
+    module = torch.nn.ModuleDict({"encoder": encoder, "clf": torch.nn.Linear(width, classes)})
+    refuse_different(state, module.state_dict(), f"{file}: is not a detector of the shape that its tensors say")
+    module.load_state_dict(state)
+    return module.float()

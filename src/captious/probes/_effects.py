@@ -1,0 +1,264 @@
+"""What edits do to scores, as numbers with intervals over images: sides, sizes, slopes over doses, exchange rates.
+
+All numbers of a metric see the same draws of images. Scores are oriented: higher is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.edits.edit import Group
+from captious.options import Resampling
+from captious.probes.probe import TIE
+from captious.stats.bootstrap import Estimate, estimate
+from captious.stats.resampling import cluster_sums
+
+Verdict = Literal["holds", "fails", "undecided"]
+CHANCE, MARGIN = 0.5, 0.1
+"""Sides of a metric that does not answer, and the size below which a harmless edit counts as not moving a metric."""
+FEWEST = 20
+"""Images below which no verdict is given."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one edit does to one metric."""
+
+    edit: str
+    group: Group
+    n: int
+    """Items with both scores."""
+    images: int
+    sides: Estimate
+    """The share of items that fell (gaming: rose), ties one half."""
+    size: Estimate
+    """The mean change in standard deviations of the metric over the original captions."""
+    change: Estimate
+    """The mean change in the metric's own unit."""
+    verdict: Verdict
+
+    @property
+    def decisive(self) -> Estimate:
+        """The number that the verdict is about: the size of a harmless edit, the sides of any other."""
+        return self.size if self.group == "harmless" else self.sides
+
+
+@dataclass(frozen=True)
+class DoseResponse:
+    """What more and more of an edit does to one metric."""
+
+    edit: str
+    doses: tuple[int, ...]
+    n: int
+    """Items with scores at all doses."""
+    sizes: tuple[Estimate, ...]
+    """The mean change at each dose, in standard deviations."""
+    slope: Estimate
+    """The change for each dose, in the metric's own unit: least squares over the doses, 0 with them."""
+    monotone: bool
+    """Whether the mean falls with every dose."""
+    falling: Estimate
+    """The share of items whose score falls with every dose."""
+
+
+@dataclass(frozen=True)
+class ExchangeRate:
+    """How many harmless or gaming edits outweigh one injected object."""
+
+    edit: str
+    group: Group
+    rate: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of one metric: of the original captions, and how much each edit changed them."""
+
+    base: Floats
+    """One score an item; NaN where there is none."""
+    change: Floats
+    """Items × edits; NaN where an edit could not be made or has no score."""
+    cluster: Ints
+    """The image of each item."""
+
+    @classmethod
+    def of(cls, base: Floats, edited: Floats, cluster: Ints) -> Scores:
+        """Changes from scores; those by less than a millionth of the score are rounding, and 0.
+
+        The bound is no absolute one: the CIDEr-D of a long caption may be 1e-9.
+        """
+        before = np.broadcast_to(base[:, None], edited.shape)
+        change = edited - before
+        rounding = np.abs(change) <= TIE * np.maximum(np.abs(before), np.abs(edited))
+        return cls(base, np.where(rounding, 0.0, change), cluster)
+
+
+def answered(change: Floats, group: Group) -> Floats:
+    """Whether each change goes to the side that the group asks about: 1, 0, or ½ for a tie; NaN without a score."""
+    side = change if group == "gaming" else -change
+    return np.where(np.isnan(change), np.nan, (np.sign(side) + 1) / 2)
+
+
+def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
+    """Whether a metric answers an edit as it should; undecided where the interval reaches both sides of the bound.
+
+    >>> give_verdict("harm", Estimate(0.9, 0.8, 0.95), Estimate(-1.0, -1.2, -0.8), 100)
+    'holds'
+    >>> give_verdict("harmless", Estimate(0.5, 0.4, 0.6), Estimate(0.0, -0.2, 0.05), 100)
+    'undecided'
+    """
+    chosen = size if group == "harmless" else sides
+    if images < FEWEST or math.isnan(chosen.low):
+        return "undecided"
+    if group == "harmless":
+        if size.low > -MARGIN and size.high < MARGIN:
+            return "holds"
+        return "fails" if size.low > MARGIN or size.high < -MARGIN else "undecided"
+    above, below = sides.low > CHANCE, sides.high <= CHANCE
+    if group == "gaming":
+        return "fails" if above else "holds" if below else "undecided"
+    return "holds" if above else "fails" if below else "undecided"
+
+
+def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> list[Effect]:
+    """The effect of each edit, in the order of the columns of ``scores.change``."""
+    numbers = _estimates(scores, edits, resampling)
+    effects = []
+    for column, (edit, group) in enumerate(edits):
+        made = ~np.isnan(scores.change[:, column])
+        images = len(np.unique(scores.cluster[made]))
+        sides, size, change = (numbers[f"{what} {column}"] for what in ("sides", "size", "change"))
+        sides = _from_the_end(sides, images, resampling.level)
+        verdict = give_verdict(group, sides, size, images)
+        effects.append(Effect(edit, group, int(made.sum()), images, sides, size, change, verdict))
+    return effects
+
+
+def _from_the_end(sides: Estimate, images: int, level: float) -> Estimate:
+    """Sides of 0 or 1 with the exact interval of a share of so many images, where all resamples are equal too.
+
+    >>> round(_from_the_end(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
+    0.8316
+    """
+    if sides.value not in (0.0, 1.0) or math.isnan(sides.low):
+        return sides
+    reach = 1 - ((1 - level) / 2) ** (1 / images)
+    return replace(sides, low=1 - reach) if sides.value else replace(sides, high=reach)
+
+
+def _estimates(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> dict[str, Estimate]:
+    """Sides, sizes and mean changes of all edits under the same draws."""
+    clusters = int(scores.cluster.max()) + 1 if len(scores.cluster) else 0
+    sides = np.stack([answered(scores.change[:, column], group) for column, (_, group) in enumerate(edits)], axis=1)
+    spread = _spread(scores, clusters)
+    made = (~np.isnan(scores.change)).astype(np.float64)
+    sums = [cluster_sums(np.nan_to_num(part), scores.cluster, clusters) for part in (sides, scores.change, made)]
+
+    def statistic(weights: Floats) -> dict[str, Floats]:
+        hits, changes, number = (part.T @ weights for part in sums)  # edits × draws
+        sd = spread(weights)
+        values: dict[str, Floats] = {}
+        for column in range(len(edits)):
+            share, mean = _ratio(hits[column], number[column]), _ratio(changes[column], number[column])
+            values |= {f"sides {column}": share, f"change {column}": mean, f"size {column}": _in_deviations(mean, sd)}
+        return values
+
+    return estimate(statistic, clusters, resampling)
+
+
+def _spread(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
+    """The standard deviation of the original scores as a function of weights."""
+    scored = ~np.isnan(scores.base)
+    mean = scores.base[scored].mean() if scored.any() else 0.0
+    centered = np.where(scored, scores.base - mean, 0.0)
+    centered[np.abs(centered) <= TIE * abs(mean)] = 0.0  # all scores are equal but for rounding
+    moments = np.stack([scored.astype(np.float64), centered, centered**2], axis=1)
+    sums = cluster_sums(moments, scores.cluster, clusters)
+
+    def deviation(weights: Floats) -> Floats:
+        number, first, second = sums.T @ weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = (second - first**2 / number) / (number - 1)
+        result: Floats = np.sqrt(np.maximum(variance, 0.0))
+        return result
+
+    return deviation
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    result: Floats = np.divide(top, bottom, out=np.full_like(bottom, np.nan), where=bottom > 0)
+    return result
+
+
+def _in_deviations(mean: Floats, sd: Floats) -> Floats:
+    """A mean change over the standard deviation; 0 where nothing changed, NaN where the deviation is 0."""
+    result: Floats = np.divide(mean, sd, out=np.where(mean == 0, 0.0, np.nan), where=sd > 0)
+    return result
+
+
+def find_doses(
+    scores: Scores, edit: str, columns: Mapping[int, int], effects: Sequence[Effect], resampling: Resampling
+) -> DoseResponse:
+    """The response to an edit whose doses have these columns, over the items that have all of them."""
+    doses = tuple(columns)
+    changes = scores.change[:, list(columns.values())]
+    whole = ~np.isnan(changes).any(axis=1)
+    steps = np.diff(np.concatenate([np.zeros((len(changes), 1)), changes], axis=1), axis=1)
+    centered = np.array([0.0, *doses]) - np.mean([0.0, *doses])
+    slopes = np.where(whole, np.nan_to_num(changes) @ centered[1:] / (centered**2).sum(), np.nan)
+    falls = np.where(whole, (steps < 0).all(axis=1), np.nan)
+    clusters = int(scores.cluster.max()) + 1
+    table = np.stack([np.nan_to_num(slopes), np.nan_to_num(falls), whole.astype(np.float64)], axis=1)
+    sums = cluster_sums(table, scores.cluster, clusters)
+
+    def statistic(weights: Floats) -> dict[str, Floats]:
+        slope, falling, number = sums.T @ weights
+        return {"slope": _ratio(slope, number), "falling": _ratio(falling, number)}
+
+    numbers = estimate(statistic, clusters, resampling)
+    means = np.concatenate([[0.0], changes[whole].mean(axis=0)]) if whole.any() else np.array([np.nan, np.nan])
+    return DoseResponse(
+        edit,
+        doses,
+        int(whole.sum()),
+        tuple(effects[column].size for column in columns.values()),
+        numbers["slope"],
+        bool((np.diff(means) < 0).all()),
+        numbers["falling"],
+    )
+
+
+def find_rates(
+    scores: Scores, edits: Sequence[tuple[str, Group]], injected: int, resampling: Resampling
+) -> list[ExchangeRate]:
+    """How many edits of each harmless or gaming kind outweigh one injected object, whose column is ``injected``."""
+    clusters = int(scores.cluster.max()) + 1
+    made = (~np.isnan(scores.change)).astype(np.float64)
+    sums = [cluster_sums(np.nan_to_num(part), scores.cluster, clusters) for part in (scores.change, made)]
+    asked = [
+        column for column, (_, group) in enumerate(edits) if group in ("harmless", "gaming") and made[:, column].any()
+    ]
+
+    def statistic(weights: Floats) -> dict[str, Floats]:
+        means = np.abs(_ratio(*(part.T @ weights for part in sums)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return {str(column): means[column] / means[injected] for column in asked}
+
+    costs = estimate(statistic, clusters, resampling) if asked else {}
+    return [ExchangeRate(*edits[column], _reciprocal(costs[str(column)])) for column in asked]
+
+
+def _reciprocal(cost: Estimate) -> Estimate:
+    """One over an estimate, whose interval turns round; one over 0 is infinite."""
+    ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
+    if math.isnan(cost.low):
+        ends[1:] = [math.nan, math.nan]
+    return replace(
+        cost, value=ends[0] if not math.isnan(cost.value) else math.nan, low=ends[1], high=ends[2], error=math.nan
+    )

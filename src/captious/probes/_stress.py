@@ -1,0 +1,259 @@
+"""Stress cards: how metrics answer captions that were changed on purpose.
+
+Captions are made wrong, damaged, changed without harm, or padded (`captious.edits`), and pairs that people wrote are
+added. Everything else of the set stays as it is; so do document frequencies and other statistics of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.edits.edit import Edit
+from captious.edits.surroundings import VOCABULARY
+from captious.edits.table import ALL, EDITS
+from captious.errors import InputError
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.registry import parse_all
+from captious.options import Resampling
+from captious.probes._effects import (
+    DoseResponse,
+    Effect,
+    ExchangeRate,
+    Scores,
+    answered,
+    find_doses,
+    find_effects,
+    find_rates,
+)
+from captious.probes._stress_card import Offender, card_sections
+from captious.probes._stress_test import ITEMS, StressPart, StressTest, plan_stress
+from captious.probes.probe import Probe
+from captious.render import Document
+from captious.runs.report import disambiguate_labels
+from captious.stats.bootstrap import too_narrow
+from captious.stats.shares import clusters_of
+
+INJECTED = "inject(1)"
+OFFENDERS = 5
+"""Items that are shown of an edit that a metric does not answer as it should."""
+ABOUT = (
+    "Captions are changed on purpose, and every metric scores them before and after. Sides: the share of captions "
+    "whose score falls (gaming: rises), ties one half; chance is 50. Size: the mean change in standard deviations of "
+    "the metric over the original captions. Harm, damage and pairs hold where more than half fall; harmless edits "
+    "where the size is within ±0.1; gaming where no more than half rise. A verdict needs an interval on one side of "
+    "the bound."
+)
+
+
+@dataclass(frozen=True)
+class MetricStress:
+    """What the edits do to one metric."""
+
+    metric: str
+    label: str
+    signature: str
+    effects: tuple[Effect, ...]
+    doses: tuple[DoseResponse, ...]
+    rates: tuple[ExchangeRate, ...]
+    offenders: tuple[Offender, ...]
+
+    def effect(self, edit: str) -> Effect:
+        """The effect of an edit by its written form."""
+        for effect in self.effects:
+            if effect.edit == edit:
+                return effect
+        raise InputError(f"{self.metric}: no edit {edit!r} was tried, expected one of {', '.join(self.edits)}")
+
+    @property
+    def edits(self) -> list[str]:
+        """The written forms of the edits."""
+        return [effect.edit for effect in self.effects]
+
+
+@dataclass(frozen=True, repr=False)
+class Stress(Probe):
+    """The stress card of metrics: one row an edit, metrics side by side, and no overall score."""
+
+    test: StressTest
+    rows: Sequence[MetricStress]
+    notes: tuple[str, ...] = ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """One row a metric and edit as plain values; ``low`` and ``high`` are those of the number that decides."""
+        return [
+            {
+                "metric": row.metric,
+                "signature": row.signature,
+                "group": effect.group,
+                "edit": effect.edit,
+                "n": effect.n,
+                "sides": effect.sides.value,
+                "size": effect.size.value,
+                "low": effect.decisive.low,
+                "high": effect.decisive.high,
+                "verdict": effect.verdict,
+            }
+            for row in self.rows
+            for effect in row.effects
+        ]
+
+    def __getitem__(self, metric: str) -> MetricStress:
+        """The card of one metric, by its written form or label."""
+        for row in self.rows:
+            if metric in (row.metric, row.label):
+                return row
+        raise InputError(f"no card of {metric!r}, expected one of {', '.join(row.metric for row in self.rows)}")
+
+    def document(self) -> Document:
+        """A line for each metric, a chart for each group of edits, dose curves, tables, and the worst offenders."""
+        main = self.test.parts[0]
+        images = len(set(main.images))
+        notes = [
+            f"{len(main.drawn):,} of {len(main.corpus):,} captions of {images:,} images; seed {self.test.seed}",
+            "idf and other statistics of the corpus are those of the original captions",
+            *too_narrow(images, self.resampling, self.unit),
+            *self.notes,
+        ]
+        return self.build(
+            "Stress card",
+            ABOUT,
+            card_sections(self.test, self.rows, self.resampling.level),
+            f"stress(items={len(main.drawn)},seed={self.test.seed})",
+            [row.signature for row in self.rows],
+            notes,
+            rows=self.records(),
+            metrics=self.rows,
+        )
+
+
+def stress(
+    captions: CaptionSet,
+    metrics: str | Metric | Iterable[str | Metric],
+    resampling: Resampling = Resampling(),
+    *,
+    edits: Sequence[str | Edit] = (ALL,),
+    items: int = ITEMS,
+    pairs: Sequence[Any] = (),
+    images: str | Path | None = None,
+    vocabulary: str = VOCABULARY,
+    progress: Callable[[str], None] | None = None,
+) -> Stress:
+    """The stress card of metrics on captions: what edits do to each of them, with intervals over images.
+
+    The same items are drawn for all metrics. ``edits`` are names, groups, TOML files or `captious.edits.Edit` values;
+    ``pairs`` are files of right and wrong captions, whose images are in the folder ``images``.
+
+    >>> from captious import demo
+    >>> card = stress(demo().systems["solid"], "bleu(n=1)", edits=["shuffle"])
+    >>> card.rows[0].effects[0].sides.value, card.rows[0].effects[0].verdict
+    (0.5, 'fails')
+    """
+    test = plan_stress(
+        captions, edits, items=items, seed=resampling.seed, pairs=pairs, images=images, vocabulary=vocabulary
+    )
+    return run_stress(test, parse_all(metrics, [captions]), resampling, progress)
+
+
+def run_stress(
+    test: StressTest,
+    metrics: Sequence[Metric],
+    resampling: Resampling = Resampling(),
+    progress: Callable[[str], None] | None = None,
+) -> Stress:
+    """Score what was planned with every metric."""
+    labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
+    rows: list[MetricStress] = []
+    notes: list[str] = []
+    for metric in metrics:
+        if progress:
+            progress(metric.label)
+        rows.append(_stress_metric(test, metric, labels[str(metric)], resampling, notes))
+    return Stress(test.name, resampling, test, rows, tuple(dict.fromkeys(notes)))
+
+
+def _stress_metric(
+    test: StressTest, metric: Metric, label: str, resampling: Resampling, notes: list[str]
+) -> MetricStress:
+    """What every part of a test does to one metric; a file of pairs that it cannot score is left out with a note."""
+    whole: MetricStress | None = None
+    for part in test.parts:
+        try:
+            state = metric.prepared(part.corpus)
+            metric.refuse_unfit(part.texts)
+            measurement = metric.measure(part.texts, state)
+            metric.refuse_empty(measurement, part.corpus.name)
+        except InputError as error:
+            if whole is None:
+                raise
+            notes.append(f"{label}: left out: {error}")
+            continue
+        notes += [*measurement.notes, *(f"{label}: {warning}" for warning in measurement.warnings)]
+        if lost := sum(np.isnan(measurement.values)):
+            notes.append(f"{label}: {lost:,} of {len(part.texts):,} texts have no score and are left out")
+        signature = str(Signature.of(metric, part.drawn, state, 0, {}))
+        one = _stress_part(part, measurement, label, signature, resampling)
+        whole = one if whole is None else _joined(whole, one)
+    assert whole is not None
+    return whole
+
+
+def _joined(one: MetricStress, two: MetricStress) -> MetricStress:
+    return replace(one, effects=one.effects + two.effects, offenders=one.offenders + two.offenders)
+
+
+def _stress_part(
+    part: StressPart, measurement: Measurement, label: str, signature: str, resampling: Resampling
+) -> MetricStress:
+    """The numbers of one metric on one part."""
+    metric = measurement.metric
+    values = measurement.values if metric.higher_is_better else -measurement.values
+    items = len(part.drawn)
+    edited = np.full((items, len(part.edits)), np.nan)
+    for one, value in zip(part.edited, values[items:].tolist(), strict=True):
+        edited[one.item, one.column] = value
+    scores = Scores.of(values[:items], edited, clusters_of(part.images))
+    effects = find_effects(scores, part.edits, resampling)
+    columns = {form: column for column, (form, _) in enumerate(part.edits)}
+    doses = [
+        find_doses(scores, edit.name, {dose: columns[form] for form, dose in edit.forms}, effects, resampling)
+        for edit in EDITS.values()
+        if edit.doses and all(form in columns for form, _ in edit.forms)
+    ]
+    rates = find_rates(scores, part.edits, columns[INJECTED], resampling) if INJECTED in columns else []
+    sign = 1 if metric.higher_is_better else -1
+    offenders = [one for effect in effects for one in _offenders(part, scores, columns[effect.edit], effect, sign)]
+    return MetricStress(str(metric), label, signature, tuple(effects), tuple(doses), tuple(rates), tuple(offenders))
+
+
+def _offenders(part: StressPart, scores: Scores, column: int, effect: Effect, sign: int) -> list[Offender]:
+    """The items that a failing metric answers worst, none where it does not fail."""
+    if effect.verdict != "fails":
+        return []
+    change = scores.change[:, column]
+    wrong: Floats = np.abs(change) if effect.group == "harmless" else change
+    wrong = np.where(np.isnan(change), -np.inf, wrong)
+    tried = {one.item: one for one in part.edited if one.column == column}
+    order = [index for index in np.argsort(-wrong, kind="stable").tolist()[:OFFENDERS] if np.isfinite(wrong[index])]
+    if effect.group in ("harm", "damage", "pairs"):
+        order = [index for index in order if answered(change, effect.group)[index] < 1]
+    return [
+        Offender(
+            effect.edit,
+            effect.group,
+            part.drawn.ids[index],
+            part.drawn.candidates[index][0],
+            tried[index].text,
+            tried[index].done,
+            sign * float(scores.base[index]),
+            sign * float(scores.base[index] + change[index]),
+        )
+        for index in order
+    ]

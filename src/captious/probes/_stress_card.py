@@ -1,0 +1,232 @@
+"""The page of a stress card: charts with a row an edit, dose curves, tables for a paper, and the worst offenders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from captious.edits.changes import mark, summarize
+from captious.edits.edit import GROUPS, Group
+from captious.probes._effects import CHANCE, MARGIN, Verdict
+from captious.probes._stress_test import StressTest
+from captious.render import Cell, Chart, Column, Section, Series, Table
+from captious.render import Group as Folded
+from captious.render.document import Value
+
+if TYPE_CHECKING:
+    from captious.probes._stress import MetricStress
+
+MARKS: dict[Verdict, str] = {"holds": "", "fails": "*", "undecided": "?"}
+MARK_NOTE = "* fails; ? undecided: the interval reaches both sides of the bound, or there are too few images."
+TITLES: dict[Group, str] = {
+    "harm": "Harm: the caption becomes wrong",
+    "damage": "Damage: the caption becomes worse as text",
+    "harmless": "Harmless: the caption says the same",
+    "gaming": "Gaming: longer or emptier, not truer",
+    "pairs": "Pairs that people wrote",
+}
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A caption whose edit a metric answers wrongly, with its scores before and after."""
+
+    edit: str
+    group: Group
+    id: str
+    caption: str
+    edited: str
+    done: Mapping[str, Any]
+    before: float
+    after: float
+
+
+def card_sections(test: StressTest, rows: Sequence[MetricStress], level: float) -> list[Section]:
+    """Everything that the card shows, in reading order."""
+    groups = [group for group in GROUPS if any(effect.group == group for row in rows for effect in row.effects)]
+    sections: list[Section] = [_summary(rows, groups)]
+    sections += [_chart(rows, group) for group in groups]
+    sections += _dose_charts(rows)
+    sections += _paper_tables(rows, groups)
+    sections += _dose_tables(rows, level)
+    sections += _rate_tables(rows, level)
+    sections += [
+        Folded(f"Worst offenders of {row.label}", [_offender_table(row, number)])
+        for number, row in enumerate(rows, 1)
+        if row.offenders
+    ]
+    return [*sections, Folded("All numbers", [_all_effects(rows, level)]), Folded("The edits", [_edit_table(test)])]
+
+
+def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
+    """One line a metric: how many edits of each group hold, fail and are undecided."""
+    lines: list[list[Value]] = []
+    for row in rows:
+        counts = {group: Counter(one.verdict for one in row.effects if one.group == group) for group in groups}
+        lines.append([row.label, *(_counted(counts[group]) for group in groups)])
+    return Table(
+        "summary", "Edits that hold, fail and are undecided", ["metric", *groups], lines, "There is no overall score."
+    )
+
+
+def _counted(counts: Counter[Verdict]) -> str:
+    order: tuple[Verdict, ...] = ("holds", "fails", "undecided")
+    shown = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+    return ", ".join(f"{counts[verdict]} {shown[verdict]}" for verdict in order if counts[verdict]) or "—"
+
+
+def _effects(rows: Sequence[MetricStress], group: Group) -> list[str]:
+    """The edits of a group, in the order in which they were tried."""
+    return list(dict.fromkeys(one.edit for row in rows for one in row.effects if one.group == group))
+
+
+def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
+    """One row an edit, a dot and an interval for each metric; rings where the verdict is undecided."""
+    harmless = group == "harmless"
+    series = []
+    for row in rows:
+        own = [one for one in row.effects if one.group == group and one.n]
+        scale = 1 if harmless else 100
+        series.append(
+            Series(
+                row.label,
+                [one.edit for one in own],
+                [scale * one.decisive.value for one in own],
+                [scale * one.decisive.low for one in own],
+                [scale * one.decisive.high for one in own],
+                hollow=[one.verdict == "undecided" for one in own],
+            )
+        )
+    what = "share of captions that rise" if group == "gaming" else "share of captions that fall"
+    return Chart(
+        "dots",
+        series,
+        TITLES[group],
+        f"{GROUPS[group].partition(': ')[2].capitalize()}. Rings: undecided."
+        + (f" The bound is ±{MARGIN}." if harmless else ""),
+        x="mean change in standard deviations" if harmless else f"{what}, percent, ties one half",
+        reference=0.0 if harmless else 100 * CHANCE,
+        reference_name="no change" if harmless else "chance",
+        decimals=2 if harmless else 1,
+        bands=tuple(range(len(_effects(rows, group)))),
+    )
+
+
+def _dose_charts(rows: Sequence[MetricStress]) -> list[Section]:
+    """The size at each dose, a line for each metric."""
+    charts: list[Section] = []
+    for name in dict.fromkeys(one.edit for row in rows for one in row.doses):
+        series = []
+        for row in rows:
+            for one in row.doses:
+                if one.edit == name:
+                    points = [0.0, *map(float, one.doses)]
+                    y = [0.0, *(size.value for size in one.sizes)]
+                    low, high = ([0.0, *(getattr(size, end) for size in one.sizes)] for end in ("low", "high"))
+                    series.append(Series(row.label, points, y, low, high))
+        note = "Mean change in standard deviations of the metric. A sound metric falls with every dose."
+        title = f"Dose and response: {name}"
+        charts.append(Chart("lines", series, title, note, x="dose", y="size", reference=0.0, decimals=2))
+    return charts
+
+
+def _paper_tables(rows: Sequence[MetricStress], groups: Sequence[Group]) -> list[Section]:
+    """Two tables with metrics side by side: sides in percent, and sizes of harmless edits."""
+    tables: list[Section] = []
+    sided = [group for group in groups if group != "harmless"]
+    if sided:
+        tables.append(_side_by_side("sides", "Sides, percent", rows, sided, 100, 1))
+    if "harmless" in groups:
+        title = f"Sizes of harmless edits, which must be within ±{MARGIN}"
+        tables.append(_side_by_side("sizes", title, rows, ["harmless"], 1, 2))
+    return tables
+
+
+def _side_by_side(
+    key: str, title: str, rows: Sequence[MetricStress], groups: Sequence[Group], scale: float, decimals: int
+) -> Table:
+    lines: list[list[Value]] = []
+    breaks = []
+    for group in groups:
+        breaks.append(len(lines))
+        for edit in _effects(rows, group):
+            found = [next((one for one in row.effects if one.edit == edit), None) for row in rows]
+            cells = [None if one is None or not one.n else Cell.of(one.decisive, MARKS[one.verdict]) for one in found]
+            lines.append([edit, group, max((one.n for one in found if one is not None), default=0), *cells])
+    columns: list[Column | str] = ["edit", "group", Column("n")]
+    columns += [Column(row.label, decimals=decimals, scale=scale, spread="half") for row in rows]
+    return Table(key, title, columns, lines, MARK_NOTE, breaks=breaks[1:])
+
+
+def _dose_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
+    lines: list[list[Value]] = [
+        [row.label, one.edit, one.n, Cell.of(one.slope), "yes" if one.monotone else "no", Cell.of(one.falling)]
+        for row in rows
+        for one in row.doses
+    ]
+    columns: list[Column | str] = ["metric", "edit", Column("n"), Column("slope", level=level)]
+    columns += [Column("monotone", "text"), Column("falls with every dose, %", decimals=1, scale=100, key="falling")]
+    note = "Slope: the change for each dose in the metric's own unit. Monotone: the mean falls with every dose."
+    return [Table("doses", "Dose and response", columns, lines, note)] if lines else []
+
+
+def _rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
+    """How many edits outweigh one injected object, metrics side by side."""
+    edits = {one.edit: one.group for row in rows for one in row.rates}
+    lines: list[list[Value]] = []
+    for edit, group in edits.items():
+        found = [next((one.rate for one in row.rates if one.edit == edit), None) for row in rows]
+        lines.append([edit, group, *(None if rate is None else Cell.of(rate) for rate in found)])
+    columns: list[Column | str] = ["edit", "group"]
+    columns += [Column(row.label, decimals=2, level=level) for row in rows]
+    note = (
+        "How many of these edits change the score as much as one injected object: below 1, the edit weighs more than a "
+        "wrong object. inf: the edit does not change the score."
+    )
+    return (
+        [Table("rates", "Exchange rates with one injected object", columns, lines, note, detail=True)] if lines else []
+    )
+
+
+def _offender_table(row: MetricStress, number: int) -> Table:
+    lines: list[list[Value]] = []
+    for one in row.offenders:
+        before, after = mark(one.caption, one.edited, one.done)
+        lines.append([one.edit, one.id, before, after, summarize(one.done), one.before, one.after])
+    columns: list[Column | str] = [
+        "edit",
+        "id",
+        "caption",
+        "edited",
+        "what was done",
+        Column("before"),
+        Column("after"),
+    ]
+    return Table(f"offenders_{number}", f"Edits that {row.label} fails", columns, lines, detail=True)
+
+
+def _all_effects(rows: Sequence[MetricStress], level: float) -> Table:
+    """Every number, a row a metric and edit: what other programs read."""
+    lines: list[list[Value]] = [
+        [
+            *(row.metric, row.signature, one.group, one.edit, one.n),
+            *(Cell.of(one.sides), Cell.of(one.size), Cell.of(one.change), one.verdict),
+        ]
+        for row in rows
+        for one in row.effects
+    ]
+    columns: list[Column | str] = ["metric", Column("signature", "text", latex=None), "group", "edit", Column("n")]
+    columns += [Column(name, level=level) for name in ("sides", "size", "change")]
+    return Table("effects", "Effects", [*columns, Column("verdict", "text")], lines, detail=True)
+
+
+def _edit_table(test: StressTest) -> Table:
+    lines: list[list[Value]] = []
+    for part in test.parts:
+        made = Counter(one.column for one in part.edited)
+        for column, (edit, group) in enumerate(part.edits):
+            lines.append([edit, group, part.about[edit], made[column], part.left_out.get(edit, 0)])
+    columns: list[Column | str] = ["edit", "group", Column("what it does", "text"), Column("made"), Column("left out")]
+    return Table("edits", "Edits, and captions that they cannot be made of", columns, lines, detail=True)

@@ -1,0 +1,194 @@
+"""What a stress test scores: captions, their edits, and pairs that people wrote, drawn once for all metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captious._random import keys_of
+from captious.captions import CaptionSet, Ragged
+from captious.edits.edit import Edit, Group
+from captious.edits.surroundings import VOCABULARY
+from captious.edits.table import ALL, edit_captions, find_edits
+from captious.errors import InputError
+from captious.io.columns import CAPTION_COLUMNS, REFERENCE_COLUMNS
+from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
+from captious.options import SEED
+from captious.probes._rows import image_paths, text_of, texts_of
+
+ITEMS = 200
+"""Items that are drawn where there are more."""
+RIGHT_COLUMNS = ("right", "positive", "baseline", "human_corrected_hall_caption")
+WRONG_COLUMNS = ("wrong", "negative", "negative_caption", "foil", "hall_caption")
+
+
+class EditedText(NamedTuple):
+    """An edited caption of a stress test."""
+
+    item: int
+    """The index of the item among those that are scored."""
+    column: int
+    """The index of the edit."""
+    text: str
+    done: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StressPart:
+    """Original captions and edits of them that a metric scores together."""
+
+    corpus: CaptionSet
+    """The whole set: document frequencies and other statistics of metrics are its own, whatever is edited."""
+    drawn: CaptionSet
+    """The original captions that are edited, one an item."""
+    edits: tuple[tuple[str, Group], ...]
+    """The written forms of the edits with their groups."""
+    edited: tuple[EditedText, ...]
+    left_out: Mapping[str, int]
+    about: Mapping[str, str]
+    """What each edit does, and what a caption must have for it."""
+    images: tuple[str, ...]
+    """What tells the images of the drawn captions apart, to resample them."""
+
+    @cached_property
+    def texts(self) -> CaptionSet:
+        """Everything that is scored: the original captions, then the edited ones."""
+        rows = [*range(len(self.drawn)), *(one.item for one in self.edited)]
+        ids = self.drawn.ids
+        names = [*ids, *(f"{ids[one.item]}#{self.edits[one.column][0]}" for one in self.edited)]
+        candidates = [*self.drawn.candidates, *((one.text,) for one in self.edited)]
+        return CaptionSet(
+            tuple(names),
+            Ragged.of(candidates),
+            Ragged.of([self.drawn.references[row] for row in rows]),
+            {name: tuple(values[row] for row in rows) for name, values in self.drawn.columns.items()},
+            self.drawn.name,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StressTest:
+    """The captions with their edits, and the pairs of each file."""
+
+    parts: tuple[StressPart, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        return ", ".join(part.corpus.name for part in self.parts)
+
+    def sets(self) -> dict[str, CaptionSet]:
+        """What metrics score, by name, to plan calls of judges."""
+        return {part.corpus.name: part.texts for part in self.parts}
+
+
+def plan_stress(
+    captions: CaptionSet,
+    edits: Sequence[str | Edit] = (ALL,),
+    *,
+    items: int = ITEMS,
+    seed: int = SEED,
+    pairs: Sequence[Any] = (),
+    images: str | Path | None = None,
+    vocabulary: str = VOCABULARY,
+) -> StressTest:
+    """Draw the items, the same for every metric, and edit them; ``pairs`` are files of right and wrong captions.
+
+    ``images`` is the folder of the pairs' images. Of an item with several captions the first is edited.
+    """
+    wanted = find_edits(edits)
+    single = replace(captions, candidates=Ragged.of([own[:1] for own in captions.candidates]))
+    chosen = draw_items(single, items, seed)
+    edited = edit_captions(single, wanted, seed=seed, vocabulary=vocabulary, chosen=chosen)
+    forms = [(form, edit.group) for edit in wanted for form, _ in edit.forms]
+    columns = {form: column for column, (form, _) in enumerate(forms)}
+    place = {index: row for row, index in enumerate(chosen)}
+    main = StressPart(
+        single,
+        single.take(chosen),
+        tuple(forms),
+        tuple(EditedText(place[row.item], columns[row.form], row.edited.text, row.edited.done) for row in edited.rows),
+        edited.left_out,
+        {form: f"{edit.about} (needs {edit.needs})" for edit in wanted for form, _ in edit.forms},
+        tuple(edited.surroundings.images[index] for index in chosen),
+    )
+    files = tuple(read_pairs(source, images, items, seed) for source in pairs)
+    return StressTest((main, *files), seed)
+
+
+def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
+    """The indices of so many items with a caption, by their ids and the seed alone, in the order of the set.
+
+    >>> captions = CaptionSet.of({"a": "a dog", "b": " ", "c": "a cat"})
+    >>> draw_items(captions, 9, 0), len(draw_items(captions, 1, 0))
+    ([0, 2], 1)
+    """
+    written = [index for index, own in enumerate(captions.candidates) if own and own[0].strip()]
+    order = np.argsort(keys_of([captions.ids[index] for index in written], seed), kind="stable")
+    return sorted(written[place] for place in order[:items].tolist())
+
+
+def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS, seed: int = SEED) -> StressPart:
+    """A file of pairs: an image, a right caption, a wrong one, and perhaps references.
+
+    The right caption is the column ``right``, ``positive``, ``baseline`` or ``caption``, the wrong one ``wrong``,
+    ``negative`` or ``foil``. Where another column is the right caption, ``caption`` is a reference.
+    """
+    name = name_of(source)
+    rows = [(row, *_pair(row)) for row in rows_of(source)]
+    kept = [one for one in rows if one[1].strip() and one[2].strip() and one[1] != one[2]]
+    if not kept:
+        raise InputError(f"{name}: contains no pair of a right and a wrong caption that differ")
+    shown = [_image(row) for row, *_ in kept]
+    keys = [str(number) for number in range(len(kept))]
+    columns = _image_column(shown, images)
+    corpus = CaptionSet.of(
+        {key: right for key, (_, right, _, _) in zip(keys, kept, strict=True)},
+        {key: references for key, (_, _, _, references) in zip(keys, kept, strict=True)},
+        columns,
+        name,
+    )
+    chosen = draw_items(corpus, items, seed)
+    form = Path(name).name.partition(".")[0]
+    edited = tuple(EditedText(row, 0, kept[index][2], {"rewritten": True}) for row, index in enumerate(chosen))
+    left_out = {form: len(rows) - len(kept)} if len(rows) > len(kept) else {}
+    about = {form: f"pairs of {Path(name).name} (needs two captions that differ)"}
+    own = tuple(shown[index] for index in chosen)
+    return StressPart(corpus, corpus.take(chosen), ((form, "pairs"),), edited, left_out, about, own)
+
+
+def _image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
+    """The paths of a pair file's images, where the folder has any of them; metrics without images need none."""
+    if images is None:
+        return {}
+    try:
+        paths = image_paths(shown, images)
+    except InputError:
+        return {}
+    return {"image": [paths[image] for image in shown]}
+
+
+def _image(row: Row) -> str:
+    try:
+        return image_of(row)
+    except InputError:
+        return row.where
+
+
+def _pair(row: Row) -> tuple[str, str, tuple[str, ...]]:
+    """The right caption of a row, the wrong one, and the references."""
+    right, caption = text_of(row, RIGHT_COLUMNS), text_of(row, CAPTION_COLUMNS)
+    wrong, references = text_of(row, WRONG_COLUMNS), texts_of(row, REFERENCE_COLUMNS)
+    if wrong is None or (right is None and caption is None):
+        found = ", ".join(map(str, row.fields))
+        raise InputError(f"{row.where}: found columns {found}, expected a right caption and a wrong one")
+    if right is None:
+        return str(caption), wrong, tuple(references or ())
+    return right, wrong, tuple(references or ([caption] if caption else []))

@@ -1,0 +1,8 @@
+from captious.rewarding._log import is_reward_run as is_reward_run
+from captious.rewarding.drift import Drift as Drift
+from captious.rewarding.drift import read_drift as read_drift
+from captious.rewarding.functions import Reward as Reward
+from captious.rewarding.functions import Rewards as Rewards
+from captious.rewarding.functions import rewards as rewards
+from captious.rewarding.weighted import WeightedReward as WeightedReward
+from captious.rewarding.weighted import reward as reward

@@ -1,0 +1,239 @@
+"""The folder of a reward run: a scored folder with a part for each check of each rank, which ``captious view`` opens.
+
+An item is one caption of one step, named ``STEP-RANK-NUMBER``. Beside its values it has the columns ``step``,
+``prompt`` and ``reward``. A part is written whole under the name of its step, so that a training that is killed and
+resumed writes no step twice; what a training had written beyond the step where it is resumed is moved aside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import MARKER
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.storage import is_remote
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
+from captious.metrics.registry import parse
+from captious.rewarding._signs import StepCheck
+from captious.runs import Run, open_run
+from captious.runs.marker import Marker, MetricFacts
+from captious.runs.report import part_summary
+from captious.runs.tables import items_table, rows_table, without_machine_paths
+
+KEY = "rewards"
+"""The entry of the marker that makes a run a reward run."""
+SUPERSEDED = "superseded"
+_PART = re.compile(r"step-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True)
+class LogPlan:
+    """What a reward run writes down of each check."""
+
+    rewards: Mapping[str, float]
+    """The rewarded metrics by written form, with their weights."""
+    held_out: tuple[str, ...] = ()
+    """Watched metrics whose fall is a sign."""
+    diversity: tuple[str, ...] = ()
+    """Watched metrics of all captions of a prompt."""
+    every: int = 5
+
+    @classmethod
+    def of_record(cls, record: Any, where: str) -> LogPlan:
+        """The plan again from the marker of a folder, which may come from somebody else."""
+        try:
+            rewards = {str(key): float(weight) for key, weight in record["rewards"].items()}
+            held_out, diversity = (tuple(map(str, record[key])) for key in ("held_out", "diversity"))
+            return cls(rewards, held_out, diversity, int(record["every"]))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            raise InputError(f"{where}: is not of a reward run, expected one that captious.rewards wrote") from None
+
+    def to_record(self) -> dict[str, Any]:
+        """The plan as JSON holds it."""
+        lists = {"held_out": list(self.held_out), "diversity": list(self.diversity)}
+        return {"rewards": dict(self.rewards), **lists, "every": self.every}
+
+
+@dataclass(frozen=True)
+class LoggedStep:
+    """The captions of one step, of all ranks, as they are stored."""
+
+    step: int
+    ids: list[str]
+    prompts: list[str]
+    texts: list[str]
+    references: list[list[str]]
+    images: list[str | None]
+    reward: Floats
+    values: Mapping[str, Floats]
+    """By written form: rewarded, watched, and those of all captions of a prompt."""
+
+
+@dataclass(frozen=True)
+class RewardLog:
+    """The folder of a reward run."""
+
+    run: Run
+    plan: LogPlan = field(default_factory=lambda: LogPlan({}))
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return Path(self.run.address)
+
+    @classmethod
+    def begun(cls, folder: str | Path, metrics: Sequence[Metric], plan: LogPlan) -> RewardLog:
+        """A new log, or that of the same plan which already exists."""
+        path = Path(folder)
+        if is_remote(str(folder)):
+            raise InputError(f"{folder}: is an address, expected a folder of this machine")
+        if (path / MARKER).exists():
+            log = open_log(path)
+            if log.plan != plan:
+                raise InputError(
+                    f"{path}: contains the checks of other rewards or with other settings, expected the same; "
+                    "name another folder, or remove this one"
+                )
+            return log
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{path}: is not a reward run, expected an empty or a new folder")
+        path.mkdir(parents=True, exist_ok=True)
+        facts = tuple(MetricFacts.of(metric) for metric in metrics)
+        log = cls(Run(str(path), Marker(path.name, facts, reading={KEY: plan.to_record()})), plan)
+        log.run.write_marker()
+        return log
+
+    def write(self, step: int, rank: int, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> None:
+        """Write a check of a rank, whole, and then the marker that lists all parts."""
+        captions, name = without_machine_paths(captions), f"step-{step:07d}-{rank}"
+        summary = part_summary(name, self.run, captions, measurements)
+        items = items_table(captions, measurements, self.run.metrics)
+        self.run.write_part(summary, items, {}, rows_table(measurements))
+        self.refreshed().run.write_marker()
+
+    def refreshed(self) -> RewardLog:
+        """The log with all parts that are there now, those of other ranks too."""
+        parts = {}
+        for name in self.parts():
+            with self.run.parquet(self.run.items_name(name)) as file:
+                parts[name] = file.metadata.num_rows
+        marker = replace(self.run.marker, parts=parts, items=sum(parts.values()))
+        return replace(self, run=replace(self.run, marker=marker))
+
+    def parts(self) -> list[str]:
+        """The names of the parts in the order of steps and ranks."""
+        names = [Path(name).stem for name in self.run.storage.names("items")]
+        return sorted((name for name in names if _PART.fullmatch(name)), key=_step_and_rank)
+
+    def steps(self, rank: int | None = None) -> list[int]:
+        """The steps that were checked, by any rank or by one."""
+        pairs = map(_step_and_rank, self.parts())
+        return sorted({step for step, own in pairs if rank is None or own == rank})
+
+    def supersede(self, step: int, rank: int) -> int:
+        """Move aside what a rank wrote at this step and later, before the training was resumed; gives their number."""
+        later = [name for name in self.parts() if _step_and_rank(name)[1] == rank and _step_and_rank(name)[0] >= step]
+        for name in later:
+            for file in (self.run.items_name(name), self.run.rows_name(name)):
+                source, target = self.folder / file, self.folder / SUPERSEDED / file
+                if source.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    source.replace(target)
+        if later:
+            self.refreshed().run.write_marker()
+        return len(later)
+
+    def read(self, rank: int | None = None) -> list[LoggedStep]:
+        """The captions of every step, of all ranks or of one."""
+        by_step: dict[int, list[str]] = {}
+        for name in self.parts():
+            step, own = _step_and_rank(name)
+            if rank is None or own == rank:
+                by_step.setdefault(step, []).append(name)
+        return [self._step(step, names) for step, names in sorted(by_step.items())]
+
+    def _step(self, step: int, names: Sequence[str]) -> LoggedStep:
+        run = replace(self.run, marker=replace(self.run.marker, parts={}))
+        tables = [run.table(name).replace_schema_metadata() for name in names]
+        rows = [row for table in tables for row in table.to_pylist()]
+        keys = [*run.metrics, *self.plan.diversity]
+
+        def numbers(key: str) -> Floats:
+            try:
+                return np.array([np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64)
+            except (TypeError, ValueError):
+                where = run.storage.address_of(run.items_name(names[0]))
+                raise InputError(
+                    f"{where}: column {key!r} holds no numbers, expected what captious.rewards wrote"
+                ) from None
+
+        return LoggedStep(
+            step,
+            [row["id"] for row in rows],
+            [str(row.get("prompt")) for row in rows],
+            [(row["candidates"] or [""])[0] for row in rows],
+            [row.get("references") or [] for row in rows],
+            [row.get("image") for row in rows],
+            numbers("reward"),
+            {key: numbers(key) for key in keys},
+        )
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What each metric is called, by its written form."""
+        return {**{key: _label(key) for key in self.plan.diversity}, **self.run.labels}
+
+    def check(self, logged: LoggedStep) -> StepCheck:
+        """The numbers of a step that are compared with the start."""
+        signs = {key: 1.0 if self.run.facts[key].higher_is_better else -1.0 for key in self.plan.held_out}
+        watched = {key: sign * logged.values[key] for key, sign in signs.items()}
+        return StepCheck.of(logged.step, logged.prompts, logged.texts, logged.reward, watched)
+
+
+def open_log(folder: str | Path) -> RewardLog:
+    """The log of a folder that ``captious.rewards`` wrote."""
+    run = open_run(folder)
+    if not is_reward_run(folder):
+        raise InputError(f"{folder}: is not of a reward run, expected one that captious.rewards wrote")
+    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.address_of(MARKER))
+    missing = [key for key in (*plan.rewards, *plan.held_out) if key not in run.metrics]
+    if missing:
+        raise InputError(f"{folder}: {missing[0]} is not among its metrics, expected what captious.rewards wrote")
+    return RewardLog(run, plan).refreshed()
+
+
+def is_reward_run(folder: str | Path) -> bool:
+    """Whether a folder is one that ``captious.rewards`` wrote; nothing of it is checked further."""
+    path = Path(folder) / MARKER
+    if is_remote(str(folder)) or not path.is_file():
+        return False
+    try:
+        record = json.loads(path.read_bytes())
+        return KEY in record["read"]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        return False
+
+
+def _label(key: str) -> str:
+    """What a metric is called; its written form where it is not known here."""
+    try:
+        return parse(key).label
+    except InputError:
+        return key
+
+
+def _step_and_rank(name: str) -> tuple[int, int]:
+    match = _PART.fullmatch(name)
+    assert match
+    return int(match[1]), int(match[2])

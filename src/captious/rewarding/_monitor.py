@@ -1,0 +1,193 @@
+"""The drift monitor: every few steps the captions of a batch are scored by metrics that are not rewarded."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious import _specs
+from captious._evaluate import Specs, metric_specs
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError, one_line
+from captious.metrics.contract import Metric
+from captious.metrics.registry import parse_all
+from captious.rewarding._log import LoggedStep, LogPlan, RewardLog
+from captious.rewarding._panel import Panel, ScoredBatch
+from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last
+from captious.runs.tracking import PREFIX
+
+WORDS = "words"
+"""What a list of watched metrics may name, and what every check counts."""
+
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """What is rewarded and what is watched."""
+
+    rewarded: Mapping[Metric, float]
+    """The rewarded metrics with their weights; that of a metric is negative where lower is better."""
+    watched: tuple[Metric, ...]
+    """Metrics of single captions that are not rewarded."""
+    diversity: tuple[Metric, ...]
+    """Metrics of all captions of a prompt."""
+    every: int
+    out: Path
+
+    @property
+    def log_plan(self) -> LogPlan:
+        """The same in the words of the folder."""
+        rewards = {str(metric): weight for metric, weight in self.rewarded.items()}
+        return LogPlan(rewards, tuple(map(str, self.watched)), tuple(map(str, self.diversity)), self.every)
+
+
+def watch_plan(
+    metrics: Sequence[Metric], weights: Sequence[float], watch: Specs | None, every: int, out: Any
+) -> WatchPlan:
+    """The plan of a monitor, once what is asked for is right."""
+    if out is None:
+        raise InputError("watch=... needs out=..., the folder that the checks are written into")
+    if not isinstance(every, int) or every < 1:
+        raise InputError(f"every={every!r}, expected a number of steps from 1 on")
+    given = [watch] if isinstance(watch, (str, Metric)) else list(watch or ())
+    specs = [part for one in given for part in (_specs.split(one) if isinstance(one, str) else [one])]
+    others = [one for one in specs if one != WORDS]
+    watched = parse_all(metric_specs(others)) if others else []
+    if twice := [metric for metric in watched if metric in metrics]:
+        raise InputError(f"watch: {twice[0]} is rewarded, expected metrics that are not")
+    diversity = [metric for metric in watched if not metric.needs or "several candidates" in metric.needs]
+    signed = {one: weight if one.higher_is_better else -weight for one, weight in zip(metrics, weights, strict=True)}
+    single = tuple(metric for metric in watched if metric not in diversity)
+    return WatchPlan(signed, single, tuple(diversity), every, Path(out))
+
+
+class Monitor:
+    """Checks a batch every few steps, writes it down, and warns where a policy games its reward.
+
+    A fault of the monitor is warned of once and ends no training. Each rank checks and judges its own captions; the
+    page of the run joins them.
+    """
+
+    def __init__(self, panel: Panel, plan: WatchPlan) -> None:
+        self.panel, self.plan = panel, plan
+        self._log = RewardLog.begun(plan.out, panel.prepared, plan.log_plan)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._checks: list[StepCheck] | None = None
+        self._said: set[str] = set()
+        self._calls = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"panel": self.panel, "plan": self.plan, "_log": self._log}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    def observe(self, batch: ScoredBatch, columns: Mapping[str, Any]) -> DriftVerdict | None:
+        """Check a batch if its step is due; gives the verdict on it."""
+        if not _in_training(columns):
+            return None
+        with self._lock:
+            try:
+                verdict = self._observe(batch, columns)
+            except Exception as error:
+                self._warn(f"captious: the rewards are not monitored at this step: {one_line(error)}")
+                return None
+        log_metric = columns.get("log_metric")
+        if verdict is not None and callable(log_metric):
+            log_metric(f"{PREFIX}/drift", float(len(verdict.signs)))
+        return verdict
+
+    def _observe(self, batch: ScoredBatch, columns: Mapping[str, Any]) -> DriftVerdict | None:
+        rank = int(os.environ.get("RANK", "0") or 0)
+        step = getattr(columns.get("trainer_state"), "global_step", None)
+        if self._checks is None:
+            self._checks = self._resumed(step, rank)
+        if step is None:  # a trainer that does not say: calls are counted, on from where the log ends
+            step = self._calls
+            self._calls += 1
+        if step % self.plan.every or (self._checks and step <= self._checks[-1].step):
+            return None
+        logged = self._measure_and_write(batch, step, rank)
+        self._checks.append(self._log.check(logged))
+        verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out)
+        if verdict.alarm and rank == 0 and "alarm" not in self._said:
+            self._said.add("alarm")
+            self._warn(
+                f"captious: the policy may be gaming its reward at step {step}: "
+                f"{'; '.join(sign.text for sign in verdict.signs)}. Look at it: captious view {self.plan.out}"
+            )
+        return verdict
+
+    def _resumed(self, step: int | None, rank: int) -> list[StepCheck]:
+        """The checks of this rank before this step; later ones belong to a training that was not gone on with."""
+        if step is not None:
+            self._log.supersede(step, rank)
+        checks = [self._log.check(logged) for logged in self._log.read(rank)]
+        self._calls = checks[-1].step + 1 if checks else 0
+        return checks
+
+    def _measure_and_write(self, batch: ScoredBatch, step: int, rank: int) -> LoggedStep:
+        """Score the captions of a batch by all metrics, and write them down."""
+        rollouts = batch.rollouts
+        scorer = self.panel.scorer(rollouts)
+        chosen = [index for index, key in enumerate(rollouts.ids) if key in scorer]
+        ids, texts = [rollouts.ids[index] for index in chosen], [rollouts.texts[index] or "" for index in chosen]
+        prompts = [rollouts.groups[index] for index in chosen]
+        reward = self._total(batch)[chosen]
+        columns: dict[str, Sequence[Any]] = {
+            "step": [step] * len(chosen),
+            "prompt": prompts,
+            "reward": [None if np.isnan(value) else float(value) for value in reward],
+        }
+        names = [f"{step}-{rank}-{index}" for index in chosen]
+        captions, measurements = scorer.measured(ids, texts, names, columns)
+        diversity = {str(metric): _by_prompt(metric, captions, prompts) for metric in self.plan.diversity}
+        captions = replace(
+            captions, columns={**captions.columns, **{key: tuple(own) for key, own in diversity.items()}}
+        )
+        self._log.write(step, rank, captions, measurements)
+        values = {**{key: one.values for key, one in measurements.items()}, **diversity}
+        return LoggedStep(step, names, prompts, texts, [], [], reward, values)
+
+    def _total(self, batch: ScoredBatch) -> Floats:
+        """The weighted sum of the rewards of each caption; NaN where it has none."""
+        columns = [
+            weight * np.array([np.nan if value is None else value for value in batch.values[str(metric)]])
+            for metric, weight in self.plan.rewarded.items()
+        ]
+        total: Floats = np.sum(columns, axis=0)
+        return total
+
+    def _warn(self, message: str) -> None:
+        """Warn of something once; training goes on."""
+        if message not in self._said:
+            self._said.add(message)
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> Floats:
+    """The value of a metric on all captions of a prompt, for each caption."""
+    first = {prompt: index for index, prompt in reversed(list(enumerate(prompts)))}
+    texts: dict[str, list[str]] = {}
+    for prompt, text in zip(prompts, captions.candidates.values, strict=True):
+        texts.setdefault(prompt, []).append(text)
+    together = CaptionSet.of(texts, {prompt: captions.references[first[prompt]] for prompt in texts}, name="prompts")
+    values = dict(zip(together.ids, metric.measure(together).values.tolist(), strict=True))
+    return np.array([values[prompt] for prompt in prompts])
+
+
+def _in_training(columns: Mapping[str, Any]) -> bool:
+    """Whether a batch is one that trains. TRL scores batches of an evaluation too, and only its model tells them."""
+    trainer = getattr(columns.get("log_metric"), "__self__", None)
+    return bool(getattr(getattr(trainer, "model", None), "training", True))

@@ -1,0 +1,320 @@
+"""The panel behind the rewards of a run: one pass over a batch for all metrics, with floors for faults of captions."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from numbers import Real
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from captious.captions import CaptionSet, Ragged
+from captious.errors import InputError, one_line
+from captious.metrics.contract import Metric, Need
+from captious.metrics.registry import find_key
+from captious.options import Runtime, current
+from captious.rewarding._rollouts import RolloutReader, Rollouts
+from captious.scorer import CaptionValues, Scorer
+
+REMEMBERED = 16
+"""Batches whose values are kept: each reward of a run asks for the same one, and threads take turns."""
+_OWN = ("_lock", "_memo", "_said", "_last")
+"""What a pickle leaves out of a panel."""
+UNKNOWN = "its id is not among the references or images"
+
+
+@dataclass(frozen=True)
+class ScoredBatch:
+    """The values of a batch by each metric, as `Scorer` gives them."""
+
+    rollouts: Rollouts
+    values: Mapping[str, Sequence[float | None]]
+    """By written form; the metric's floor for a fault of the caption, None in all metrics for a technical gap."""
+    faults: frozenset[int]
+    """Captions that are empty, were not found in the completion, or have no value by their own fault."""
+    gaps: Mapping[int, str]
+    """Why a caption has no reward though it may be a good one."""
+
+    @property
+    def missing(self) -> float:
+        """The share of captions without a reward."""
+        return len(self.gaps) / max(len(self.rollouts.texts), 1)
+
+    @property
+    def floored(self) -> float:
+        """The share of captions that got the floor of a metric."""
+        return len(self.faults) / max(len(self.rollouts.texts), 1)
+
+
+@dataclass
+class _Remembered:
+    batch: ScoredBatch
+    seen: set[str] = field(default_factory=set)
+
+
+class Panel:
+    """Metrics with their references, images and models: prepared once, shared by all rewards and threads.
+
+    A pickle leaves out models and remembered batches.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        references: Any,
+        images: Any,
+        reader: RolloutReader,
+        floors: Mapping[str, float] | None = None,
+        runtime: Runtime | None = None,
+        watched: Sequence[Metric] = (),
+    ) -> None:
+        """Prepare the metrics, and those that are only watched, which no reward asks for."""
+        self.metrics = tuple(metrics)
+        self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
+        self.runtime = _own_share(runtime, self.prepared)
+        self.floors = _floors(metrics, floors or {})
+        in_columns = references is None and images is None
+        needs = {need for metric in self.prepared for need in metric.needs}
+        self.reader = replace(
+            reader,
+            references=references is None and "references" in needs,
+            images=images is None and "image" in needs,
+        )
+        self._given = None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime)
+        self._settled = False
+        """Whether ids of a batch were found among those given."""
+        self._base = self._given
+        """The scorer whose models and document frequencies those of batches share; without one, the first batch's."""
+        if self.reader.references:
+            _refuse_corpora(self.prepared)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._memo: OrderedDict[tuple[Any, ...], _Remembered] = OrderedDict()
+        self._said: set[str] = set()
+        self._last: tuple[list[Any], dict[str, list[Any]], Rollouts] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OWN}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    def score(self, asker: str, completions: Sequence[Any], columns: Mapping[str, Any]) -> tuple[ScoredBatch, bool]:
+        """The values of a batch, and whether it is a new one: the first of the rewards that asks has it scored.
+
+        A reward that asks twice for equal captions is in its next batch.
+        """
+        rollouts = self._read(completions, columns)
+        key = (rollouts.texts, rollouts.ids, rollouts.references, _keys(rollouts.fields))
+        with self._lock:
+            remembered = self._memo.get(key)
+            if remembered is not None:
+                new = asker in remembered.seen
+                remembered.seen = {asker} if new else remembered.seen | {asker}
+                return remembered.batch, new
+        batch = self._scored(rollouts)
+        self._say(batch.gaps)
+        with self._lock:
+            self._memo[key] = _Remembered(batch, {asker})
+            while len(self._memo) > REMEMBERED:
+                self._memo.popitem(last=False)
+        return batch, True
+
+    def _read(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
+        """The captions and items of a batch; all rewards of a trainer are passed the same objects, read once."""
+        lists = {name: values for name, values in columns.items() if isinstance(values, list)}
+        if self._last is not None:
+            texts, others, rollouts = self._last
+            known = lists.keys() == others.keys() and all(_same(lists[name], others[name]) for name in lists)
+            if known and isinstance(completions, list) and _same(completions, texts):
+                return rollouts
+        rollouts = self.reader.read(completions, columns, self._given)
+        self._last = (list(completions), {name: list(values) for name, values in lists.items()}, rollouts)
+        return rollouts
+
+    def scorer(self, rollouts: Rollouts) -> Scorer:
+        """The scorer with the items of a batch: those given by id, or what the columns say."""
+        if self._given is not None and not self.reader.references and not self.reader.images:
+            return self._given
+        items = _items(rollouts, self._given)
+        with self._lock:
+            if self._base is None:
+                self._base = Scorer(self.prepared, items, runtime=self.runtime)
+        return self._base.with_items(items)
+
+    def _scored(self, rollouts: Rollouts) -> ScoredBatch:
+        size = len(rollouts.texts)
+        scorer = self.scorer(rollouts)
+        unknown = {key for key in dict.fromkeys(rollouts.ids) if key not in scorer}
+        gaps = {index: UNKNOWN for index, key in enumerate(rollouts.ids) if key in unknown} if unknown else {}
+        if self._given is not None and not self._settled:
+            self._settle(rollouts, len(gaps))
+        faults = {index for index, text in enumerate(rollouts.texts) if not (text or "").strip()} - gaps.keys()
+        scored = [index for index in range(size) if index not in faults and index not in gaps]
+        found = self._found(scorer, [rollouts.ids[i] for i in scored], [rollouts.texts[i] or "" for i in scored])
+        columns = {key: np.full(size, self.floors[key]) for key in self.floors}
+        for metric in self.metrics:
+            own, column = found[str(metric)], columns[str(metric)]
+            column[scored] = own.values
+            for place, reason in own.reasons.items():
+                if reason == metric.undefined_reason and metric.undefined_by_caption:
+                    faults.add(scored[place])
+                    column[scored[place]] = self.floors[str(metric)]
+                else:
+                    gaps.setdefault(scored[place], f"{metric.label}: {reason}")
+            for index in np.flatnonzero(~np.isfinite(column)).tolist():
+                gaps.setdefault(index, f"{metric.label}: the value is not finite")
+        values: dict[str, list[float | None]] = {key: column.tolist() for key, column in columns.items()}
+        for listed, index in product(values.values(), gaps):
+            listed[index] = None
+        return ScoredBatch(rollouts, values, frozenset(faults - gaps.keys()), gaps)
+
+    def _settle(self, rollouts: Rollouts, unknown: int) -> None:
+        """Keep to the column of ids of the first batch; refuse it where it knows none of them."""
+        assert self._given is not None
+        if rollouts.ids and unknown == len(rollouts.ids):
+            raise InputError(
+                f"column {rollouts.id_column!r}: no id, such as {rollouts.ids[0]!r}, is one of the references or "
+                f"images, which have such as {self._given.ids[0]!r}"
+            )
+        self.reader = replace(self.reader, id_column=rollouts.id_column)
+        self._settled = True
+
+    def _found(self, scorer: Scorer, ids: Sequence[str], texts: Sequence[str]) -> dict[str, CaptionValues]:
+        """The values of captions by every metric.
+
+        Judges go by themselves, and are not asked again: their server is down, or their ceiling is reached.
+        """
+        judges = [metric for metric in self.metrics if "judge" in metric.needs]
+        others = [metric for metric in self.metrics if metric not in judges]
+        found: dict[str, CaptionValues] = {}
+        for group in ([others] if others else []) + [[judge] for judge in judges]:
+            try:
+                found |= scorer.explained(ids, texts, group)
+            except Exception as error:
+                for metric in group:
+                    if metric in judges:
+                        reasons = dict.fromkeys(range(len(texts)), one_line(error))
+                        found[str(metric)] = CaptionValues(np.full(len(texts), np.nan), reasons)
+                    else:
+                        found[str(metric)] = _one_by_one(scorer, ids, texts, metric)
+        return found
+
+    def _say(self, gaps: Mapping[int, str]) -> None:
+        """Warn of each reason once: training goes on."""
+        for reason, number in Counter(gaps.values()).items():
+            if reason not in self._said:
+                self._said.add(reason)
+                warnings.warn(
+                    f"captious: {number} captions of a batch have no reward ({reason}); this warning is given once",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+def _keys(fields: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What tells the columns of two batches apart; of images it is their address, as a remembered batch holds them."""
+    return tuple((name, *map(id if name == "image" else repr, values)) for name, values in fields.items())
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
+def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric: Metric) -> CaptionValues:
+    """The values of captions after scoring them together failed: what fails alone has no value."""
+    values, reasons = np.full(len(texts), np.nan), dict[int, str]()
+    for index, (key, text) in enumerate(zip(ids, texts, strict=True)):
+        try:
+            alone = scorer.explained([key], [text], [metric])[str(metric)]
+        except Exception as error:
+            reasons[index] = one_line(error)
+            continue
+        values[index] = alone.values[0]
+        if alone.reasons:
+            reasons[index] = alone.reasons[0]
+    return CaptionValues(values, reasons)
+
+
+def _given(metrics: Sequence[Metric], references: Any, images: Any, reader: RolloutReader, runtime: Any) -> Scorer:
+    """The scorer of references or images that are given by id; what is missing comes with each batch."""
+    wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images}
+    return Scorer(metrics, references, images, runtime, later=[need for need, later in wanted.items() if later])
+
+
+def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:
+    """The items of a batch, each once, from its columns and from what was given by id."""
+    first = {key: index for index, key in reversed(list(enumerate(rollouts.ids)))}
+    chosen = sorted(first.values())
+    if given is not None:
+        chosen = [index for index in chosen if rollouts.ids[index] in given]
+    ids = tuple(rollouts.ids[index] for index in chosen)
+    fields = {name: tuple(values[index] for index in chosen) for name, values in rollouts.fields.items()}
+    if given is not None:
+        items = given.take(ids)
+        references = items.references
+        fields = {**items.columns, **fields}
+    if rollouts.references is not None:
+        references = Ragged.of([rollouts.references[index] for index in chosen])
+    elif given is None:
+        references = Ragged.of([()] * len(ids))
+    return CaptionSet(ids, Ragged.of([()] * len(ids)), references, fields, name="batch")
+
+
+def _refuse_corpora(metrics: Sequence[Metric]) -> None:
+    """Refuse metrics that must know all references where these come with the batches."""
+    for metric in metrics:
+        if metric.needs_corpus:
+            hint = ", or cider(idf=NAME) with document frequencies of a corpus" if metric.name == "cider" else ""
+            raise InputError(f"{metric} must know all references before the first batch: pass references=...{hint}")
+
+
+def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str, float]:
+    """The worst value of each metric, or the one that is given for it: what a caption gets that is empty."""
+    labels = {str(metric): metric.label for metric in metrics}
+    given: dict[str, float] = {}
+    for name, value in floors.items():
+        if not is_number(value):
+            raise InputError(f"floors: {value!r} for {name}, expected a number")
+        given[find_key(name, labels, "floors")] = float(value)
+    found = {}
+    for metric in metrics:
+        worst = given.get(str(metric), float(metric.range[0] if metric.higher_is_better else metric.range[1]))
+        if not math.isfinite(worst):
+            hint = f"pass one for empty captions, floors={{'{metric.name}': ...}}"
+            raise InputError(f"{metric} has no worst value: {hint}")
+        found[str(metric)] = worst
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def _own_share(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | None:
+    """The runtime of one process of several: judges share the ceilings, and none goes without one."""
+    if not any("judge" in metric.needs for metric in metrics):
+        return runtime
+    runtime = runtime or current()
+    judging = runtime.judging
+    if judging.most_tokens is None and judging.most_cost is None and not judging.replay:
+        raise InputError(
+            "a judge as a reward needs a limit: pass runtime=Runtime(judging=Judging(most_tokens=...)), or most_cost"
+        )
+    ranks = max(int(os.environ.get("WORLD_SIZE", "1") or 1), 1)
+    tokens = None if judging.most_tokens is None else max(judging.most_tokens // ranks, 1)
+    cost = None if judging.most_cost is None else judging.most_cost / ranks
+    return replace(runtime, judging=replace(judging, most_tokens=tokens, most_cost=cost))

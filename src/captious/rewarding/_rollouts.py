@@ -1,0 +1,197 @@
+"""What a trainer passes to a reward: completions in plain and chat form, and columns of the data set beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, OBJECT_COLUMN, REFERENCE_COLUMNS, STYLE_COLUMN
+from captious.io.formats import text_list
+
+if TYPE_CHECKING:
+    from captious.scorer import Scorer
+
+PICTURES = ("images", *IMAGE_COLUMNS)
+"""Columns of an image or of a list of them, of which the first is taken."""
+FIELDS = (OBJECT_COLUMN, STYLE_COLUMN, "source")
+"""Further columns that metrics read."""
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """The captions of a batch with the item of each, by its id or by what the batch says of it."""
+
+    texts: tuple[str | None, ...]
+    """None where a completion holds no caption."""
+    ids: tuple[str, ...]
+    """The item of each caption; without a column of ids, equal ones where references and image are the same."""
+    groups: tuple[str, ...]
+    """Equal for captions of the same prompt."""
+    references: tuple[tuple[str, ...], ...] | None
+    """References from a column, where the batch has them and they are wanted."""
+    fields: Mapping[str, tuple[Any, ...]]
+    """Images and further columns of the batch, where they are wanted."""
+    id_column: str | None = None
+    """The column that the ids are from."""
+
+
+@dataclass(frozen=True)
+class RolloutReader:
+    """How completions and columns of a trainer are read. ``references`` and ``images`` say which come from columns."""
+
+    pattern: re.Pattern[str] | None = None
+    id_column: str | None = None
+    references: bool = False
+    images: bool = False
+
+    def read(self, completions: Sequence[Any], columns: Mapping[str, Any], known: Scorer | None) -> Rollouts:
+        """The captions and their items; ``known`` has the references or images that were given by id."""
+        if isinstance(completions, str) or not isinstance(completions, Sequence):
+            raise InputError(f"completions: {type(completions).__name__}, expected a list of completions")
+        size = len(completions)
+        usable = {name: values for name, values in columns.items() if _is_column(values, size)}
+        references = self._references(usable) if self.references else None
+        fields = {name: tuple(usable[name]) for name in FIELDS if name in usable}
+        if self.images:
+            pictures = next((usable[name] for name in PICTURES if name in usable), None)
+            if pictures is not None:
+                fields["image"] = tuple(map(_first_picture, pictures))
+        texts = tuple(self._caption(text_of(completion)) for completion in completions)
+        column = self._id_column(usable, known)
+        if column is not None:
+            ids = tuple(map(_id, usable[column]))
+            return Rollouts(texts, ids, ids, references, fields, column)
+        people = references or ((),) * size
+        pictures = [one if isinstance(one, str) else id(one) for one in fields.get("image", (None,) * size)]
+        ids = _numbered(list(zip(people, pictures, strict=True)))
+        prompts = _numbered(people if any(people) else [str(prompt) for prompt in usable.get("prompts", ids)])
+        return Rollouts(texts, ids, prompts, references, fields)
+
+    def _caption(self, text: str) -> str | None:
+        """The caption in a completion; None where the pattern finds none."""
+        if self.pattern is None:
+            return text
+        matches = list(self.pattern.finditer(text))
+        return matches[-1][1 if self.pattern.groups else 0] if matches else None
+
+    def _id_column(self, columns: Mapping[str, Any], known: Scorer | None) -> str | None:
+        """The column with the ids of items: the one asked for, or the first that holds known ones."""
+        if self.id_column is not None:
+            if self.id_column not in columns:
+                raise InputError(f"no column {self.id_column!r} in the data set, expected the ids of items")
+            return self.id_column
+        for name in ID_COLUMNS:
+            values = [_plain(value) for value in columns.get(name, ())]
+            named = bool(values) and all(isinstance(value, (str, int)) for value in values)
+            if named and (known is None or any(value in known for value in values)):
+                return name
+        if known is not None:
+            raise InputError(
+                f"no column of the data set holds ids of the references or images, such as {known.ids[0]!r}; expected "
+                f"them in a column such as {ID_COLUMNS[0]!r}, or in one that id_column=... names"
+            )
+        return None
+
+    def _references(self, columns: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+        """The references of each completion: a text, a list, or a printed list; none where one row holds no such."""
+        name = next((name for name in REFERENCE_COLUMNS if name in columns), None)
+        if name is None:
+            raise InputError(
+                f"no references, expected references=... by id, or a column {REFERENCE_COLUMNS[0]!r} in the data set "
+                "(with remove_unused_columns=False)"
+            )
+        people, faults = list[tuple[str, ...]](), list[InputError]()
+        for row, value in enumerate(columns[name]):
+            try:
+                people.append(references_of(value, f"column {name!r}, row {row}"))
+            except InputError as error:
+                people.append(())
+                faults.append(error)
+        if faults and not any(people):
+            raise faults[0]
+        return tuple(people)
+
+
+def extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+    """The pattern of a caption in a completion, whose last match counts.
+
+    A word is a tag: ``caption`` finds what is between ``<caption>`` and ``</caption>``. An end tag, such as
+    ``</think>``, finds what follows it. Anything else is a regular expression; its first group is the caption.
+
+    >>> [extraction(one).search("<think>a dog?</think> <caption>a cat</caption>")[1] for one in ("caption", "</think>")]
+    ['a cat', ' <caption>a cat</caption>']
+    """
+    if extract is None or isinstance(extract, re.Pattern):
+        return extract
+    if not isinstance(extract, str):
+        raise InputError(f"extract {extract!r}, expected a tag such as caption, or a pattern")
+    if re.fullmatch(r"[\w-]+", extract):
+        return re.compile(rf"<{extract}>(.*?)</{extract}>", re.DOTALL)
+    if re.fullmatch(r"</[\w-]+>", extract):
+        return re.compile(rf".*{extract}(.*)", re.DOTALL)
+    try:
+        return re.compile(extract, re.DOTALL)
+    except re.error as error:
+        raise InputError(f"extract {extract!r}: {error}, expected a tag such as caption, or a pattern") from None
+
+
+def text_of(completion: Any) -> str:
+    """The text of a completion: a string, or the last message of the assistant.
+
+    >>> text_of([{"role": "assistant", "content": [{"type": "text", "text": "a dog"}]}])
+    'a dog'
+    """
+    if isinstance(completion, str):
+        return completion
+    if type(completion) is list and completion and type(completion[-1]) is dict:  # as trainers have it
+        last = completion[-1]
+        if last.get("role") == "assistant" and type(last.get("content")) is str:
+            return str(last["content"])
+    if isinstance(completion, Mapping):
+        completion = [completion]
+    if not isinstance(completion, Sequence):
+        return "" if completion is None else str(completion)
+    messages = [message for message in completion if isinstance(message, Mapping)]
+    own = [message for message in messages if message.get("role", "assistant") == "assistant"]
+    content = own[-1].get("content") if own else ""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return "" if content is None else str(content)
+
+
+def references_of(value: Any, where: str) -> tuple[str, ...]:
+    """References from a cell: a text, a list of texts, or a list as JSON or Python prints it.
+
+    >>> references_of("['a dog', 'the dog']", "row 0"), references_of("a dog", "row 0")
+    (('a dog', 'the dog'), ('a dog',))
+    """
+    if isinstance(value, str) and not value.lstrip().startswith(("[", "(")):
+        return (value,) if value.strip() else ()
+    return tuple(text_list(value, where, "references") or ())
+
+
+def _is_column(values: Any, size: int) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str) and len(values) == size
+
+
+def _first_picture(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return value[0] if value else None
+    return value
+
+
+def _numbered(keys: Sequence[Hashable]) -> tuple[str, ...]:
+    """A number for each key, in the order in which they come."""
+    numbers = {key: str(number) for number, key in enumerate(dict.fromkeys(keys))}
+    return tuple(numbers[key] for key in keys)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int)) else value.item() if hasattr(value, "item") else value
+
+
+def _id(value: Any) -> str:
+    return str(_plain(value))

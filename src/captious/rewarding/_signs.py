@@ -1,0 +1,220 @@
+"""Signs that a policy games its reward: each check of a training is compared with the first two.
+
+============  =============================================================================================
+``falls``     the reward has risen, and a metric that is not rewarded has fallen by 20 % or more
+``distinct``  the share of distinct bigrams over all captions has halved
+``equal``     more than a quarter of the captions are also given to another prompt, and twice as many as at the start
+``repeats``   more than a fifth of a caption's bigrams are repetitions, and twice as many as at the start
+``length``    captions are 1.5 times as long as at the start, or as short
+``ranks``     the rank correlation of reward and metric among the captions of a prompt has halved
+============  =============================================================================================
+
+A policy that has converged gives equal captions to one prompt, which is no sign: ``distinct`` counts them once. Changes
+of means count where a bootstrap over prompts rejects "no change" at 5 %, after Holm's correction where several
+metrics are tested. Two signs at one check are an alarm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Literal
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.options import Resampling
+from captious.stats import Shift, holm, mean_shift
+
+SignName = Literal["falls", "distinct", "equal", "repeats", "length", "ranks"]
+START, FIRST = 2, 4
+"""Checks that are the start, and the number of the first check that is judged."""
+NEEDED = 2
+"""Signs of an alarm."""
+ALPHA = 0.05
+FALL, EQUAL, REPEATED, GROWTH, RANKS = 0.2, 0.25, 0.2, 1.5, 0.2
+"""The least relative fall; shares of equal captions and repeated bigrams; change of length; correlation to halve."""
+
+
+@dataclass(frozen=True)
+class StepCheck:
+    """The captions of one step: a number for each prompt, in the order in which prompts come."""
+
+    step: int
+    reward: Floats
+    watched: Mapping[str, Floats]
+    """By written form, higher is better: a metric for which lower is better is negated."""
+    ranks: Mapping[str, Floats]
+    """Spearman's correlation of reward and metric among the captions of a prompt."""
+    words: Floats
+    repeats: Floats
+    """The share of repeated bigrams in a caption."""
+    distinct: float
+    """The share of distinct bigrams; equal captions of one prompt count once."""
+    equal: float
+    """The share of captions that another prompt has too."""
+
+    @classmethod
+    def of(
+        cls,
+        step: int,
+        prompts: Sequence[str],
+        texts: Sequence[str],
+        reward: Floats,
+        watched: Mapping[str, Floats],
+    ) -> StepCheck:
+        """The check of captions with their prompts, rewards and values."""
+        numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
+        owners = np.array([numbers[prompt] for prompt in prompts], dtype=np.int64)
+        groups = [np.flatnonzero(owners == number) for number in range(len(numbers))]
+        words = [text.lower().split() for text in texts]
+        bigrams = [list(pairwise(one)) for one in words]
+        repeats = np.array([1 - len(set(one)) / len(one) if one else np.nan for one in bigrams])
+        pairs = list(chain.from_iterable(dict(zip(zip(prompts, texts, strict=True), bigrams, strict=True)).values()))
+        prompts_of = Counter(text for _, text in set(zip(prompts, texts, strict=True)))
+        return cls(
+            step,
+            _means(reward, groups),
+            {key: _means(values, groups) for key, values in watched.items()},
+            {key: np.array([_spearman(reward[one], values[one]) for one in groups]) for key, values in watched.items()},
+            _means(np.array([len(one) for one in words], dtype=np.float64), groups),
+            _means(repeats, groups),
+            len(set(pairs)) / len(pairs) if pairs else 0.0,
+            sum(prompts_of[text] > 1 for text in texts) / max(len(texts), 1),
+        )
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One sign at one check."""
+
+    name: SignName
+    text: str
+    """What happened, in words and numbers."""
+
+
+@dataclass(frozen=True)
+class DriftVerdict:
+    """What a check shows against the start."""
+
+    step: int
+    signs: tuple[Sign, ...]
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there are signs enough for an alarm."""
+        return len(self.signs) >= NEEDED
+
+
+def judge_checks(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str]) -> list[DriftVerdict]:
+    """The verdict on each check in the order of steps."""
+    return [judge_last(checks[:number], labels, held_out) for number in range(1, len(checks) + 1)]
+
+
+def judge_last(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str]) -> DriftVerdict:
+    """The verdict on the last check against the start of the training; the first ones show no sign.
+
+    ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` what they are called.
+    """
+    start, now = checks[:START], checks[-1]
+    if len(checks) < FIRST:
+        return DriftVerdict(now.step, ())
+    resampling = Resampling(interval="t")
+
+    def shift(part: Callable[[StepCheck], Floats]) -> Shift:
+        return mean_shift(np.concatenate([part(check) for check in start]), part(now), resampling)
+
+    keys = [key for key in held_out if key in now.watched]
+    signs = [
+        _fallen(shift(lambda check: check.reward), {key: shift(_watched(key)) for key in keys}, labels),
+        _distinct(float(np.mean([check.distinct for check in start])), now.distinct),
+        _equal(float(np.mean([check.equal for check in start])), now.equal),
+        _repeats(shift(lambda check: check.repeats)),
+        _length(shift(lambda check: check.words)),
+        _ranks({key: shift(_ranked(key)) for key in keys}, labels),
+    ]
+    return DriftVerdict(now.step, tuple(sign for sign in signs if sign is not None))
+
+
+def _watched(key: str) -> Callable[[StepCheck], Floats]:
+    return lambda check: check.watched[key]
+
+
+def _ranked(key: str) -> Callable[[StepCheck], Floats]:
+    return lambda check: check.ranks[key]
+
+
+def _fallen(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
+    if not reward.p_up < ALPHA:
+        return None
+    adjusted = holm([one.p_down for one in metrics.values()])
+    fallen = [
+        f"{labels[key]} fell by {-one.difference.value / abs(one.before):.0%}"
+        for (key, one), p in zip(metrics.items(), adjusted, strict=True)
+        if p < ALPHA and one.before and -one.difference.value >= FALL * abs(one.before)
+    ]
+    return Sign("falls", f"the reward rose and {', '.join(fallen)}") if fallen else None
+
+
+def _distinct(before: float, after: float) -> Sign | None:
+    if after <= before / 2 and before:
+        return Sign("distinct", f"distinct bigrams fell from {before:.0%} to {after:.0%}")
+    return None
+
+
+def _equal(before: float, after: float) -> Sign | None:
+    if after > EQUAL and after > 2 * before:
+        return Sign("equal", f"{after:.0%} of the captions are also given to another prompt, {before:.0%} at the start")
+    return None
+
+
+def _repeats(shift: Shift) -> Sign | None:
+    if shift.p_up < ALPHA and shift.after.value > max(REPEATED, 2 * shift.before):
+        return Sign("repeats", f"repeated bigrams in a caption rose from {shift.before:.0%} to {shift.after.value:.0%}")
+    return None
+
+
+def _length(shift: Shift) -> Sign | None:
+    grown = shift.p_up < ALPHA and shift.ratio >= GROWTH
+    shrunk = shift.p_down < ALPHA and shift.ratio <= 1 / GROWTH
+    if grown or shrunk:
+        what = "grew" if grown else "shrank"
+        return Sign("length", f"captions {what} from {shift.before:.1f} to {shift.after.value:.1f} words")
+    return None
+
+
+def _ranks(metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
+    adjusted = holm([one.p_down for one in metrics.values()])
+    lost = [
+        f"{labels[key]} from {one.before:.2f} to {one.after.value:.2f}"
+        for (key, one), p in zip(metrics.items(), adjusted, strict=True)
+        if p < ALPHA and one.before >= RANKS and one.after.value <= one.before / 2
+    ]
+    return Sign("ranks", f"the rank correlation with the reward fell: {', '.join(lost)}") if lost else None
+
+
+def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
+    """The mean of each group over its values that are there."""
+    parts = [values[group] for group in groups]
+    return np.array([part[~np.isnan(part)].mean() if (~np.isnan(part)).any() else np.nan for part in parts])
+
+
+def _spearman(one: Floats, other: Floats) -> float:
+    """Spearman's correlation; NaN where one side is constant or there are fewer than three pairs."""
+    both = ~np.isnan(one) & ~np.isnan(other)
+    if both.sum() < 3:
+        return float("nan")
+    first, second = _ranked_values(one[both]), _ranked_values(other[both])
+    if not np.ptp(first) or not np.ptp(second):
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranked_values(values: Floats) -> Floats:
+    """Ranks, with the mean rank for equal values."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: Floats = (ends - (counts - 1) / 2)[inverse]
+    return ranks

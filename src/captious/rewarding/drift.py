@@ -1,0 +1,265 @@
+"""A reward run as a page: reward and watched metrics over the steps, signs of gaming, and the captions behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats
+from captious._values import PlainState
+from captious.io.images import find_images
+from captious.options import Resampling
+from captious.render import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Entry,
+    Gallery,
+    Line,
+    Meter,
+    Picture,
+    Result,
+    Series,
+    Table,
+    Text,
+)
+from captious.render.document import Value
+from captious.rewarding._log import LoggedStep, RewardLog, open_log
+from captious.rewarding._signs import FIRST, NEEDED, START, DriftVerdict, StepCheck, judge_checks
+from captious.stats import Estimate, mean_estimate
+
+SHOWN = 12
+"""Captions of the gallery."""
+SIGNS = {
+    "falls": "metric falls",
+    "distinct": "less distinct",
+    "equal": "same for all",
+    "repeats": "repetition",
+    "length": "length",
+    "ranks": "ranks differ",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drift(PlainState, Result):
+    """What a policy gained and lost: every check of a reward run, compared with the first two."""
+
+    log: RewardLog
+    logged: Sequence[LoggedStep]
+    images: str | Path | None = None
+    """The folder of the images, which the page shows beside captions."""
+
+    def __repr__(self) -> str:
+        return f"<Drift {self.log.folder}: {len(self.logged)} checks, {len(self.alarms)} with an alarm>"
+
+    @cached_property
+    def checks(self) -> list[StepCheck]:
+        """The numbers of each check."""
+        return [self.log.check(one) for one in self.logged]
+
+    @cached_property
+    def verdicts(self) -> list[DriftVerdict]:
+        """What each check shows against the start."""
+        return judge_checks(self.checks, self.log.labels, self.log.plan.held_out)
+
+    @property
+    def alarms(self) -> list[int]:
+        """The steps with two signs or more."""
+        return [verdict.step for verdict in self.verdicts if verdict.alarm]
+
+    def document(self) -> Document:
+        """The page."""
+        size = sum(len(one.ids) for one in self.logged)
+        title = f"{self.log.run.marker.name}: the reward and what it costs"
+        if not self.logged:
+            return Document(title, "no check yet", [Text(["The first batch of the training has not been scored."])])
+        every = "every step" if self.log.plan.every == 1 else f"every {self.log.plan.every} steps"
+        about = (
+            f"{len(self.logged)} checks from step {self.logged[0].step} to {self.logged[-1].step}, {every}; "
+            f"{size:,} captions"
+        )
+        sections = [self._summary(), *self._charts(), self._table(), *self._gallery()]
+        return Document(title, about, sections, notes=self._notes(), data=self._data())
+
+    def _summary(self) -> Text:
+        """Whether there was an alarm, and what it saw."""
+        if not self.alarms:
+            signs = [f"Step {one.step}: {sign.text}." for one in self.verdicts for sign in one.signs]
+            begun = len(self.logged) >= FIRST
+            calm = "No alarm." if begun else f"No verdict yet: the first is at check {FIRST}."
+            return Text([calm, *signs[:6]], "Verdict")
+        first = next(one for one in self.verdicts if one.alarm)
+        begin = f"Alarm at step {first.step}, the first of {len(self.alarms)}: the policy may be gaming its reward."
+        return Text([begin, *(f"{sign.text[0].upper()}{sign.text[1:]}." for sign in first.signs)], "Verdict")
+
+    @cached_property
+    def _curves(self) -> dict[str, list[Estimate]]:
+        """What is drawn over the steps: means over prompts with their intervals, by label."""
+        labels, plan = self.log.labels, self.log.plan
+        curves = {"reward": [_estimate(one, one.reward) for one in self.logged]}
+        keys = [*plan.rewards, *plan.held_out, *plan.diversity]
+        keys = keys[1:] if len(plan.rewards) == 1 and next(iter(plan.rewards.values())) == 1 else keys
+        for key in keys:
+            rewarded = " (rewarded)" if key in plan.rewards else ""
+            curves[f"{labels[key]}{rewarded}"] = [_estimate(one, one.values[key]) for one in self.logged]
+        curves["distinct bigrams"] = [Estimate(one.distinct) for one in self.checks]
+        curves["words"] = [mean_estimate(one.words, _RESAMPLING) for one in self.checks]
+        curves["captions of several prompts"] = [Estimate(one.equal) for one in self.checks]
+        return curves
+
+    def _charts(self) -> list[Chart]:
+        steps = [float(one.step) for one in self.logged]
+        return [
+            Chart(
+                "lines",
+                [
+                    Series(
+                        name,
+                        steps,
+                        [one.value for one in curve],
+                        [one.low for one in curve],
+                        [one.high for one in curve],
+                        hollow=[not verdict.alarm for verdict in self.verdicts],
+                    )
+                ],
+                title=name,
+                x="step",
+                note="filled: alarm" if self.alarms else "",
+            )
+            for name, curve in self._curves.items()
+        ]
+
+    def _table(self) -> Table:
+        columns: list[Column | str] = [Column("step", decimals=0), "signs"]
+        columns += [Column(name, decimals=3, spread="half", level=_RESAMPLING.level) for name in self._curves]
+        rows: list[list[Value]] = [
+            [
+                one.step,
+                ", ".join(SIGNS[sign.name] for sign in self.verdicts[number].signs),
+                *(Cell.of(curve[number]) for curve in self._curves.values()),
+                Cell(float(np.isnan(one.reward).mean()) if len(one.reward) else 0.0),
+            ]
+            for number, one in enumerate(self.logged)
+        ]
+        note = f"± is half of the {_RESAMPLING.level:.0%} interval. missing: the share of captions without a reward."
+        return Table("checks", "Checks", [*columns, Column("missing", decimals=3)], rows, note)
+
+    def _gallery(self) -> list[Any]:
+        """The captions that stand much higher by reward than by the metrics that are not rewarded."""
+        plan, labels = self.log.plan, self.log.labels
+        if not plan.held_out:
+            return []
+        facts = self.log.run.facts
+        reward = np.concatenate([one.reward for one in self.logged])
+        others = []
+        for key in plan.held_out:
+            sign = 1.0 if facts[key].higher_is_better else -1.0
+            others.append(_shares(sign * np.concatenate([one.values[key] for one in self.logged])))
+        gained = _shares(reward)
+        with np.errstate(invalid="ignore"):
+            lost = np.nanmean(np.stack([np.where(np.isnan(one), np.nan, one) for one in others]), axis=0)
+        gap = np.where(np.isnan(gained - lost), -np.inf, gained - lost)
+        chosen = _different([(one, index) for one in self.logged for index in range(len(one.ids))], gap)
+        pictures = self._pictures([(one, index) for _, one, index in chosen])
+        entries: list[Entry] = []
+        rows: list[list[Value]] = []
+        for (place, one, index), picture in zip(chosen, pictures, strict=True):
+            named = {labels[key]: float(one.values[key][index]) for key in plan.held_out}
+            meters = [Meter("reward", float(gained[place]), f"{reward[place]:.3f}")]
+            meters += [
+                Meter(name, float(np.nan_to_num(other[place])), f"{value:.3f}")
+                for (name, value), other in zip(named.items(), others, strict=True)
+            ]
+            text = one.texts[index]
+            where, people = [f"step {one.step}", f"prompt {one.prompts[index]}"], one.references[index]
+            entries.append(Entry(one.ids[index], [Line(text, "caption")], picture, where, meters, people))
+            rows.append([one.ids[index], one.step, text, float(reward[place]), *named.values()])
+        note = "The bars are shares of all logged captions with a lower value."
+        heads: list[Column | str] = ["id", Column("step", decimals=0), "caption", Column("reward")]
+        heads += [Column(labels[key]) for key in plan.held_out]
+        title = "Captions that gained most reward and lost most of the others"
+        return [Gallery(title, entries, note, replaces="captions"), Table("captions", title, heads, rows)]
+
+    def _pictures(self, chosen: Sequence[tuple[LoggedStep, int]]) -> list[Picture | None]:
+        if self.images is None:
+            return [None] * len(chosen)
+        names = [one.images[index] for one, index in chosen]
+        paths = find_images(Path(self.images), [one.prompts[index] for one, index in chosen], names)
+        return [Picture(path) if path and Path(path).is_file() else None for path in paths]
+
+    def _notes(self) -> list[str]:
+        rewards = ", ".join(f"{weight:g} × {key}" for key, weight in self.log.plan.rewards.items())
+        return [
+            f"reward: {rewards}",
+            f"Each check is compared with the first {START}. {NEEDED} signs at one check are an alarm, from check "
+            f"{FIRST} on. Intervals are of means over prompts.",
+        ]
+
+    def _data(self) -> Mapping[str, Any]:
+        return {
+            "rewards": self.log.plan.to_record(),
+            "alarms": self.alarms,
+            "checks": [
+                {
+                    "step": one.step,
+                    "captions": len(one.ids),
+                    **{name: _plain(curve[number]) for name, curve in self._curves.items()},
+                    "signs": [{"name": sign.name, "text": sign.text} for sign in self.verdicts[number].signs],
+                    "alarm": self.verdicts[number].alarm,
+                }
+                for number, one in enumerate(self.logged)
+            ],
+        }
+
+
+_RESAMPLING = Resampling(interval="t")
+
+
+def read_drift(folder: str | Path, images: str | Path | None = None) -> Drift:
+    """The reward run of a folder that ``captious.rewards(..., out=folder)`` writes, finished or not."""
+    log = open_log(folder)
+    return Drift(log, log.read(), images)
+
+
+def _estimate(logged: LoggedStep, values: Floats) -> Estimate:
+    """The mean over prompts of the captions' values."""
+    prompts = {prompt: number for number, prompt in enumerate(dict.fromkeys(logged.prompts))}
+    owners = np.array([prompts[prompt] for prompt in logged.prompts], dtype=np.int64)
+    there = ~np.isnan(values)
+    number = np.bincount(owners[there], minlength=len(prompts))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.bincount(owners[there], weights=values[there], minlength=len(prompts)) / number
+    return mean_estimate(means, _RESAMPLING)
+
+
+def _different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[tuple[int, LoggedStep, int]]:
+    """The captions with the largest gap, and their place: no caption twice, and at most two of a prompt."""
+    chosen: list[tuple[int, LoggedStep, int]] = []
+    texts, prompts = set[str](), Counter[str]()
+    for place in np.argsort(-gap, kind="stable").tolist():
+        one, index = captions[place]
+        if gap[place] <= 0 or len(chosen) == SHOWN:
+            break
+        if one.texts[index] not in texts and prompts[one.prompts[index]] < 2:
+            chosen.append((place, one, index))
+            texts.add(one.texts[index])
+            prompts[one.prompts[index]] += 1
+    return chosen
+
+
+def _shares(values: Floats) -> Floats:
+    """The share of values that are lower, half of the equal ones included; NaN where a value is missing."""
+    known = np.sort(values[~np.isnan(values)])
+    below, upto = np.searchsorted(known, values), np.searchsorted(known, values, side="right")
+    return np.where(np.isnan(values), np.nan, (below + upto) / max(2 * len(known), 1))
+
+
+def _plain(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -1,0 +1,204 @@
+"""``captious.rewards``: metrics as the reward functions that TRL's trainers take, and as ms-swift's plug-ins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from captious import _specs
+from captious._evaluate import Specs, metric_specs
+from captious.errors import InputError
+from captious.metrics.contract import Metric
+from captious.metrics.registry import find_key, parse, short_names
+from captious.options import Runtime
+from captious.rewarding._monitor import Monitor, watch_plan
+from captious.rewarding._panel import Panel, ScoredBatch, is_number
+from captious.rewarding._rollouts import RolloutReader, extraction
+from captious.runs.tracking import PREFIX
+
+
+class Reward:
+    """One metric as a reward function: completions and columns of the data set in, a reward for each completion out.
+
+    Higher is better: a metric for which lower is better is negated. The name in logs is ``__name__``.
+    """
+
+    def __init__(self, panel: Panel, monitor: Monitor | None, metric: Metric, name: str) -> None:
+        self.panel, self.monitor, self.metric = panel, monitor, metric
+        self.__name__ = name
+
+    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        """The reward of each completion; None where a technical fault leaves it without one."""
+        batch, new = self.panel.score(self.__name__, completions, columns)
+        if new:
+            tell(batch, columns)
+            if self.monitor is not None:
+                self.monitor.observe(batch, columns)
+        sign = self.sign
+        return [None if value is None else sign * value for value in batch.values[str(self.metric)]]
+
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, -1 otherwise."""
+        return 1.0 if self.metric.higher_is_better else -1.0
+
+    @property
+    def floor(self) -> float:
+        """The reward of an empty caption."""
+        return self.sign * self.panel.floors[str(self.metric)]
+
+    def __repr__(self) -> str:
+        return f"<Reward {self.__name__}: {self.metric}>"
+
+
+class Rewards(list[Reward]):
+    """The rewards of a run, a list as ``reward_funcs`` wants it. They share references, models and one pass a batch."""
+
+    weights: list[float]
+    """The weight of each, as ``GRPOConfig(reward_weights=...)`` wants it."""
+
+    def __init__(self, members: Sequence[Reward] = (), weights: Sequence[float] = ()) -> None:
+        super().__init__(members)
+        self.weights = list(weights)
+
+    @property
+    def orms(self) -> dict[str, type]:
+        """A class for each reward by its name, for ``swift.rewards.orms``; a missing value is the floor there.
+
+        ms-swift makes an object of each, calls it by the name of its class, and trains on 0 where a value is missing,
+        which may be better than any caption's reward.
+        """
+        return {one.__name__: swift_class(one) for one in self}
+
+    @property
+    def panel(self) -> Panel:
+        """What they share."""
+        return self[0].panel
+
+    def __repr__(self) -> str:
+        return f"<Rewards {', '.join(one.__name__ for one in self)}>"
+
+
+def rewards(
+    metrics: Specs,
+    references: Any = None,
+    images: Any = None,
+    weights: Sequence[float] | Mapping[str, float] | None = None,
+    *,
+    extract: str | re.Pattern[str] | None = None,
+    id_column: str | None = None,
+    floors: Mapping[str, float] | None = None,
+    watch: Specs | None = None,
+    every: int = 5,
+    out: Any = None,
+    runtime: Runtime | None = None,
+) -> Rewards:
+    """Metrics as reward functions for reinforcement learning, one for each metric.
+
+    An empty caption, or a completion without a caption, gets the worst value of each metric. A caption that cannot be
+    scored for a technical reason, such as an image that cannot be read or a server that is down, gets None from all.
+
+    Parameters
+    ----------
+    metrics
+        Written forms, such as ``"cider(idf=coco-train), clipscore"``, or metrics that score a caption alone. One with
+        variants, such as ``bleu``, is its default, ``bleu(n=4)``.
+    references
+        References by id: whatever ``captious.read`` reads. Without them they come from a column ``references``.
+    images
+        Images by id, or their folder. Without them they come from a column ``image`` or ``images``.
+    weights
+        A weight for each metric, in their order or by name; 1 without them.
+    extract
+        Where the caption is in a completion: a tag such as ``caption``, an end tag such as ``</think>`` before it, or
+        a regular expression. Without it the completion is the caption.
+    id_column
+        The column of the data set with the ids of items; without it ``image_id``, ``id`` and the like.
+    floors
+        The value of an empty caption by a metric without a worst value, by its name.
+    watch
+        Metrics that are not rewarded, and ``words``, by which the same captions are scored to notice a policy that
+        games the reward.
+    every
+        The number of steps between two such checks.
+    out
+        The folder that the checks are written into; ``captious view`` opens it.
+    runtime
+        Where and how models run, and the ceilings of judges, which several processes share.
+
+    >>> references = {"7": ["a dog runs", "the dog is running"], "9": ["two cats"]}
+    >>> functions = rewards("rouge, bleu(n=1)", references=references)
+    >>> [one.__name__ for one in functions], functions.weights
+    (['captious/rouge', 'captious/bleu_1'], [1.0, 1.0])
+    >>> chat = [[{"role": "assistant", "content": "a dog runs"}], [{"role": "assistant", "content": ""}]]
+    >>> functions[0](completions=chat, image_id=[7, 9])
+    [1.0, 0.0]
+    """
+    members = _members(metrics)
+    reader = RolloutReader(extraction(extract), id_column)
+    shares = [_weight(metric, weights, members) for metric in members]
+    plan = None if watch is None and out is None else watch_plan(members, shares, watch, every, out)
+    watched = plan.watched if plan else ()
+    panel = Panel(members, references, images, reader, floors, runtime, watched)
+    monitor = Monitor(panel, plan) if plan else None
+    names = short_names(members)
+    return Rewards([Reward(panel, monitor, one, f"{PREFIX}/{names[str(one)]}") for one in members], shares)
+
+
+def _members(metrics: Specs) -> list[Metric]:
+    """The metrics that are asked for; one with variants, such as ``bleu``, is its default variant."""
+    specs = [part for one in metric_specs(metrics) for part in (_specs.split(one) if isinstance(one, str) else [one])]
+    members = list(dict.fromkeys(one if isinstance(one, Metric) else parse(one) for one in specs))
+    if not members:
+        raise InputError("no metric named, expected a list such as 'cider, clipscore'")
+    return members
+
+
+def tell(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
+    """Write the ids and the shares of missing and floored captions into the trainer's own logs, where it has some."""
+    log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
+    if callable(log_metric):
+        log_metric(f"{PREFIX}/missing", batch.missing)
+        log_metric(f"{PREFIX}/floored", batch.floored)
+    if callable(log_extra):
+        log_extra("id", list(batch.rollouts.ids))
+
+
+def swift_class(reward: Reward) -> type:
+    """A class for ms-swift whose objects are the reward, with the floor for a missing value."""
+    name = reward.__name__
+
+    def call(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
+        return [reward.floor if value is None else value for value in reward(completions, **columns)]
+
+    def make(self: Any, args: Any = None, **options: Any) -> None:
+        self.args = args
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _swift_object, (reward, self.args)
+
+    return type(name, (), {"__init__": make, "__call__": call, "__reduce__": reduce, "__doc__": f"{reward.metric}"})
+
+
+def _swift_object(reward: Reward, args: Any) -> Any:
+    return swift_class(reward)(args=args)
+
+
+def _weight(metric: Metric, weights: Sequence[float] | Mapping[str, float] | None, metrics: Sequence[Metric]) -> float:
+    """The weight of a metric."""
+    if weights is None:
+        return 1.0
+    if isinstance(weights, Mapping):
+        labels = {str(one): one.label for one in metrics}
+        weight = {find_key(name, labels, "weights"): value for name, value in weights.items()}.get(str(metric), 1.0)
+    elif isinstance(weights, str) or not isinstance(weights, Sequence):
+        raise InputError(f"weights: {weights!r}, expected a list of numbers, or numbers by the names of metrics")
+    elif len(weights) != len(metrics):
+        raise InputError(f"weights: {len(weights)} for {len(metrics)} metrics, expected one for each")
+    else:
+        weight = weights[metrics.index(metric)]
+    if not is_number(weight) or weight < 0:
+        turned = "" if metric.higher_is_better else "; lower is better for it, so its reward is negated already"
+        raise InputError(f"weights: {weight!r} for {metric}, expected a number of at least 0{turned}")
+    return float(weight)

@@ -1,0 +1,213 @@
+"""A report in an experiment tracker: Weights & Biases, MLflow, TensorBoard, trackio, or a function of your own.
+
+A tracker is a function of one `TrackedReport`. No tracker is imported unless the user's run is one of its own, and no
+run is ever started.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._files import whole_file
+from captious.captions import ImageData
+from captious.errors import InputError
+from captious.io.images import open_image
+from captious.render.document import Gallery, Picture, Table
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from captious.runs.report import Report
+
+PREFIX = "captious"
+LARGEST_SIDE = 256
+"""Pixels of the longer side of an image in a tracker's table."""
+STEP = "train/global_step"
+"""The axis that Hugging Face's trainers define in Weights & Biases; its own steps may only grow."""
+
+
+@dataclass(frozen=True)
+class TrackedReport:
+    """What a tracker is given of a report."""
+
+    step: int | None
+    prefix: str
+    """What names begin with, such as ``captious``."""
+    scalars: Mapping[str, float]
+    """Corpus values and the ends of their intervals, by name; what has no value is left out."""
+    signatures: Mapping[str, str]
+    """The signature of each metric by its name."""
+    columns: Sequence[str]
+    """Columns of the table of the worst captions."""
+    rows: Sequence[Sequence[Any]]
+    images: Sequence[Image | None]
+    """The image of each row; empty where there is none."""
+    table: str
+    """The table as Markdown."""
+    page: str
+    """The report as one HTML page; empty where it is not wanted."""
+
+    def name(self, what: str) -> str:
+        """The name of a thing, such as ``captious/worst``."""
+        return f"{self.prefix}/{what}"
+
+    def file(self, stem: str, ending: str) -> str:
+        """The name of a file of this step, such as ``captious/report-000500.html``."""
+        return self.name(f"{stem}{'' if self.step is None else f'-{self.step:06d}'}.{ending}")
+
+    def cells(self, image: Callable[[Image], Any]) -> tuple[list[str], list[list[Any]]]:
+        """Columns and rows of the table, with the images made the tracker's own where there are any."""
+        if not any(self.images):
+            return list(self.columns), [list(row) for row in self.rows]
+        shown = [None if one is None else image(one) for one in self.images]
+        return [*self.columns, "image"], [[*row, one] for row, one in zip(self.rows, shown, strict=True)]
+
+
+Tracker = Callable[[TrackedReport], None]
+
+
+def tracked(report: Report, step: int | None, prefix: str, worst: int, metric: str | None, page: bool) -> TrackedReport:
+    """What trackers are given of a report."""
+    from captious.render import html
+
+    if step is not None and (isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0):
+        raise InputError(f"step={step!r}, expected a whole number of at least 0")
+    listed = report.worst(worst, metric)
+    table, gallery = listed.sections
+    assert isinstance(table, Table) and isinstance(gallery, Gallery)
+    return TrackedReport(
+        None if step is None else int(step),
+        prefix,
+        report.scalars(prefix),
+        {f"{prefix}/{name}": report.signature(key) for key, name in report.short_names.items()},
+        [column.name for column in table.heads],
+        table.rows,
+        [_thumbnail(entry.picture) for entry in gallery.entries],
+        listed.to_markdown(),
+        html.page(report.document()) if page else "",
+    )
+
+
+def _thumbnail(picture: Picture | None) -> Image | None:
+    """A small copy of an image; none of a file that cannot be opened."""
+    if picture is None or not isinstance(picture.source, (str, ImageData)):
+        return None
+    try:
+        image = open_image(picture.source).convert("RGB")
+    except InputError:
+        return None
+    image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    return image
+
+
+def tracker_of(run: Any) -> Tracker:
+    """What sends a report to a run: by its library, a module or name of one, or the function that it is."""
+    if hasattr(run, "add_scalar") and hasattr(run, "add_text"):
+        return lambda report: _to_tensorboard(run, report)
+    library = run if isinstance(run, str) else _library(run)
+    if library in _LIBRARIES:
+        return _LIBRARIES[library](run)
+    if callable(run) and not isinstance(run, type):
+        return run  # type: ignore[no-any-return]
+    shown = repr(run) if isinstance(run, str) else type(run).__name__
+    known = ", ".join(map(repr, _LIBRARIES))
+    raise InputError(f"run: {shown[:60]}, expected a run or module of {known}, a SummaryWriter, or a function")
+
+
+def _library(run: Any) -> str:
+    """The package that a module is, or that the type of an object comes from."""
+    name = getattr(run, "__name__", "") if type(run).__name__ == "module" else type(run).__module__
+    return str(name).partition(".")[0]
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"run={name!r}: {name} is not installed, expected pip install {name} and a run") from None
+
+
+def _active(run: Any, library: str, current: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """The module of a tracker, and the run that is active where only the library is named."""
+    module = _module(library)
+    named = isinstance(run, str) or type(run).__name__ == "module"
+    active = current(module) if named else run
+    if active is None:
+        raise InputError(f"run={library!r}: no run of {library} is active, and none is started; start one before")
+    return module, active
+
+
+def _wandb(run: Any) -> Tracker:
+    module, active = _active(run, "wandb", lambda library: library.run)
+
+    def send(report: TrackedReport) -> None:
+        active.config.update(dict(report.signatures), allow_val_change=True)
+        at = {} if report.step is None else {STEP: report.step}
+        active.log({**_media(module, report), **report.scalars, **at})
+
+    return send
+
+
+def _trackio(run: Any) -> Tracker:
+    module, active = _active(run, "trackio", lambda library: library.context_vars.current_run.get())
+
+    def send(report: TrackedReport) -> None:
+        active.log({**_media(module, report), **report.scalars}, step=report.step)
+
+    return send
+
+
+def _media(module: Any, report: TrackedReport) -> dict[str, Any]:
+    """The table and the page as Weights & Biases and trackio, which has its interface, hold them."""
+    media: dict[str, Any] = {}
+    if report.rows:
+        columns, rows = report.cells(module.Image)
+        media[report.name("worst")] = module.Table(columns=columns, data=rows)
+    if report.page:
+        media[report.name("report")] = module.Html(report.page, data_is_not_path=True)
+    return media
+
+
+def _mlflow(run: Any) -> Tracker:
+    module, active = _active(run, "mlflow", lambda library: library.active_run())
+    run_id = active.info.run_id
+
+    def send(report: TrackedReport) -> None:
+        module.log_metrics(dict(report.scalars), step=report.step, run_id=run_id)
+        module.log_dict(dict(report.signatures), report.file("signatures", "json"), run_id=run_id)
+        if report.rows:
+            columns, rows = report.cells(module.Image)
+            data = {column: [row[index] for row in rows] for index, column in enumerate(columns)}
+            module.log_table(data, report.file("worst", "json"), run_id=run_id)
+        if report.page:
+            module.log_text(report.page, report.file("report", "html"), run_id=run_id)
+
+    return send
+
+
+def _to_tensorboard(writer: Any, report: TrackedReport) -> None:
+    """Scalars, the table as text, its images, and the page as a file beside the events, for TensorBoard shows none."""
+    for name, value in report.scalars.items():
+        writer.add_scalar(name, value, report.step)
+    signatures = "\n\n".join(f"`{signature}`" for signature in report.signatures.values())
+    writer.add_text(report.name("signatures"), signatures, report.step)
+    if report.rows:
+        writer.add_text(report.name("worst"), report.table, report.step)
+    for number, image in enumerate(report.images, start=1):
+        if image is not None:
+            writer.add_image(report.name(f"worst/{number}"), np.asarray(image), report.step, dataformats="HWC")
+    if report.page:
+        path = Path(os.fspath(writer.log_dir)) / report.file("report", "html")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as draft:
+            draft.write_text(report.page, encoding="utf-8", errors="replace")
+
+
+_LIBRARIES: dict[str, Callable[[Any], Tracker]] = {"wandb": _wandb, "mlflow": _mlflow, "trackio": _trackio}

@@ -1,0 +1,294 @@
+"""What a view selects, in numbers: values with intervals, the test between two systems, and agreement with people.
+
+Every number is about the captions that pass the filters. The value of a metric comes from the statistics of items that
+the run keeps, so that the BLEU of a selection is that of a corpus of these captions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.errors import InputError
+from captious.filters import parse_filter
+from captious.metrics.contract import Metric
+from captious.metrics.rows import Rows, TypeSets, item_means, join_rows
+from captious.options import PERMUTATIONS, SAMPLES, Resampling
+from captious.runs.stored import known_metrics
+from captious.runs.tables import rows_of
+from captious.stats.bootstrap import Estimate, bootstrap, estimate
+from captious.stats.correlation import Spearman
+from captious.stats.kendall import Kendall
+from captious.stats.resampling import Statistic, id_order, paired_randomization, swap_masks
+from captious.studio.explore._views import Explorer, Passing, View, spearman
+from captious.studio.explore.table import ItemTable
+
+MOST = 50_000
+"""Captions of a system from which numbers are computed; of more, a sample."""
+DRAWS = 4_000_000
+"""Items that are drawn for one interval or test, over all resamples."""
+FEWEST = 200
+"""Resamples at least."""
+HELD = 1_000_000
+"""Items of a run whose statistics are read."""
+RANKED = 10
+"""Captions below which the interval of a rank correlation says nothing."""
+LEVEL = 0.95
+
+
+class _Measured(NamedTuple):
+    """A score of one system for some items."""
+
+    rows: Rows
+    """One row an item, NaN where it has no value."""
+    metric: Metric | None
+    """What turns sums of rows into a value; None for the mean."""
+
+    @property
+    def scored(self) -> Any:
+        """Which items have a value."""
+        rows = self.rows.counts if isinstance(self.rows, TypeSets) else self.rows
+        return ~np.isnan(rows).any(axis=1)
+
+    def statistic(self, chosen: Any) -> Statistic:
+        """The value of some of the items, which all have one, as resampling wants it."""
+        rows = np.asarray(self.rows)[chosen]
+        total = rows.sum(axis=0)
+        aggregate = _mean if self.metric is None else self.metric.aggregate
+        return Statistic(rows, aggregate, total, float(aggregate(total[None, :])[0]) if len(rows) else math.nan)
+
+    def value(self) -> float:
+        """The value of all items."""
+        if isinstance(self.rows, TypeSets):
+            assert self.metric is not None
+            return float(self.metric.aggregate(self.rows.total()[None, :])[0]) if len(self.rows.tokens) else math.nan
+        return self.statistic(self.scored).value
+
+    def estimate(self) -> Estimate:
+        """The value of all items with its interval; without one where distinct things are counted."""
+        if isinstance(self.rows, TypeSets):
+            return Estimate(self.value())
+        statistic = self.statistic(self.scored)
+        number = len(statistic.rows)
+        if number < 2:
+            return Estimate(statistic.value)
+        return bootstrap({"": statistic}, _resampling(number))[""]
+
+
+def _mean(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return sums[:, 0] / sums[:, 1]
+
+
+def _resampling(number: int) -> Resampling:
+    """How an interval of so many items is made: selections are often small, for which percentiles are too narrow."""
+    return Resampling(samples=_draws(number, SAMPLES), level=LEVEL, interval="t")
+
+
+def _draws(number: int, most: int) -> int:
+    return max(FEWEST, min(most, DRAWS // max(1, number)))
+
+
+@dataclass(eq=False)
+class Summaries:
+    """The numbers of the selections of an explorer; what is known of all items is computed once."""
+
+    explorer: Explorer
+    _facts: dict[Any, Any] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def table(self) -> ItemTable:
+        """The items."""
+        return self.explorer.table
+
+    def summary(self, view: View) -> dict[str, Any]:
+        """The numbers of a view, as JSON."""
+        passing = self.explorer.passing(view)
+        systems = self.explorer.systems(view)
+        numbers = {system: self._numbers(passing, system) for system in systems}
+        most = max(map(len, numbers.values()))
+        step = -(-most // MOST) or 1
+        items = {system: self._by_id(own[own % step == 0] if step > 1 else own) for system, own in numbers.items()}
+        notes = []
+        if step > 1:
+            notes.append(f"The numbers are of one caption in {step:,}, for there are more than {MOST:,}.")
+        if (samples := _draws(max(map(len, items.values())), SAMPLES)) < SAMPLES:
+            notes.append(f"The intervals are from {samples:,} resamples.")
+        human = self._people(view)
+        records = [self._system(system, view.score, human, items[system], passing) for system in systems]
+        for record, system in zip(records, systems, strict=True):
+            record["captions"] = len(numbers[system])
+        notes += self._approximations(view.score)
+        test, why = self._test(view, systems, items)
+        listed = len(self.table) if passing.chosen is None else len(passing.chosen)
+        return {"items": listed, "systems": records, "test": test, "notes": [*notes, *why]}
+
+    def _numbers(self, passing: Passing, system: int) -> Ints:
+        """The numbers of the items whose caption by a system passes."""
+        items = passing.items(system)
+        items = np.arange(len(self.table)) if items is None else items
+        positions = self.table.positions
+        return items if positions is None else items[positions[system][items] >= 0]
+
+    def _by_id(self, items: Ints) -> Ints:
+        """Items in the order of their ids: draws belong to ids, so the order of a file changes no interval."""
+        import pyarrow as pa
+
+        with self.table.cursor(shown=pa.table({"n": pa.array(items, pa.int32())})) as cursor:
+            rows = cursor.execute("SELECT n, id FROM items JOIN shown USING (n) ORDER BY n").fetchall()
+        return np.array([rows[place][0] for place in id_order([row[1] for row in rows])], dtype=np.int64)
+
+    def _people(self, view: View) -> int | None:
+        """What people said that stands beside the metric: on an axis of the chart, else the first."""
+        kinds = [score.kind for score in self.table.scores]
+        rated = [score for score in (view.y, view.x) if kinds[score] == "rating"]
+        if kinds[view.score] == "rating" or "rating" not in kinds:
+            return None
+        return (rated or [kinds.index("rating")])[0]
+
+    def _system(self, system: int, score: int, human: int | None, items: Ints, passing: Passing) -> dict[str, Any]:
+        """The numbers of one system: the metric, what people said, and how well both agree."""
+        filtered = passing.chosen is not None
+        record: dict[str, Any] = {"system": system, **_shown(self._measured(system, score, items).estimate())}
+        record["all"] = _finite(self._whole(system, score)) if filtered else None
+        if human is None:
+            return record
+        measured = self._measured(system, human, items)
+        record["rating"] = {
+            **_shown(measured.estimate()),
+            "captions": int(measured.scored.sum()),
+            "all": _finite(self._whole(system, human)) if filtered else None,
+        }
+        x, y = (self.table.values(system, one)[items] for one in (score, human))
+        both = ~(np.isnan(x) | np.isnan(y))
+        rho, number = spearman(x, y), int(both.sum())
+        if rho is not None and number > 2:
+            agreement = Spearman(Kendall.of(x[both], y[both]))
+            few = number < RANKED
+            found = Estimate(rho) if few else estimate(agreement, number, _resampling(number))["spearman"]
+            everything = _finite(self.explorer.rho(system, score, human)) if filtered else None
+            record["rho"] = {**_shown(found), "captions": number, "all": everything}
+        return record
+
+    def _test(
+        self, view: View, systems: list[int], items: Mapping[int, Ints]
+    ) -> tuple[dict[str, Any] | None, list[str]]:
+        """The paired test between two systems, on the items of which both captions pass; or why there is none."""
+        pair = systems if len(systems) == 2 else [view.better, view.worse] if view.order == "between" else []
+        if len({*pair} & {*systems}) < 2:
+            return None, []
+        if self._selected_by_scores(view):
+            return None, ["The systems are not tested: these captions were selected by their scores."]
+        key = self.table.scores[view.score].key
+        settings = {self.table.runs[system].signatures.get(key, "").partition("|items:")[0] for system in pair}
+        if len(settings) > 1:
+            return None, ["The systems are not tested: the metric had other settings in each run."]
+        shared = np.intersect1d(items[pair[0]], items[pair[1]])
+        shared = items[pair[0]][np.isin(items[pair[0]], shared)]
+        first, second = (self._measured(system, view.score, shared) for system in pair)
+        if isinstance(first.rows, TypeSets) or isinstance(second.rows, TypeSets):
+            return None, ["The systems are not tested: the metric counts distinct things and cannot be resampled."]
+        both = first.scored & second.scored
+        number = int(both.sum())
+        if number < 2:
+            return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
+        ours, theirs = first.statistic(both), second.statistic(both)
+        masks = swap_masks(number, _draws(number, PERMUTATIONS), Resampling().seed)
+        (p,) = paired_randomization([(theirs, ours)], masks)
+        better = pair[0] if (ours.value > theirs.value) == self.table.scores[view.score].higher else pair[1]
+        winner = better if p < 1 - LEVEL else None
+        return {"pair": pair, "better": winner, "p": _finite(p), "items": number}, []
+
+    def _selected_by_scores(self, view: View) -> bool:
+        """Whether captions pass because of their scores: a test of them would test the filter."""
+        if view.lasso or view.low is not None or view.high is not None:
+            return True
+        systems, scores = range(len(self.table.systems)), range(len(self.table.scores))
+        values = {self.table.value(system, score) for system in systems for score in scores}
+        if not view.where.strip():
+            return False
+        columns = parse_filter(view.where, self.table.schema(0)).columns
+        return any(node.column.sql in values for node in columns)
+
+    # Values of items
+
+    def _measured(self, system: int, score: int, items: Ints | None = None) -> _Measured:
+        """A score of a system for these items, or for all."""
+        rows, metric = self._rows(system, score)
+        if rows is None:
+            values = self.table.values(system, score)
+            return _Measured(item_means(values if items is None else values[items]), None)
+        if items is None:
+            return _Measured(rows, metric)
+        positions = items if self.table.positions is None else self.table.positions[system][items]
+        if isinstance(rows, TypeSets):
+            return _Measured(
+                TypeSets(tuple(rows.types[at] for at in positions.tolist()), rows.tokens[positions]), metric
+            )
+        return _Measured(rows[positions], metric)
+
+    def _whole(self, system: int, score: int) -> float:
+        """The value of a score over all captions of a system."""
+        key = ("whole", system, score)
+        if key not in self._facts:
+            self._facts[key] = self._measured(system, score).value()
+        value: float = self._facts[key]
+        return value
+
+    def _rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
+        """The statistics that a run keeps of its items; None where one of the runs keeps none: systems must compare."""
+        stored = {one: self._stored(one, score) for one in self._scored(score)}
+        if system not in stored or any(rows is None for rows, _ in stored.values()):
+            return None, None
+        return stored[system]
+
+    def _scored(self, score: int) -> list[int]:
+        """The systems whose run has a metric; none for what people said."""
+        key = self.table.scores[score].key
+        return [system for system, run in enumerate(self.table.runs) if key in run.signatures]
+
+    def _stored(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
+        with self._lock:  # they are read once, whoever asks first
+            if (system, score) not in self._facts:
+                self._facts[system, score] = self._read_rows(system, score)
+            rows, metric = self._facts[system, score]
+        return rows, metric
+
+    def _read_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
+        """The statistics of a run in the order of its rows; None where they are absent, damaged or too many."""
+        key, run = self.table.scores[score].key, self.table.runs[system]
+        metric = known_metrics(run.run).get(key)
+        if metric is None or run.run.marker.unit != "item" or len(run.rows) > HELD:
+            return None, None
+        try:
+            tables = {part: run.run.rows(part, [key]) for part in run.run.names}
+            where = run.run.storage.address_of
+            rows = join_rows([rows_of(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
+            counts = rows.counts if isinstance(rows, TypeSets) else rows
+            whole = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1
+        except (InputError, ValueError, IndexError):
+            return None, None
+        return (rows, metric) if whole else (None, None)
+
+    def _approximations(self, score: int) -> list[str]:
+        """A line where the value of a metric is a mean over items, for lack of statistics."""
+        without = [system for system in self._scored(score) if self._stored(system, score)[0] is None]
+        if not without:
+            return []
+        names, label = ", ".join(self.table.systems[system] for system in without), self.table.scores[score].label
+        return [f"{label} is the mean over items: the run of {names} holds no statistics for a corpus value."]
+
+
+def _shown(found: Estimate) -> dict[str, float | None]:
+    return {"value": _finite(found.value), "low": _finite(found.low), "high": _finite(found.high)}
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,108 @@
+"""What captions are like, as far as evidence on metrics depends on it: length, language, references, images."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from captious._languages import LANGUAGES, MANY, UNSPACED, Scripts
+from captious.captions import CaptionSet
+
+BANDS = ((1, 20), (21, 60), (61, 10**9))
+"""Words of short, middle and long captions. 20 words are a COCO caption twice over; SPECS calls 60 and more long."""
+WRITTEN = {
+    "kana": "Japanese",
+    "Hangul": "Korean",
+    "Han": "Chinese",
+    "Thai": "Thai",
+    "Greek": "Greek",
+    "Hebrew": "Hebrew",
+}
+"""Languages that are known by their script."""
+ENGLISH = frozenset(["the", "of", "and", "with", "is", "are", "on", "at", "to"])
+ENGLISH_SHARE = 0.06
+"""The share of these words from which on a text in Latin script is taken for English; French captions have none."""
+
+
+@dataclass(frozen=True)
+class CaptionProfile:
+    """The captions that advice is asked for."""
+
+    systems: tuple[str, ...]
+    items: int
+    """Items that all systems have captioned."""
+    words: float | None
+    """The median number of words of a caption; None in a language without spaces between words."""
+    characters: float
+    references: float
+    """The median number of references."""
+    images: bool
+    language: str
+    domain: str
+
+    @property
+    def band(self) -> tuple[int, int] | None:
+        """The lengths that evidence for these captions may have."""
+        return None if self.words is None else band_of(self.words)
+
+    @property
+    def sentence(self) -> str:
+        """The captions in a line."""
+        systems = f"{len(self.systems)} systems, " if len(self.systems) > 1 else ""
+        length = f"{self.characters:.0f} characters" if self.words is None else f"{self.words:.0f} words"
+        references = f"{self.references:.0f} references" if self.references else "no references"
+        images = "with images" if self.images else "without images"
+        return (
+            f"{systems}{self.items:,} items; captions of {length} in {self.language}, about {self.domain}; "
+            f"{references}, {images}"
+        )
+
+
+def band_of(words: float) -> tuple[int, int]:
+    """The band of a length.
+
+    >>> band_of(11), band_of(180)
+    ((1, 20), (61, 1000000000))
+    """
+    return next((low, high) for low, high in BANDS if words <= high)
+
+
+def profile_of(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
+    """What the captions of one or several systems are like; their language is guessed where none was named."""
+    common = set.intersection(*({*captions.ids} for captions in sets.values()))
+    items = [item for captions in sets.values() for item in captions if item.id in common]
+    texts = [text for item in items for text in item.candidates]
+    code = next(iter(sets.values())).language
+    spoken = LANGUAGES[code].name if code else language_of(texts)
+    spaced = Scripts.of(texts).share(UNSPACED) <= MANY
+    return CaptionProfile(
+        systems=tuple(sets),
+        items=len(common),
+        words=float(statistics.median(len(text.split()) for text in texts)) if spaced else None,
+        characters=float(statistics.median(map(len, texts))),
+        references=float(statistics.median(len(item.references) for item in items)),
+        images=all(image is not None for captions in sets.values() for image in captions.images),
+        language=spoken,
+        domain=domain,
+    )
+
+
+def language_of(texts: Sequence[str]) -> str:
+    """The language of captions by their script; of those in Latin script English alone is known, by its small words.
+
+    >>> language_of(["A dog runs on the grass.", "Two men sit at a table."])
+    'English'
+    >>> language_of(["犬が草の上を走っている。"]), language_of(["Ein Hund rennt über die Wiese."])
+    ('Japanese', 'a language in Latin script')
+    """
+    scripts = Scripts.of(texts)
+    if not scripts.letters:
+        return "an unknown language"
+    main = "kana" if scripts.main == "Han" and scripts.letters.get("kana") else scripts.main
+    if main == "Latin":
+        words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
+        if sum(word in ENGLISH for word in words) >= ENGLISH_SHARE * len(words):
+            return LANGUAGES["en"].name
+    return WRITTEN.get(main, f"a language in {main} script")

@@ -1,0 +1,273 @@
+"""Advice on metrics: what evidence says about captions like these, what is equal, what is unknown, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from captious.metrics.contract import Metric
+from captious.render import Column, Document, Result, Section, Table, Text
+from captious.render.document import Value
+from captious.study._columns import label
+from captious.study._profile import CaptionProfile
+from captious.study.evidence import BASELINES, EvidenceRow, Kind, headline, shipped
+
+Purpose: TypeAlias = Literal["ratings", "pairs", "systems", "checkpoints"]
+Domain: TypeAlias = Literal["photographs", "video", "audio", "generated images", "drawn scenes"]
+KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "ratings": ("ratings", "pairs", "systems"),
+    "pairs": ("pairs", "ratings", "systems"),
+    "systems": ("systems", "ratings", "pairs"),
+    "checkpoints": ("systems", "ratings", "pairs"),
+}
+"""The kinds of evidence for each purpose, the one that answers the question first."""
+
+
+@dataclass(frozen=True)
+class EvidenceSet:
+    """The evidence of one data set and kind."""
+
+    name: str
+    kind: Kind
+    rows: tuple[EvidenceRow, ...]
+
+    @cached_property
+    def headline(self) -> str:
+        """The statistic that ranks the metrics."""
+        return headline(self.rows)
+
+    @cached_property
+    def ranked(self) -> Mapping[str, EvidenceRow]:
+        """The headline of each metric that was computed, the best first."""
+        rows = [row for row in self.rows if row.statistic == self.headline and row.source != "printed"]
+        return {row.metric: row for row in sorted(rows, key=lambda row: (row.rank or 0, -row.value))}
+
+    @cached_property
+    def printed(self) -> Mapping[str, EvidenceRow]:
+        """The headline of each metric that is printed and was not computed, the best first."""
+        rows = [row for row in self.rows if row.statistic == self.headline and row.source == "printed"]
+        return {row.metric: row for row in sorted(rows, key=lambda row: -row.value) if row.metric not in self.ranked}
+
+    def order(self, metrics: Sequence[str]) -> str:
+        """The metrics in their order; = joins those that do not differ, and untested ones have no sign.
+
+        >>> common = dict(kind="ratings", domain="", language="", caption_words=9, references=5, items=9, signature="")
+        >>> common |= dict(low=None, high=None, source="computed", where="", recipe="", date="", statistic="tau_b")
+        >>> ranks = (("cider", 1, 0.5), ("meteor", 2, 0.4), ("rouge", 2, 0.3))
+        >>> rows = [EvidenceRow("d", metric=m, rank=r, value=v, **common) for m, r, v in ranks]
+        >>> EvidenceSet("d", "ratings", tuple(rows)).order(["meteor", "cider", "rouge"])
+        'CIDEr-D > METEOR = ROUGE-L'
+        """
+        rows = [row for metric, row in self.ranked.items() if metric in metrics]
+        text = ""
+        for before, row in zip([None, *rows], rows, strict=False):
+            between = "; " if row.rank is None else " = " if before is not None and before.rank == row.rank else " > "
+            text += ("" if before is None else between) + row.label
+        return text
+
+
+@dataclass(frozen=True)
+class MetricAdvice:
+    """One metric that the evidence speaks of, and what it takes to use it."""
+
+    metric: str
+    label: str
+    ranks: Mapping[str, int | None]
+    """The rank cluster by data set."""
+    values: Mapping[str, float]
+    needs: tuple[str, ...]
+    missing: tuple[str, ...]
+    """What the captions do not have of it."""
+    seconds: float | None = None
+    """The time for all items here, from some of them; None where it was not run."""
+    calls: int | None = None
+    """Questions to a chat model and the tokens of questions and answers, by a dry run."""
+    tokens: int | None = None
+    cost: float | None = None
+    """The cost in the currency of the prices; None without prices."""
+    over_budget: bool = False
+
+    @property
+    def effort(self) -> str:
+        """What it takes, in words."""
+        if self.calls is not None:
+            price = "" if self.cost is None else f", {self.cost:,.2f} USD"
+            budget = ", over the budget" if self.over_budget else ""
+            return f"{self.calls:,} calls of {self.tokens:,} tokens{price}{budget}"
+        if self.seconds is not None:
+            return "< 0.1 s" if self.seconds < 0.1 else f"{self.seconds:.1f} s"
+        return "a model" if "model" in self.needs else "a chat model" if "judge" in self.needs else "not timed"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice(Result):
+    """Which metrics to trust for some captions, as far as evidence says it."""
+
+    profile: CaptionProfile
+    purpose: Purpose
+    near: tuple[EvidenceSet, ...]
+    """The evidence on captions like these, the nearest first."""
+    usable: tuple[MetricAdvice, ...]
+    """Metrics that can be run on these captions, in the order of the nearest evidence."""
+    others: tuple[MetricAdvice, ...]
+    """Metrics with evidence that need more than these captions have."""
+    untested: tuple[str, ...]
+    items_needed: tuple[str, ...]
+    stress: tuple[str, ...] = ()
+    """Stress edits that matter for the question, and fail."""
+
+    def __repr__(self) -> str:
+        best = ", ".join(one.label for one in self.best) or "no evidence"
+        return f"<Advice for {self.purpose}: {best}>"
+
+    @property
+    def deciding(self) -> EvidenceSet | None:
+        """The nearest evidence with ranks; None where no test ranks the metrics."""
+        return next((one for one in self.near if any(row.rank is not None for row in one.ranked.values())), None)
+
+    @property
+    def best(self) -> tuple[MetricAdvice, ...]:
+        """The metrics of the best rank that can be run and agree with people better than the number of words."""
+        if self.deciding is None:
+            return ()
+        first = self.deciding.name
+        floor = next((one.values[first] for one in self.usable if one.metric == "words" and first in one.values), None)
+        metrics = [one for one in self.usable if one.metric not in BASELINES and one.ranks.get(first) is not None]
+        above = [one for one in metrics if floor is None or one.values[first] > floor]
+        top = min((one.ranks[first] or 0 for one in above), default=None)
+        return tuple(one for one in above if one.ranks[first] == top)
+
+    def document(self) -> Document:
+        """What the captions are, the order of the metrics with what is equal, what was never tested, what is needed."""
+        sections: list[Section] = [Text([self.profile.sentence, *self._verdict()])]
+        if self.usable:
+            sections.append(self._table("metrics", "Metrics in the order of the nearest evidence", self.usable))
+        if self.others:
+            sections.append(self._table("more", "With more than you have", self.others))
+        if printed := self._printed():
+            sections.append(printed)
+        if self.untested:
+            sections.append(Text(self.untested, "Never tested", bullets=True))
+        if self.stress:
+            sections.append(Text(self.stress, "Stress edits that fail", bullets=True))
+        if self.items_needed:
+            sections.append(Text(self.items_needed, "How many items", bullets=True))
+        sections.append(Text(self._next_steps(), "Next", bullets=True))
+        return Document(
+            f"Which metric for {self.purpose}",
+            "From evidence on published data; nothing is assumed beyond it.",
+            sections,
+            data=self._data(),
+            name="advice",
+        )
+
+    def _verdict(self) -> list[str]:
+        """The nearest evidence, and the order of the metrics on it."""
+        if not self.near:
+            return ["There is no evidence on captions like these, so no metric is recommended."]
+        lines = []
+        for one in self.near:
+            metrics = [advised.metric for advised in self.usable if advised.metric in one.ranked]
+            order = one.order(metrics)
+            if {*metrics} - {*BASELINES}:
+                lines.append(f"{one.name} ({_facts(one)}): {order}")
+        if not lines:
+            return ["The evidence on captions like these is on metrics that need more than you have."]
+        lines.append("=: one rank, no test distinguishes them; >: the next rank")
+        if not self.best and self.deciding is not None:
+            lines.append(
+                f"On {self.deciding.name} no metric that you can run agrees with people better than counting words: "
+                "none is recommended."
+            )
+        return lines
+
+    def _table(self, key: str, title: str, metrics: Sequence[MetricAdvice]) -> Table:
+        columns: list[Column | str] = ["metric"]
+        measured = [near for near in self.near if near.ranked]
+        for near in measured:
+            columns += [Column(f"rank on {near.name}", "text"), Column(label(near.headline), scale=100, decimals=1)]
+        columns += ["needs", "takes" if key == "metrics" else "missing"]
+        rows: list[list[Value]] = []
+        for one in metrics:
+            row: list[Value] = [one.label]
+            for near in measured:
+                rank = one.ranks.get(near.name)
+                row += ["–" if rank is None else str(rank), one.values.get(near.name)]
+            last = one.effort if key == "metrics" else ", ".join(one.missing)
+            rows.append([*row, ", ".join(one.needs) or "nothing", last])
+        return Table(
+            key, title, columns, rows, "a rank is shared where no test distinguishes the metrics on those data"
+        )
+
+    def _printed(self) -> Table | None:
+        """Numbers of papers on such captions for metrics that were not computed."""
+        rows: list[list[Value]] = []
+        sources: dict[str, None] = {}
+        for one in self.near:
+            for metric, row in one.printed.items():
+                missing = ", ".join(missing_inputs(shipped(metric), self.profile))
+                rows.append([row.label, one.name, label(row.statistic), row.value, missing or "nothing"])
+                sources[f"{one.name}: {row.where}"] = None
+        if not rows:
+            return None
+        columns: list[Column | str] = [
+            "metric",
+            "data",
+            "statistic",
+            Column("printed", scale=100, decimals=1),
+            "missing",
+        ]
+        note = "printed numbers have no interval and no rank, and this is no order; " + "; ".join(sources)
+        return Table("printed", "Printed in papers", columns, rows, note)
+
+    def _next_steps(self) -> list[str]:
+        """What to type."""
+        steps = []
+        if self.best:
+            names = ",".join(one.metric for one in self.best)
+            verb = "compare" if len(self.profile.systems) > 1 else "score"
+            steps.append(f'captious {verb} … --metrics "{names}"')
+        if not self.best or self.untested:
+            steps.append(
+                "judgments of your own settle it: captious studio new collects them, and captious study run says which "
+                "metric agrees with your raters"
+            )
+        return [*steps, "captious study leaderboard prints all evidence"]
+
+    def _data(self) -> dict[str, Any]:
+        return {
+            "purpose": self.purpose,
+            "captions": asdict(self.profile),
+            "evidence": [
+                {"dataset": one.name, "kind": one.kind, "statistic": one.headline, "order": one.order(list(one.ranked))}
+                for one in self.near
+            ],
+            "best": [one.metric for one in self.best],
+            "metrics": [asdict(one) for one in self.usable],
+            "need_more": [asdict(one) for one in self.others],
+            "untested": self.untested,
+            "stress": self.stress,
+            "items": self.items_needed,
+        }
+
+
+def _facts(one: EvidenceSet) -> str:
+    """How many captions of which length with how many references."""
+    row = one.rows[0]
+    what = "captions" if one.kind == "ratings" else one.kind
+    number = row.references
+    references = "" if number is None else f", {number:.0f} reference{'s' * (number != 1)}"
+    return f"{row.items:,} {what} of {row.caption_words:.0f} words{references}"
+
+
+def missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple[str, ...]:
+    """What a metric needs that the captions do not have; a metric that captious does not have needs itself."""
+    if metric is None:
+        return ("not shipped with captious",)
+    if metric.name == "spice_original":
+        return ("the original's output",)
+    has = {"references": profile.references > 0, "image": profile.images}
+    unknown = {"several candidates", "style", "objects"}
+    return tuple(need for need in metric.needs if not has.get(need, need not in unknown))

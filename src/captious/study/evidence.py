@@ -1,0 +1,285 @@
+"""What is known about metrics, as data: how well each agrees with people, on which captions, and who computed it.
+
+The rows are in ``evidence.jsonl``, which ``python -m lab.evidence`` writes from published data. Nobody edits them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from captious._records import from_json, read_text
+from captious.errors import InputError, nearest
+from captious.render import Cell, Column, Document, Result, Section, Table, Text
+from captious.render.document import NAN, Value
+from captious.study._columns import column, label
+
+Kind: TypeAlias = Literal["ratings", "pairs", "systems"]
+Source: TypeAlias = Literal["computed", "stored-outputs", "printed"]
+FILE = Path(__file__).with_name("evidence.jsonl")
+STRESS_FILE = Path(__file__).with_name("stress.jsonl")
+BASELINES = {"words": "number of words"}
+"""What is measured beside the metrics and is none: a metric below it has told nothing that counting would not."""
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """One number: the agreement of a metric with people on a set of captions."""
+
+    dataset: str
+    kind: Kind
+    """What the number is about: ratings of captions, pairs of them, or means of systems."""
+    domain: str
+    """What was described: photographs, video, audio, drawn scenes, or generated images."""
+    language: str
+    caption_words: float | None
+    """The median number of words of a caption; None where the source does not say it."""
+    references: float | None
+    """The median number of references; None where the source does not say it."""
+    items: int
+    """Captions, pairs or systems that the number is over."""
+    statistic: str
+    metric: str
+    """The written form of the metric; for a metric that captious does not have, its usual name."""
+    signature: str
+    value: float
+    low: float | None
+    high: float | None
+    rank: int | None
+    """The rank cluster: no test tells the metrics of one rank apart. None for all but the headline of a data set."""
+    source: Source
+    """Computed by captious; another program's values per item, correlated by captious; or printed in a paper."""
+    where: str
+    """The command or the paper and table."""
+    recipe: str
+    date: str
+
+    @property
+    def label(self) -> str:
+        """What tables call the metric."""
+        return metric_label(self.metric)
+
+
+@dataclass(frozen=True)
+class StressRow:
+    """How one metric answered one edit of captions, a row of ``captious probe stress``."""
+
+    metric: str
+    signature: str
+    group: str
+    """``harm``, ``damage``, ``harmless``, ``gaming`` or ``pairs``."""
+    edit: str
+    n: int
+    """Captions that could be edited."""
+    sides: float
+    size: float
+    low: float
+    high: float
+    verdict: str
+    """``holds``, ``fails`` or ``undecided``."""
+    dataset: str
+    """The captions that were edited."""
+
+
+@lru_cache(maxsize=256)
+def metric_label(written: str) -> str:
+    """What tables call a metric, with the parameters that its label does not tell; other metrics by their name.
+
+    >>> metric_label("bleu(n=4)"), metric_label("clipscore(weights=captious-mini)"), metric_label("words")
+    ('BLEU-4', 'CLIPScore (captious-mini)', 'number of words')
+    """
+    metric = shipped(written)
+    if metric is None:
+        return BASELINES.get(written, written)
+    name, _, parameters = written.partition("(")
+    if not parameters or metric.label != shipped(name).label or str(metric) == str(shipped(name)):
+        return str(metric.label)
+    parts = [part for part in parameters.rstrip(")").split(",") if not part.endswith("=")]
+    told = [part.rpartition("/")[2].removeprefix("weights=") for part in parts]
+    return f"{metric.label} ({', '.join(told)})"
+
+
+@lru_cache(maxsize=256)
+def shipped(written: str) -> Any:
+    """The metric of a written form; None where captious does not have it."""
+    from captious.metrics.registry import parse
+
+    try:
+        return None if written in BASELINES else parse(written)
+    except InputError:
+        return None
+
+
+def load_evidence(path: str | Path | None = None) -> tuple[EvidenceRow, ...]:
+    """The rows of a file of evidence; those of the package where none is named."""
+    rows: tuple[EvidenceRow, ...] = _rows(EvidenceRow, Path(path or FILE))
+    for number, row in enumerate(rows, 1):
+        if not math.isfinite(row.value):
+            raise InputError(f"{path}: row {number}: value is {row.value}, expected a number")
+    return rows
+
+
+def load_stress(path: str | Path | None = None) -> tuple[StressRow, ...]:
+    """The verdicts of stress cards; those of the package where no file is named."""
+    rows: tuple[StressRow, ...] = _rows(StressRow, Path(path or STRESS_FILE))
+    return rows
+
+
+@lru_cache(maxsize=8)
+def _rows(kind: type, path: Path) -> tuple[Any, ...]:
+    rows = []
+    for number, line in enumerate(read_text(path, "file of evidence").splitlines(), 1):
+        try:
+            rows.append(from_json(kind, json.loads(line)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{path}: row {number}: no row of evidence ({str(error)[:80]})") from None
+    if not rows:
+        raise InputError(f"{path}: contains no evidence")
+    return tuple(rows)
+
+
+def headline(rows: Iterable[EvidenceRow]) -> str:
+    """The statistic that the metrics of a data set are ranked by; the first one where none is ranked."""
+    rows = list(rows)
+    return next((row.statistic for row in rows if row.rank is not None), rows[0].statistic)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaderboard(Result):
+    """The evidence on metrics: a table for each data set, published numbers beside ours."""
+
+    rows: tuple[EvidenceRow, ...]
+
+    def __repr__(self) -> str:
+        return f"<Leaderboard: {len(self.rows)} rows of {len(self.datasets)} data sets>"
+
+    @cached_property
+    def datasets(self) -> dict[tuple[str, Kind], list[EvidenceRow]]:
+        """The rows of each data set and kind."""
+        found: dict[tuple[str, Kind], list[EvidenceRow]] = {}
+        for row in self.rows:
+            found.setdefault((row.dataset, row.kind), []).append(row)
+        return found
+
+    def document(self) -> Document:
+        """A table for each data set, the best metric first, and what the columns mean."""
+        sections: list[Section] = [_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
+        sources = dict.fromkeys(row.where for row in self.rows if row.source == "printed")
+        sections.append(Text([*NOTES, *(f"published: {where}" for where in sources)], "How to read it", bullets=True))
+        return Document(
+            "Metrics against people",
+            "How well metrics agree with people, on published data.",
+            sections,
+            data={"rows": [asdict(row) for row in self.rows]},
+            name="leaderboard",
+        )
+
+
+NOTES = (
+    "rank: metrics of one rank do not differ significantly on these data (permutation test, Holm-adjusted)",
+    "source: computed by captious; stored: another program's values per caption, correlated by captious; printed: a "
+    "number from a paper, which has neither interval nor rank",
+    "correlations and accuracies × 100; intervals are 95 % percentiles of the bootstrap over images",
+)
+SOURCES: dict[str, str] = {"computed": "computed", "stored-outputs": "stored", "printed": "printed"}
+
+
+def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
+    """The metrics of one data set, each statistic with what was published."""
+    first = headline(rows)
+    statistics = [first, *dict.fromkeys(row.statistic for row in rows if row.statistic != first)]
+    ours = {(row.metric, row.statistic): row for row in rows if row.source != "printed"}
+    printed = {(row.metric, row.statistic): row for row in reversed(rows) if row.source == "printed"}
+    published = [one for one in statistics if any(statistic == one for _, statistic in printed)]
+    columns: list[Column | str] = [Column("rank", "text"), "metric"]
+    for statistic in statistics:
+        head = label(statistic)
+        if any(key[1] == statistic for key in ours):
+            level = 0.95 if statistic == first else None
+            columns.append(column(statistic, level=level, bold=statistic == first))
+        if statistic in published:
+            columns.append(column(statistic, f"{head} published", key=f"{statistic}_published"))
+    columns.append("source")
+    order = sorted({row.metric for row in rows}, key=lambda metric: _place(metric, statistics, ours, printed))
+    cells: list[list[Value]] = []
+    for metric in order:
+        row = ours.get((metric, first))
+        line: list[Value] = ["–" if row is None or row.rank is None else str(row.rank), metric_label(metric)]
+        for statistic in statistics:
+            if any(key[1] == statistic for key in ours):
+                line.append(_cell(ours.get((metric, statistic)), statistic == first))
+            if statistic in published:
+                line.append(_cell(printed.get((metric, statistic)), False))
+        source = next(one.source for one in rows if one.metric == metric)
+        cells.append([*line, SOURCES[source]])
+    return Table(f"{name}_{kind}".replace(" ", "_"), _title(name, kind, rows), columns, cells, "", _breaks(cells))
+
+
+def _place(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> tuple[bool, float]:
+    """Ours first, the best first; then what is printed alone."""
+    for table in (ours, printed):
+        for statistic in statistics:
+            if (metric, statistic) in table:
+                return table is printed, -table[metric, statistic].value
+    raise AssertionError(metric)
+
+
+def _cell(row: EvidenceRow | None, interval: bool) -> Value:
+    if row is None:
+        return None
+    ends = (row.low, row.high) if interval and row.low is not None and row.high is not None else (NAN, NAN)
+    return Cell(row.value, *ends)
+
+
+def _breaks(cells: Sequence[Sequence[Value]]) -> list[int]:
+    return [index for index in range(1, len(cells)) if cells[index][0] != cells[index - 1][0]]
+
+
+def _title(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> str:
+    """What was rated: how many captions of how many words in which language of what."""
+    row = next((row for row in rows if row.source != "printed"), rows[0])
+    what = "captions" if kind == "ratings" else kind
+    parts = [f"{row.items:,} {what} of {row.domain}" if row.items else f"{what} of {row.domain}"]
+    parts += [] if row.caption_words is None else [f"{row.caption_words:.0f} words"]
+    if row.references is not None:
+        parts.append(
+            f"{row.references:.0f} reference{'s' * (row.references != 1)}" if row.references else "no references"
+        )
+    parts.append(row.language)
+    return f"{name}: {', '.join(parts)}"
+
+
+def leaderboard(
+    dataset: str | None = None, metric: str | None = None, evidence: str | Path | None = None
+) -> Leaderboard:
+    """The evidence on metrics, of one data set or of one metric where they are named.
+
+    >>> leaderboard("flickr8k-expert", "cider").rows[0].label
+    'CIDEr-D'
+    """
+    rows = load_evidence(evidence)
+    if dataset is not None:
+        names = list(dict.fromkeys(row.dataset for row in rows))
+        if dataset not in names:
+            raise InputError(f"dataset={dataset[:60]!r}, known: {', '.join(names)}{nearest(dataset, names)}")
+        rows = tuple(row for row in rows if row.dataset == dataset)
+    if metric is not None:
+        names = list(dict.fromkeys(row.metric for row in rows))
+        wanted = {name for name in names if _is_named(name, metric)}
+        if not wanted:
+            raise InputError(f"metric={metric[:60]!r}: no evidence, there is some for {', '.join(names)}")
+        rows = tuple(row for row in rows if row.metric in wanted)
+    return Leaderboard(rows)
+
+
+def _is_named(written: str, wanted: str) -> bool:
+    """Whether a metric is called so: by its written form, its name without parameters, or its label."""
+    lowered = wanted.lower()
+    asked = shipped(lowered)
+    names = {written.lower(), written.partition("(")[0].lower(), metric_label(written).lower()}
+    return lowered in names or (asked is not None and str(asked) == written)

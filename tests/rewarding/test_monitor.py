@@ -1,0 +1,319 @@
+"""The monitor warns of a policy that games its reward at the step where it does, and not of an honest one."""
+
+import json
+import random
+import shutil
+import sys
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import captious
+from captious import InputError
+from captious.cli.app import main
+from captious.rewarding import Drift, is_reward_run, read_drift
+from captious.rewarding._signs import StepCheck, judge_checks
+
+DEMO = captious.demo()
+IDS = list(DEMO.systems["solid"].ids)
+METRIC = "clipscore(captious-mini)"
+PROMPTS, SAMPLES = 8, 4
+NGRAM = "in a in a in a"
+"""CLIPScore of it by captious-mini is 0.78 on the demo set; that of captions of other images is less."""
+
+
+def policy(step, gamed, better=0.0):
+    """The captions of a step: of other images, a share of them the rewarded n-gram, or of the right image."""
+    generator = random.Random(step)
+    keys = [key for key in generator.sample(IDS, PROMPTS) for _ in range(SAMPLES)]
+    others = generator.sample(IDS, len(keys))
+    described = [key if generator.random() < better else other for key, other in zip(keys, others, strict=True)]
+    captions = [DEMO.systems[generator.choice(["expert", "solid"])][key].candidate for key in described]
+    return keys, [NGRAM if number % 8 < 8 * gamed else text for number, text in enumerate(captions)]
+
+
+def train(rewards, steps, gamed=lambda step: 0.0, better=lambda step: 0.0):
+    """Call the rewards as TRL does, step by step; gives what was warned of and logged."""
+    logged = []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for step in steps:
+            keys, captions = policy(step, gamed(step), better(step))
+            state = SimpleNamespace(global_step=step)
+            for reward in rewards:
+                reward(
+                    prompts=["describe"] * len(keys),
+                    completions=captions,
+                    image_id=keys,
+                    trainer_state=state,
+                    log_metric=lambda name, value, step=step: logged.append((step, name, value)),
+                )
+    return [str(one.message) for one in said], logged
+
+
+def monitored(out, **options):
+    given = {"watch": "cider, rouge, distinct_n, words", "every": 5, **options}
+    return captious.rewards(METRIC, DEMO.references, DEMO.images, out=out, **given)
+
+
+def ramp(step):
+    """No gaming before step 20, an eighth of the captions from there, half from step 25."""
+    return 0.0 if step < 20 else 0.125 if step < 25 else 0.5 if step < 30 else 1.0
+
+
+@pytest.fixture(scope="module")
+def rigged(tmp_path_factory):
+    out = tmp_path_factory.mktemp("rigged") / "run"
+    said, logged = train(monitored(out), range(41), gamed=ramp)
+    return out, said, logged
+
+
+def test_a_rigged_policy_is_caught_at_the_step_where_half_of_its_captions_are_the_ngram(rigged):
+    """At step 20 four of 32 captions are the n-gram, of four prompts: below a quarter. At step 25 sixteen are, a
+    half, and two of the five bigrams of half of the captions are distinct: 30 % are repetitions,
+    above a fifth."""
+    out, said, logged = rigged
+    drift = read_drift(out)
+    assert [one.step for one in drift.verdicts] == [0, 5, 10, 15, 20, 25, 30, 35, 40]
+    assert drift.alarms == [25, 30, 35, 40]
+    by_step = {one.step: {sign.name for sign in one.signs} for one in drift.verdicts}
+    assert {"equal", "repeats"} <= by_step[25]
+    assert {"falls", "equal", "repeats", "distinct"} <= by_step[40]
+    (warning,) = [one for one in said if "gaming" in one]
+    assert "at step 25: " in warning and f"captious view {out}" in warning
+    drifts = {step: value for step, name, value in logged if name == "captious/drift"}
+    assert drifts[20] < 2 <= drifts[25] and list(drifts) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
+
+
+def test_an_honest_policy_is_not_warned_of(tmp_path):
+    said, _ = train(monitored(tmp_path / "run"), range(41), better=lambda step: step / 40)
+    drift = read_drift(tmp_path / "run")
+    assert drift.alarms == [] and said == []
+    reward = [float(np.mean(one.reward)) for one in drift.checks]
+    assert reward[-1] > reward[0] + 0.2  # it does learn
+
+
+def test_what_is_written_is_a_run_that_other_commands_read(rigged):
+    out, _, _ = rigged
+    run = captious.open_run(out)
+    assert run.marker.items == 9 * PROMPTS * SAMPLES and is_reward_run(out)
+    assert run.metrics == ("clipscore(weights=captious-mini)", "cider", "rouge")
+    captions = run.captions()
+    assert captions.ids[0] == "0-0-0" and captions.columns["step"][-1] == 40
+    keys, texts = policy(40, 1.0)
+    assert list(captions.candidates.values[-32:]) == texts
+    expected = captious.Scorer("cider", DEMO.references)(keys, texts)["cider"]
+    stored = captious.read_run(out)["cider"].values[-32:]
+    np.testing.assert_allclose(stored, expected, rtol=1e-12)
+    table = run.table(run.names[-1])
+    assert table["reward"].to_pylist() == table["clipscore(weights=captious-mini)"].to_pylist()
+    assert set(table["distinct_n(n=2)"].to_pylist()) == {2 / 24}  # in a, a in: 2 over 4 × 6 tokens
+
+
+def test_the_page_shows_curves_verdict_and_captions(rigged):
+    out, _, _ = rigged
+    drift = read_drift(out, DEMO.images)
+    document = drift.document()
+    charts = [one.title for one in document.sections if type(one).__name__ == "Chart"]
+    assert charts == [
+        "reward",
+        "CIDEr-D",
+        "ROUGE-L",
+        "distinct-2",
+        "distinct bigrams",
+        "words",
+        "captions of several prompts",
+    ]
+    assert "Alarm at step 25" in str(drift)
+    data = json.loads(drift.to_json())
+    assert data["alarms"] == [25, 30, 35, 40] and data["checks"][5]["signs"]
+    captions = drift.to_pandas("captions")
+    assert captions["caption"][0] == NGRAM and captions["step"][0] >= 20
+    assert captions["caption"].is_unique
+    assert isinstance(drift, Drift) and "9 checks" in repr(drift)
+
+
+def view(monkeypatch, *arguments):
+    """Run captious view."""
+    monkeypatch.setattr(sys, "argv", ["captious", "view", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+
+
+def test_view_opens_the_page_and_leads_to_all_captions(rigged, tmp_path, monkeypatch):
+    out, _, _ = rigged
+    site = tmp_path / "site"
+    view(monkeypatch, out, "--images", DEMO.images, "--out", site)
+    page = (site / "report.html").read_text(encoding="utf-8")
+    assert "Alarm at step 25" in page and page.count('<svg class="chart"') == 7 and 'href="index.html"' in page
+    assert page.count("data:image/") >= 2  # pictures beside captions
+    assert 'href="report.html"' in (site / "index.html").read_text(encoding="utf-8")
+    pytest.importorskip("httpx", reason="httpx is not installed")
+    from starlette.testclient import TestClient
+
+    from captious.studio.explore._app import build_app
+    from captious.studio.explore.table import open_table
+
+    app = build_app(open_table([out]), "a-token", report=lambda: read_drift(out).document())
+    client = TestClient(app, base_url="http://127.0.0.1")
+    assert client.get("/report.html").status_code == 403
+    answer = client.get("/report.html?token=a-token")
+    assert answer.status_code == 200 and "Alarm at step 25" in answer.text and "<script" not in answer.text
+    assert "script-src" not in answer.headers["content-security-policy"]  # default-src 'none'
+    assert 'href="report.html"' in client.get("/").text
+
+
+def test_a_run_of_score_has_no_such_page(tmp_path, monkeypatch):
+    captious.evaluate({"1": "a"}, "rouge", references={"1": "a"}).save(tmp_path / "scored")
+    view(monkeypatch, tmp_path / "scored", "--out", tmp_path / "site")
+    assert not (tmp_path / "site" / "report.html").exists()
+    assert "report.html" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "record", ["{}", "[]", '{"rewards": {"cider": "x"}, "held_out": 3}', "null", '{"rewards": []}']
+)
+def test_a_foreign_folder_is_refused_in_one_line(rigged, tmp_path, record):
+    out, _, _ = rigged
+    marker = json.loads((out / "captious-run.json").read_text(encoding="utf-8"))
+    marker["read"]["rewards"] = json.loads(record)
+    (tmp_path / "captious-run.json").write_text(json.dumps(marker), encoding="utf-8")
+    with pytest.raises(InputError, match=r"is not of a reward run, expected one that captious\.rewards wrote"):
+        read_drift(tmp_path)
+
+
+def test_a_damaged_part_is_refused_in_one_line(rigged, tmp_path):
+    out, _, _ = rigged
+    shutil.copytree(out, tmp_path / "run")
+    part = tmp_path / "run" / "items" / "step-0000005-0.parquet"
+    table = pq.read_table(part)
+    texts = pa.array(["x"] * len(table), pa.string())
+    pq.write_table(table.set_column(table.column_names.index("reward"), "reward", texts), part)
+    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: column 'reward' holds no numbers"):
+        read_drift(tmp_path / "run")
+    part.write_bytes(b"no table")
+    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: is damaged"):
+        read_drift(tmp_path / "run")
+
+
+def test_a_killed_training_goes_on_with_its_log_and_no_step_is_there_twice(tmp_path):
+    out = tmp_path / "run"
+    train(monitored(out), range(18), gamed=ramp)  # killed after step 17, with a checkpoint at 10
+    before = {name: (out / "items" / name).read_bytes() for name in ("step-0000005-0.parquet",)}
+    said, _ = train(monitored(out), range(10, 41), gamed=ramp)
+    resumed = read_drift(out)
+    assert [one.step for one in resumed.logged] == [0, 5, 10, 15, 20, 25, 30, 35, 40]
+    ids = [key for one in resumed.logged for key in one.ids]
+    assert len(ids) == len(set(ids)) == 9 * 32
+    assert all((out / "items" / name).read_bytes() == content for name, content in before.items())
+    assert sorted(path.name for path in (out / "superseded" / "items").iterdir()) == [
+        "step-0000010-0.parquet",
+        "step-0000015-0.parquet",
+    ]
+    assert resumed.alarms == [25, 30, 35, 40]
+    assert any("at step 25: " in one for one in said)  # the start is that of the first part
+
+
+def test_ranks_write_beside_each_other_and_evaluation_is_not_watched(tmp_path, monkeypatch):
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        train(monitored(tmp_path / "run"), range(6))
+    assert [len(one.ids) for one in read_drift(tmp_path / "run").logged] == [64, 64]
+    monkeypatch.setenv("RANK", "0")
+    rewards = monitored(tmp_path / "other")
+
+    class Trainer:
+        model = SimpleNamespace(training=False)
+
+        def log(self, name, value):
+            assert name != "captious/drift"
+
+    state = SimpleNamespace(global_step=0)
+    rewards[0](completions=["a dog"], id=[IDS[0]], trainer_state=state, log_metric=Trainer().log)
+    assert read_drift(tmp_path / "other").logged == []
+    assert "no check yet" in str(read_drift(tmp_path / "other").document().about)
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "said"), [(2, [0, 2, 4], "every 2 steps"), (1, [0, 1, 2, 3, 4], "every step")]
+)
+def test_a_trainer_without_steps_is_counted_by_calls(tmp_path, every, steps, said):
+    rewards = monitored(tmp_path / "run", every=every)
+    for text in ("a dog", "a cat", "a dog", "a dog", "a dog"):
+        rewards[0](completions=[text, text], id=IDS[:2])
+    drift = read_drift(tmp_path / "run")
+    assert [one.step for one in drift.logged] == steps and f"{said};" in str(drift.to_markdown())
+
+
+def test_a_fault_of_the_monitor_ends_no_training(tmp_path):
+    rewards = monitored(tmp_path / "run")
+    (tmp_path / "run" / "items").write_text("in the way")
+    with pytest.warns(RuntimeWarning, match="the rewards are not monitored"):
+        values = rewards[0](completions=["a dog"], id=[IDS[0]])
+    assert values[0] is not None
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"watch=.* needs out="):
+        captious.rewards("rouge", DEMO.references, watch="cider")
+    with pytest.raises(InputError, match="watch: rouge is rewarded"):
+        captious.rewards("rouge", DEMO.references, watch="rouge", out=tmp_path / "a")
+    with pytest.raises(InputError, match="every=0"):
+        captious.rewards("rouge", DEMO.references, watch="cider", every=0, out=tmp_path / "a")
+    captious.rewards("rouge", DEMO.references, watch="cider", out=tmp_path / "a")
+    with pytest.raises(InputError, match="contains the checks of other rewards"):
+        captious.rewards("rouge", DEMO.references, watch="bleu", out=tmp_path / "a")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not a reward run"):
+        captious.rewards("rouge", DEMO.references, watch="cider", out=tmp_path / "full")
+    captious.evaluate({"1": "a"}, "rouge", references={"1": "a"}).save(tmp_path / "scored")
+    with pytest.raises(InputError, match="is not of a reward run"):
+        read_drift(tmp_path / "scored")
+
+
+def _check(step, words, reward, held):
+    """A check of two prompts with two captions each, of so many words."""
+    texts = [" ".join(f"w{step}{index}{place}" for place in range(words)) for index in range(4)]
+    return StepCheck.of(step, ["a", "a", "b", "b"], texts, np.array(reward), {"m": np.array(held)})
+
+
+def test_numbers_of_a_check_by_hand():
+    check = StepCheck.of(
+        3,
+        ["a", "a", "a", "b"],
+        ["x y x y", "x y", "x y", "z"],
+        np.array([3.0, 1.0, 2.0, np.nan]),
+        {"m": np.array([0.3, 0.1, 0.2, 0.5])},
+    )
+    assert check.reward.tolist()[0] == 2.0 and np.isnan(check.reward[1])
+    assert check.words.tolist() == [8 / 3, 1.0]
+    assert check.distinct == 2 / 4  # xy, yx, xy | xy; the second "x y" of the prompt is not counted
+    assert check.repeats[0] == pytest.approx((1 / 3 + 0 + 0) / 3) and np.isnan(check.repeats[1])
+    assert check.equal == 0
+    shared = StepCheck.of(3, ["a", "a", "b"], ["x", "y", "x"], np.zeros(3), {})
+    assert shared.equal == 2 / 3 and shared.distinct == 0
+    assert check.ranks["m"][0] == pytest.approx(1.0) and np.isnan(check.ranks["m"][1])
+
+
+def test_a_fall_alone_and_length_alone_are_signs_but_no_alarm():
+    checks = [_check(step, 5, [1.0, 1.1, 1.0, 1.1], [1.0, 1.1, 1.0, 1.1]) for step in range(3)]
+    fallen = _check(3, 5, [2.0, 2.1, 2.0, 2.1], [0.5, 0.6, 0.5, 0.6])
+    long = _check(4, 8, [1.0, 1.1, 1.0, 1.1], [1.0, 1.1, 1.0, 1.1])
+    both = _check(5, 8, [2.0, 2.1, 2.0, 2.1], [0.5, 0.6, 0.5, 0.6])
+    verdicts = judge_checks([*checks, fallen, long, both], {"m": "M"}, ["m"])
+    assert [[sign.name for sign in one.signs] for one in verdicts] == [
+        [],
+        [],
+        [],
+        ["falls"],
+        ["length"],
+        ["falls", "length"],
+    ]
+    assert [one.alarm for one in verdicts] == [False] * 5 + [True]
+    assert verdicts[3].signs[0].text == "the reward rose and M fell by 48%"  # from 1.05 to 0.55
