@@ -209,4 +209,6 @@ def _order(ids: tuple[str, ...]) -> Ints:
 
 def _zeroed(rows: Floats) -> Floats:
     """The rows with those of unscored items as zeros, which add nothing."""
+    if not np.isnan(rows.sum()):
+        return rows
     return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)
