@@ -58,6 +58,15 @@ class Gathered:
     aligned: bool | None = None
     """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
+    joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
+    """The ids of the items that `join` asked for last, and their references."""
+
+    def references_of(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], Ragged]:
+        """The references of items, and the ids: systems with the same items share both."""
+        if self.joined is None or self.joined[0] != ids:
+            self.joined = ids, Ragged.of([self.references.get(key, ()) for key in ids])
+        return self.joined
+
     def first_row(self, key: str) -> str:
         """Where the id of a candidate first occurs."""
         places = (_place(rows, keys.index(key)) for keys, rows in self.blocks if key in keys)
@@ -348,10 +357,11 @@ def join(
             columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
+    ids, people = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
-        ids=tuple(keys),
+        ids=ids,
         candidates=Ragged.of([candidates.candidates[key] for key in keys]),
-        references=Ragged.of([references.get(key, ()) for key in keys]),
+        references=people,
         columns=columns,
         name=name,
         skipped=len(lonely) + len(unused),

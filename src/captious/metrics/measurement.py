@@ -168,7 +168,7 @@ class Measurement(PlainState):
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
         rows = _zeroed(self.rows)
-        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
+        return Statistic(rows.take(_order(self.ids), axis=0), self.metric.aggregate, rows.sum(axis=0), self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
         """Two shards of one set as if they had been scored together."""
