@@ -601,7 +601,7 @@ def _jsonl(content: bytes, name: str) -> Iterator[Piece]:
 
 
 def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
-    """The records of whole lines parsed as one list: if each line is a record without another inside, and all are alike.
+    """Whole lines parsed as one list, if each is a record without another inside and all have the same keys.
 
     No record has a key twice if there are as many keys as there are quotation marks before a colon.
     """

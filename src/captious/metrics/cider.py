@@ -181,11 +181,12 @@ def similarities(
         weight = grams.count * idf.take(grams.gram)
         norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions))
         # Every row of a candidate meets every row with the same n-gram in the same item.
-        group = grams.group.take(grams.candidate_rows)
-        first = grams.heads if candidates else grams.first_reference
-        first, end = first.take(group), np.append(grams.heads[1:], len(grams.gram)).take(group)
+        rows, first = (grams.candidate_rows, None) if candidates else grams.matches
+        group = grams.group.take(rows)
+        first = grams.heads.take(group) if first is None else first
+        end = np.where(group < len(grams.heads) - 1, grams.heads.take(group + 1, mode="clip"), len(grams.gram))
         theirs = run_indices(first, end - first)
-        ours = np.repeat(grams.candidate_rows, end - first)
+        ours = np.repeat(rows, end - first)
         own, other = weight.take(ours), weight.take(theirs)
         product = np.minimum(own, other) * other if variant == "d" else own * other
         pair = table.rank.take(grams.caption.take(ours)) * captions + grams.caption.take(theirs)

@@ -70,9 +70,15 @@ class NgramRows:
         return np.flatnonzero(~self.reference_row)
 
     @cached_property
-    def first_reference(self) -> Ints:
-        """The first row of a reference in each group; the end of the group where there is none."""
-        return self.heads + np.bincount(self.group.take(self.candidate_rows), minlength=len(self.heads))
+    def matches(self) -> tuple[Ints, Ints]:
+        """The rows of candidates whose n-gram a reference of the item has, and the first row of a reference of each."""
+        rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
+        # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
+        before = rows - np.arange(len(rows))
+        rows = rows[: np.searchsorted(before, len(references))]
+        following = references.take(before[: len(rows)])
+        met = np.flatnonzero(self.group.take(following) == self.group.take(rows))
+        return rows.take(met), following.take(met)
 
     @cached_property
     def reference_max(self) -> Ints32:
