@@ -275,7 +275,7 @@ class TextTable(Memo):
         reference_tokens = take_runs(self.tokens, self.starts[references], reference_lengths)
         return self._in_items(
             self.tokenizer,
-            self.vocabulary + new,
+            self.vocabulary + new if new else self.vocabulary,
             np.concatenate([tokens, reference_tokens]),
             np.concatenate([lengths, reference_lengths]),
             np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
@@ -372,7 +372,8 @@ class TextTable(Memo):
         """A 64-bit hash of each word of the vocabulary."""
         if self.base is None:
             return word_keys(self.vocabulary)
-        return np.concatenate([self.base.word_keys, word_keys(self.vocabulary[len(self.base.vocabulary) :])])
+        new = self.vocabulary[len(self.base.vocabulary) :]
+        return np.concatenate([self.base.word_keys, word_keys(new)]) if new else self.base.word_keys
 
     def ngram_keys(self, n: int) -> Keys:
         """A 64-bit hash of each n-gram, which is the same in every table."""
@@ -627,7 +628,7 @@ def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, In
 
 
 class _KnownWords(dict[str, int]):
-    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 where it is no plain word of it."""
+    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it has another number of them."""
 
     def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
         self.nothing = len(vocabulary) + 1
@@ -638,7 +639,8 @@ class _KnownWords(dict[str, int]):
 
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
-        number = -1 if word is None else self.index.get(word, -2) + 1
+        words = (word,) if word is not None else _words(self.tool, chunk) if self.tool.is_local(chunk) else ()
+        number = self.index.get(words[0], -2) + 1 if len(words) == 1 else -1
         if len(self) < _REMEMBERED:
             self[chunk] = number
         return number
@@ -653,7 +655,10 @@ class _KnownWords(dict[str, int]):
         else:
             chunk, bounds = _cut(texts, self)
             nothing = np.flatnonzero(chunk == self.nothing)
-            chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
+            if len(nothing):
+                chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
+            if chunk.min(initial=0) >= 0:
+                return [], chunk - np.int32(1), np.diff(bounds)
             unknown = np.searchsorted(bounds, np.flatnonzero(chunk < 0), side="right") - 1
             odd = np.flatnonzero(np.bincount(unknown, minlength=len(texts)))
         words, tokens, sizes = tokenize([texts[index] for index in odd.tolist()], self.tool)
