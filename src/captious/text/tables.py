@@ -60,6 +60,11 @@ class NgramRows:
         return np.flatnonzero(self._new_group)
 
     @cached_property
+    def ends(self) -> Ints:
+        """One past the last row of each group."""
+        return np.append(self.heads[1:], len(self.gram))[: len(self.heads)]
+
+    @cached_property
     def reference_row(self) -> Bools:
         """Whether each row is that of a reference."""
         return ~self.is_candidate.take(self.caption)
@@ -84,8 +89,7 @@ class NgramRows:
     def reference_max(self) -> Ints32:
         """The highest count of each group in one reference; 0 where no reference has the n-gram."""
         # References end their group, and few have an n-gram more than once.
-        ends = np.append(self.heads[1:], len(self.gram)) - 1
-        highest: Ints32 = self.reference_row.take(ends[: len(self.heads)]).astype(np.int32)
+        highest: Ints32 = self.reference_row.take(self.ends - 1).astype(np.int32)
         several = np.flatnonzero(self.reference_row & (self.count > 1))
         np.maximum.at(highest, self.group.take(several), self.count.take(several).astype(np.int32))
         return highest
