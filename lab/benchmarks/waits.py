@@ -91,6 +91,32 @@ def default_path(folder: Path) -> Figures:
     return clock.figures()
 
 
+def peer(folder: Path) -> Figures:
+    """The same file by pycocoevalcap, whose time includes Java's and which makes no intervals, and by captious."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    import captious
+
+    clock, path = Clock(), _coco(folder)
+
+    def scored() -> None:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        truth = {row["id"]: [{"caption": text} for text in row["references"]] for row in rows}
+        texts = {row["id"]: [{"caption": row["caption"]}] for row in rows}
+        tokens = [PTBTokenizer().tokenize(one) for one in (truth, texts)]
+        for metric in (Bleu(4), Rouge(), Cider()):
+            metric.compute_score(*tokens)
+
+    captious.evaluate(str(path))
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    clock.time("pycocoevalcap without", scored)
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    return clock.figures()
+
+
 def command(folder: Path) -> Figures:
     """The command line on 5,000 items, on two items, and its help."""
     clock, path = Clock(), str(_coco(folder))
@@ -269,6 +295,7 @@ def spice(folder: Path) -> Figures:
 
 CASES: dict[str, Callable[[Path], Figures]] = {
     "score": default_path,
+    "peer": peer,
     "command": command,
     "growth": growth,
     "growth-large": growth_large,

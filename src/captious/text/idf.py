@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,8 @@ class DocumentFrequency(CountsState):
             language=captions.language,
         )
         for n in orders:
-            table.once((corpus, n), partial(frequencies.__getitem__, n - 1))
+            # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
+            table.once((ref(corpus), n), partial(frequencies.__getitem__, n - 1))
         return corpus
 
     def __str__(self) -> str:
@@ -100,8 +102,8 @@ class DocumentFrequency(CountsState):
         """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
         keys: SortedKeys | None = table.known("sorted keys")
         if keys is None or n > ORDERS:
-            return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
-        return table.once(self, lambda: keys.split(self.counts.lookup_sorted(keys.keys)))[n - 1]
+            return table.once((ref(self), n), lambda: self.counts.lookup(table.ngram_keys(n)))
+        return table.once(ref(self), lambda: keys.split(self.counts.lookup_sorted(keys.keys)))[n - 1]
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
