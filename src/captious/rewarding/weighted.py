@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
@@ -13,6 +13,7 @@ from captious.metrics.registry import parse, short_names
 from captious.options import Runtime
 from captious.rewarding._panel import Panel
 from captious.rewarding._rollouts import RolloutReader, extraction
+from captious.rewarding._scaling import Bounds
 from captious.rewarding.functions import tell
 from captious.runs.tracking import PREFIX
 
@@ -66,10 +67,12 @@ class WeightedReward:
         return {"score": self._sum(values), **named, f"{PREFIX}/missing": float(missing)}
 
     def _sum(self, values: Mapping[str, float | None]) -> float:
-        return sum(weight * (values[str(metric)] or 0.0) for metric, weight in self.weights.items())
+        scaled = self.panel.scalings
+        return sum(weight * scaled[str(one)](values[str(one)] or 0.0) for one, weight in self.weights.items())
 
     def __repr__(self) -> str:
-        return f"<WeightedReward {' + '.join(f'{weight:g}*{metric}' for metric, weight in self.weights.items())}>"
+        terms = (f"{weight:g}*{one}{self.panel.scalings[str(one)]}" for one, weight in self.weights.items())
+        return f"<WeightedReward {' + '.join(terms)}>"
 
 
 def reward(
@@ -80,6 +83,8 @@ def reward(
     extract: str | re.Pattern[str] | None = None,
     id_column: str | None = None,
     floors: Mapping[str, float] | None = None,
+    clip: Bounds | Mapping[str, Bounds] | None = None,
+    scale: Literal["references"] | Mapping[str, float] | None = None,
     runtime: Runtime | None = None,
 ) -> WeightedReward:
     """A weighted sum of metrics as one reward; the other arguments are those of ``captious.rewards``.
@@ -94,7 +99,7 @@ def reward(
     """
     weights = weights_of(expression)
     reader = RolloutReader(extraction(extract), id_column)
-    return WeightedReward(Panel(list(weights), references, images, reader, floors, runtime), weights)
+    return WeightedReward(Panel(list(weights), references, images, reader, floors, runtime, (), clip, scale), weights)
 
 
 def weights_of(expression: str) -> dict[Metric, float]:

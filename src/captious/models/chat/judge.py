@@ -146,7 +146,8 @@ class Judge:
         if waiting:
             started = time.monotonic()
             try:
-                run_anywhere(Asking(self, waiting, replies, what).run())
+                ordered = dict(sorted(waiting.items(), key=lambda pair: pair[1].beginning))
+                run_anywhere(Asking(self, ordered, replies, what).run())
             finally:
                 self.usage.seconds += time.monotonic() - started
         for reply in replies.values():
