@@ -75,7 +75,7 @@ class Request:
 
     @property
     def beginning(self) -> list[tuple[list[str], str]]:
-        """The order in which requests are sent: those that begin alike together, so that servers reuse what they read."""
+        """What orders requests: those that begin alike follow each other, so that servers reuse what they have read."""
         return [
             ([one if isinstance(one, str) else str(id(one)) for one in turn.images], turn.text) for turn in self.turns
         ]
