@@ -192,12 +192,8 @@ class Monitor:
     def _total(self, batch: ScoredBatch) -> Floats:
         """The weighted sum of the rewards of each caption; NaN where it has none."""
         scaled = self.panel.scalings
-        columns = [
-            weight
-            * np.array([np.nan if value is None else scaled[str(one)](value) for value in batch.values[str(one)]])
-            for one, weight in self.plan.rewarded.items()
-        ]
-        total: Floats = np.sum(columns, axis=0)
+        parts = [weight * scaled[str(one)](batch.values[str(one)]) for one, weight in self.plan.rewarded.items()]
+        total: Floats = np.sum(parts, axis=0)
         return total
 
     def _warn(self, message: str) -> None:

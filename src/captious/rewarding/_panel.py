@@ -11,12 +11,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import product
 from operator import is_
 from typing import Any
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric, Need
@@ -38,12 +38,19 @@ class ScoredBatch:
     """The values of a batch by each metric, as `Scorer` gives them."""
 
     rollouts: Rollouts
-    values: Mapping[str, Sequence[float | None]]
-    """By written form; the metric's floor for a fault of the caption, None in all metrics for a technical gap."""
+    values: Mapping[str, Floats]
+    """By written form; the metric's floor for a fault of the caption, NaN in all metrics for a technical gap."""
     faults: frozenset[int]
     """Captions that are empty, were not found in the completion, or have no value by their own fault."""
     gaps: Mapping[int, str]
     """Why a caption has no reward though it may be a good one."""
+
+    def listed(self, rewards: Floats) -> list[float | None]:
+        """A reward for each caption, as trainers want them; None for a technical gap."""
+        values: list[float | None] = rewards.tolist()
+        for index in self.gaps:
+            values[index] = None
+        return values
 
     @property
     def missing(self) -> float:
@@ -173,7 +180,7 @@ class Panel:
         gaps = {index: UNKNOWN for index, key in enumerate(rollouts.ids) if key in unknown} if unknown else {}
         if self._given is not None and not self._settled:
             self._settle(rollouts, len(gaps))
-        faults = {index for index, text in enumerate(rollouts.texts) if not (text or "").strip()} - gaps.keys()
+        faults = {index for index, text in enumerate(rollouts.texts) if not text or text.isspace()} - gaps.keys()
         scored = [index for index in range(size) if index not in faults and index not in gaps]
         found = self._found(scorer, [rollouts.ids[i] for i in scored], [rollouts.texts[i] or "" for i in scored])
         columns = {key: np.full(size, self.floors[key]) for key in self.floors}
@@ -188,10 +195,9 @@ class Panel:
                     gaps.setdefault(scored[place], f"{metric.label}: {reason}")
             for index in np.flatnonzero(~np.isfinite(column)).tolist():
                 gaps.setdefault(index, f"{metric.label}: the value is not finite")
-        values: dict[str, list[float | None]] = {key: column.tolist() for key, column in columns.items()}
-        for listed, index in product(values.values(), gaps):
-            listed[index] = None
-        return ScoredBatch(rollouts, values, frozenset(faults - gaps.keys()), gaps)
+        for column in columns.values():
+            column[list(gaps)] = np.nan
+        return ScoredBatch(rollouts, columns, frozenset(faults - gaps.keys()), gaps)
 
     def refuse_unknown(self, ids: Sequence[str]) -> None:
         """Refuse items of a probe set that cannot be scored before a batch comes."""

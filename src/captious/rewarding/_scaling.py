@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.captions import Ragged
 from captious.errors import InputError
 from captious.metrics.contract import Metric
@@ -28,7 +29,7 @@ Bounds = tuple[float | None, float | None]
 class Scaling:
     """The bounds of a metric's value, and the number that it is then divided by.
 
-    >>> [Scaling(0.0, 2.0, 4.0)(value) for value in (-1.0, 1.0, 3.0)]
+    >>> Scaling(0.0, 2.0, 4.0)(np.array([-1.0, 1.0, 3.0])).tolist()
     [0.0, 0.25, 0.5]
     """
 
@@ -36,8 +37,9 @@ class Scaling:
     high: float = math.inf
     scale: float = 1.0
 
-    def __call__(self, value: float) -> float:
-        return min(max(value, self.low), self.high) / self.scale
+    def __call__(self, values: Floats) -> Floats:
+        """The rewards of values; NaN stays NaN."""
+        return np.clip(values, self.low, self.high) / self.scale
 
     def __str__(self) -> str:
         """What follows the metric in a list of rewards; nothing where values stay as they are."""

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from captious import _specs
 from captious._evaluate import Specs, metric_specs
 from captious.errors import InputError
@@ -37,8 +39,7 @@ class Reward:
             tell(batch, columns)
             if self.monitor is not None:
                 self.monitor.observe(batch, columns)
-        sign, scaled = self.sign, self.scaling
-        return [None if value is None else sign * scaled(value) for value in batch.values[str(self.metric)]]
+        return batch.listed(self.sign * self.scaling(batch.values[str(self.metric)]))
 
     @property
     def scaling(self) -> Scaling:
@@ -53,7 +54,7 @@ class Reward:
     @property
     def floor(self) -> float:
         """The reward of an empty caption."""
-        return self.sign * self.scaling(self.panel.floors[str(self.metric)])
+        return self.sign * float(self.scaling(np.array(self.panel.floors[str(self.metric)])))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}: {self.metric}{self.scaling}>"

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
+from captious._typing import Floats
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
@@ -36,13 +39,10 @@ class WeightedReward:
         if new:
             tell(batch, columns)
             for key, name in self.names.items():
-                known = [value for value in batch.values[key] if value is not None]
-                if known and callable(columns.get("log_metric")):
-                    columns["log_metric"](name, sum(known) / len(known))
-        return [
-            None if index in batch.gaps else self._sum({key: own[index] for key, own in batch.values.items()})
-            for index in range(len(batch.rollouts.texts))
-        ]
+                known = batch.values[key][~np.isnan(batch.values[key])]
+                if len(known) and callable(columns.get("log_metric")):
+                    columns["log_metric"](name, float(known.mean()))
+        return batch.listed(self._sum(batch.values))
 
     def compute_score(
         self,
@@ -61,14 +61,16 @@ class WeightedReward:
         if ground_truth is not None and not any(name in columns for name in REFERENCE_COLUMNS):
             columns[REFERENCE_COLUMNS[0]] = [ground_truth]
         batch, _ = self.panel.score(self.__name__, [solution_str], columns)
-        floors, missing = self.panel.floors, bool(batch.gaps)
-        values = {key: floors[key] if missing else own[0] for key, own in batch.values.items()}
-        named = {self.names[key]: float(value or 0.0) for key, value in values.items()}
-        return {"score": self._sum(values), **named, f"{PREFIX}/missing": float(missing)}
+        missing = bool(batch.gaps)
+        values = {key: np.array([self.panel.floors[key]]) for key in batch.values} if missing else batch.values
+        named = {self.names[key]: float(own[0]) for key, own in values.items()}
+        return {"score": float(self._sum(values)[0]), **named, f"{PREFIX}/missing": float(missing)}
 
-    def _sum(self, values: Mapping[str, float | None]) -> float:
+    def _sum(self, values: Mapping[str, Floats]) -> Floats:
         scaled = self.panel.scalings
-        return sum(weight * scaled[str(one)](values[str(one)] or 0.0) for one, weight in self.weights.items())
+        parts = [weight * scaled[str(one)](values[str(one)]) for one, weight in self.weights.items()]
+        total: Floats = np.sum(parts, axis=0)
+        return total
 
     def __repr__(self) -> str:
         terms = (f"{weight:g}*{one}{self.panel.scalings[str(one)]}" for one, weight in self.weights.items())
