@@ -63,12 +63,14 @@ def stress_tables(rows: Sequence[StressRow]) -> str:
     heads = " | ".join(f"{words} ({group})" for group, words in groups.items())
     text = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        text.append(f"### On {dataset}\n\n| metric | {heads} |\n|---|{'---|' * len(groups)}\n")
+        text.append(f"### On {dataset}\n\n| metric | {heads} | undecided |\n|---|{'---|' * len(groups)}---|\n")
         own = [row for row in rows if row.dataset == dataset]
         for metric in dict.fromkeys(row.metric for row in own):
             failed = [row for row in own if row.metric == metric and row.verdict == "fails"]
             cells = [", ".join(row.edit for row in failed if row.group == group) or "–" for group in groups]
-            text.append(f"| {metric_label(metric)} | {' | '.join(cells)} |\n")
+            of_metric = [row.verdict for row in own if row.metric == metric]
+            undecided = f"{of_metric.count('undecided')} of {len(of_metric)}"
+            text.append(f"| {metric_label(metric)} | {' | '.join(cells)} | {undecided} |\n")
         text.append("\n")
     return "".join(text)
 

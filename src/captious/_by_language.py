@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,7 +18,7 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime
-from captious.render import Column, Document, Result, Table
+from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report
 from captious.runs.report import on_scale
 
@@ -34,6 +34,8 @@ class LanguageReports(PlainState, Result):
     """By the code of the language."""
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Why metrics have no value in a language, by its code."""
+    linked: bool = False
+    """Whether the page names the pages of the languages, which are beside it in a saved folder."""
 
     def __getitem__(self, code: str) -> Report:
         return self.reports[code]
@@ -47,7 +49,11 @@ class LanguageReports(PlainState, Result):
         reports = list(self.reports.values())
         labels = {key: report.label(key) for report in reports for key in report.measurements}
         columns: list[Column | str] = ["language", Column("items", decimals=0)]
-        rows: list[list[Any]] = [[LANGUAGES[code].name, report.size] for code, report in self.reports.items()]
+        names = {code: LANGUAGES[code].name for code in self.reports}
+        rows: list[list[Any]] = [
+            [link(names[code], f"{code}/report.html") if self.linked else names[code], report.size]
+            for code, report in self.reports.items()
+        ]
         for key, label in labels.items():
             columns.append(Column(label, key=key, percent=1, spread="half"))
             for row, report in zip(rows, reports, strict=True):
@@ -55,7 +61,7 @@ class LanguageReports(PlainState, Result):
         level = reports[0].resampling.level
         spread = f"± is half of the {100 * level:.4g}% interval. " if reports[0].intervals else ""
         note = f"{spread}Values of two languages, or of two tokenizers, do not compare."
-        named = {LANGUAGES[code].name: report for code, report in self.reports.items()}
+        named = {names[code]: report for code, report in self.reports.items()}
         refusals = [f"{LANGUAGES[code].name}: {why}" for code, lines in self.refused.items() for why in lines]
         return Document(
             f"{PurePath(reports[0].name).name}: {len(reports)} languages",
@@ -66,6 +72,10 @@ class LanguageReports(PlainState, Result):
             signatures=by_system({name: report.signatures for name, report in named.items()}),
             data={"languages": {code: report.data() for code, report in self.reports.items()}},
         )
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """The files of a saved folder, whose page leads to those of the languages."""
+        return super(LanguageReports, replace(self, linked=True)).files(percent)
 
     def write_files(self, folder: Path) -> None:
         """Write the run of each language, with its page, into a folder that is named by its code."""
