@@ -146,7 +146,12 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
         indices.setdefault(code, []).append(index)
     for code in indices:
         language_named(code)
-    return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+    try:
+        return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+    except InputError as error:
+        raise InputError(
+            f"{error}; the column {COLUMN!r} says so, and language=... for all items goes before it"
+        ) from None
 
 
 def names_languages(captions: CaptionSet) -> bool:
