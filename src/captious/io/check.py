@@ -128,7 +128,9 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
 
 
 def _language(captions: CaptionSet) -> Iterable[Finding]:
-    """Scripts without spaces, in a language that was not named."""
+    """Scripts without spaces, in a language that was named neither for all captions nor in a column."""
+    if any(captions.columns.get("language", ())):
+        return
     tokenizer = chosen_tokenizer(AUTO, captions.language)
     if warning := _scripts(captions).clause_warning(tokenizer, captions.language):
         yield Finding("warning", warning)
@@ -141,7 +143,7 @@ def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
         yield Finding(
             "warning",
             f"the column 'language' has {len(codes)} values ({first_few(codes)}): one number over several languages "
-            "means nothing; score each language by itself",
+            "means nothing; captious.evaluate_by_language, and captious score, score each language by itself",
             True,
         )
 
