@@ -56,7 +56,10 @@ class CapEval(QuestionMetric):
     """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
 
     name: ClassVar[str] = "capeval"
-    citation: ClassVar[str] = "Liu et al. CAPEval. arXiv 2608.02589."
+    citation: ClassVar[str] = (
+        "Liu, Wang, Zhang. CAPEval: A Decoupled Caption Evaluation across Understanding and Generation. 2026. "
+        "arXiv:2608.02589."
+    )
     gold: ClassVar[bool] = False
     one_token: ClassVar[bool] = False
     row_size: ClassVar[int] = 3
