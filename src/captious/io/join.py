@@ -28,7 +28,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
 )
-from captious.io.formats import Row, looks_printed, name_of, printed_list
+from captious.io.formats import Row, RowBlock, looks_printed, name_of, printed_list
 from captious.io.images import images_of
 from captious.options import Reading
 
@@ -58,7 +58,7 @@ class Gathered:
 
 
 def gather_candidates(
-    rows: Iterable[Row],
+    rows: Iterable[Row] | Iterable[RowBlock],
     reading: Reading = Reading(),
     complain: Complain = refuse,
     notice: Callable[[Row], None] | None = None,
@@ -139,31 +139,70 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     return gathered
 
 
-def _unusual(rows: Iterable[Row], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
+def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
+    """Those columns of a table that `gather_candidates` needs for ids and captions.
+
+    All, if one is missing or several make a list: messages name all columns.
+
+    >>> caption_columns(["key", "url", "caption", "width", "references"], Reading())
+    ['key', 'caption', 'references']
+    """
+    row = Row("", dict.fromkeys(columns))
+    ids = (reading.id_column or "").split(",") if reading.id_column not in row.fields else [reading.id_column or ""]
+    wanted = [_pick(row, name.strip() or None, ID_COLUMNS) for name in ids]
+    wanted.append(_pick(row, reading.candidate_column, CANDIDATE_COLUMNS))
+    references = _pick(row, reading.references_column, REFERENCE_COLUMNS)
+    missing = None in wanted or (references is None and reading.references_column is not None)
+    if missing or _numbered(tuple(columns)):
+        return list(columns)
+    return [name for name in columns if name in (*wanted, references, STYLE_COLUMN)]
+
+
+def _unusual(
+    rows: Iterable[Row] | Iterable[RowBlock], add_plain: Callable[[Sequence[Row]], bool] | None
+) -> Iterator[Row]:
     """The rows that ``add_plain`` does not add: all of a block in which one needs a closer look.
 
     Without it all rows, one by one: whoever collects complaints has them in the order of the rows.
     """
-    if add_plain is None:
-        yield from rows
-        return
+    for block in _blocks(rows, BLOCK if add_plain else 1):
+        if add_plain is None or not _are_alike(block) or not add_plain(block):
+            yield from block
+
+
+def _blocks(rows: Iterable[Row] | Iterable[RowBlock], size: int) -> Iterator[Sequence[Row]]:
+    """So many rows at a time; those of a table as they come."""
     rows = iter(rows)
-    while True:
-        block: list[Row] = []
+    stopped: InputError | None = None
+    for first in rows:
+        if isinstance(first, RowBlock):
+            yield first
+            continue
+        block = [first]
         try:
-            for row in islice(rows, BLOCK):
+            for row in islice(rows, size - 1):
                 block.append(row)  # what comes before an error is kept
-        except InputError:  # a row that cannot be parsed; complaints about rows before it come first
-            yield from block
-            raise
-        if not block:
-            return
-        if not _are_alike(block) or not add_plain(block):
-            yield from block
+        except InputError as error:  # a row that cannot be parsed; complaints about rows before it come first
+            stopped = error
+        yield block
+        if stopped is not None:
+            raise stopped
+
+
+def _cells(rows: Sequence[Row], column: str) -> list[Any]:
+    """The values of a column in rows that are alike."""
+    return rows.columns[column] if isinstance(rows, RowBlock) else [row.fields[column] for row in rows]
+
+
+def _places(rows: Sequence[Row]) -> list[str]:
+    """Where each row stands."""
+    return rows.places if isinstance(rows, RowBlock) else [row.where for row in rows]
 
 
 def _are_alike(rows: Sequence[Row]) -> bool:
     """Whether rows have the same columns, none of them numbered, and come from the same kind of source."""
+    if isinstance(rows, RowBlock):
+        return len(rows) > 0 and not _numbered(tuple(rows.columns))
     first = rows[0]
     names, keyed = first.fields.keys(), first.keyed
     return not _numbered(tuple(names)) and all(row.fields.keys() == names and row.keyed is keyed for row in rows)
@@ -184,7 +223,7 @@ def _add_plain_candidates(gathered: Gathered, rows: Sequence[Row], reading: Read
         return False
     gathered.aligned = rows[-1].aligned
     gathered.candidates.update(zip(keys, texts, strict=True))
-    gathered.first_rows.update(zip(keys, [row.where for row in rows], strict=True))
+    gathered.first_rows.update(zip(keys, _places(rows), strict=True))
     if reference_column is not None:
         gathered.references.update(zip(keys, references, strict=True))
     _add_further(gathered, keys, rows, {text_column, reference_column, reading.id_column})
@@ -214,7 +253,7 @@ def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
     name = _pick(rows[0], column, ID_COLUMNS)
     if name is None:
         return None
-    values = [row.fields[name] for row in rows]
+    values = _cells(rows, name)
     if not {str, int}.issuperset(map(type, values)):
         return None
     keys = list(map(str, values))
@@ -223,7 +262,7 @@ def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
 
 def _plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
     """The texts of a column, if each cell holds a text or a list of texts, and none needs a closer look."""
-    cells = [row.fields[column] for row in rows]
+    cells = _cells(rows, column)
     kinds = set(map(type, cells))
     if kinds == {str}:
         lists, flat = [[text] for text in cells], cells
@@ -255,9 +294,16 @@ def _has_list(text: str) -> bool:
 
 def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
     """Add the further fields of rows that are alike, where they have any besides ids and captions."""
-    if any(column not in used and column not in ("id", "image_id") for column in rows[0].fields):
+    columns = [column for column in rows[0].fields if column not in used and column not in ("id", "image_id")]
+    if not columns:
+        return
+    new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
+    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # which may be that of a sound
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
+        return
+    values = zip(*(_cells(rows, column) for column in columns), strict=True)
+    gathered.fields.update((key, dict(zip(columns, own, strict=True))) for key, own in zip(keys, values, strict=True))
 
 
 def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
@@ -343,15 +389,13 @@ def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, ot
 
 def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
     """The further fields of items as columns; of a field that two sources have, the first counts."""
-    if not any(sources):
-        return {}
+    first, *further = [source for source in sources if source] or [{}]
     none: Mapping[str, Any] = {}
-    names = dict.fromkeys(column for key in keys for source in reversed(sources) for column in source.get(key, none))
-    columns = {}
-    for name in names:
-        having = [next((source[key] for source in sources if name in source.get(key, none)), none) for key in keys]
-        columns[name] = tuple([fields.get(name) for fields in having])
-    return columns
+    rows = [first.get(key, none) for key in keys]
+    for source in further:
+        rows = [{**source.get(key, none), **row} for key, row in zip(keys, rows, strict=True)]
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, rows))))
+    return {name: tuple([row.get(name) for row in rows]) for name in names}
 
 
 def _same(one: Any, other: Any) -> bool:
