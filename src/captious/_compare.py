@@ -31,8 +31,8 @@ from captious.runs.shards_page import FEW
 from captious.stats.bootstrap import too_narrow
 from captious.stats.resampling import (
     Convention,
+    Resamples,
     Statistic,
-    bootstrap_weights,
     holm,
     id_order,
     paired_bootstrap,
@@ -481,7 +481,7 @@ class PairedTest:
         units, resampling = len(statistics[0][0].rows), self.resampling
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
         if resampling.samples:
-            draws = bootstrap_weights(units, resampling.samples, resampling.seed)
+            draws = Resamples(units, resampling.samples, resampling.seed)
             bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention, resampling.interval)
         if self.test == "bootstrap":
             return bootstrapped

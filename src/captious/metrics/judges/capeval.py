@@ -53,7 +53,10 @@ class CapEval(GroupedQuestions):
     ask: Literal["each", "together"] = "together"
 
     name: ClassVar[str] = "capeval"
-    citation: ClassVar[str] = "Liu et al. CAPEval. arXiv 2608.02589."
+    citation: ClassVar[str] = (
+        "Liu, Wang, Zhang. CAPEval: A Decoupled Caption Evaluation across Understanding and Generation. 2026. "
+        "arXiv:2608.02589."
+    )
     gold: ClassVar[bool] = False
     one_token: ClassVar[bool] = False
     row_size: ClassVar[int] = 3

@@ -66,7 +66,9 @@ class CaptionQA(GroupedQuestions):
     """The seed of the order of options."""
 
     name: ClassVar[str] = "captionqa"
-    citation: ClassVar[str] = "Yang et al. CaptionQA: Is Your Caption as Useful as the Image Itself? 2025."
+    citation: ClassVar[str] = (
+        "Yang et al. CaptionQA: Is Your Caption as Useful as the Image Itself? 2025. arXiv:2511.21025."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
