@@ -89,6 +89,11 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
     alone = captious.evaluate(rows(), "rouge,cider", NONE, language="zh")
     assert [one.corpus for one in stored] == [one.corpus for one in alone]
     assert (tmp_path / "out" / "en" / "report.html").exists()
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert (
+        'href="zh/report.html"' in page
+        and "href=" not in captious.evaluate_by_language(mixed(), "rouge", NONE).to_markdown()
+    )
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--json")
     assert code == 0 and list(json.loads(out)["languages"]) == ["zh", "en"]
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--language", "zh")

@@ -62,7 +62,7 @@ class RolloutReader:
         texts = self.captions(completions)
         column = self._id_column(usable, known)
         if column is not None:
-            ids = tuple(map(_id, usable[column]))
+            ids = tuple(one if isinstance(one, str) else _id(one) for one in usable[column])
             return Rollouts(texts, ids, ids, references, fields, column)
         people = references or ((),) * size
         pictures = [one if isinstance(one, str) else id(one) for one in fields.get("image", (None,) * size)]
@@ -72,12 +72,12 @@ class RolloutReader:
 
     def captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
         """The caption in each completion; None where it holds none."""
-        return tuple(self._caption(text_of(completion)) for completion in completions)
+        texts = [one if isinstance(one, str) else text_of(one) for one in completions]
+        return tuple(texts) if self.pattern is None else tuple(map(self._extracted, texts))
 
-    def _caption(self, text: str) -> str | None:
+    def _extracted(self, text: str) -> str | None:
         """The caption in a completion; None where the pattern finds none."""
-        if self.pattern is None:
-            return text
+        assert self.pattern is not None
         matches = list(self.pattern.finditer(text))
         return matches[-1][1 if self.pattern.groups else 0] if matches else None
 
