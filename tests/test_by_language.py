@@ -116,5 +116,13 @@ def test_a_study_follows_the_language(tmp_path, run):
     code, out, err = run(*command, "--language", "zh", "--json")
     assert code == 0, err
     assert "rouge|lang:zh|tok:zh-char.1" in out and "clause" not in err
+    both = [{**row, "rating": number, "image": row["id"]} for number, row in enumerate(mixed("zh-TW"))]
+    written(source, both)
+    code, out, err = run(*command, "--language", "zh", "--json")
+    assert code == 0 and "rouge|lang:zh|tok:zh-char.1|beta:1.2|items:4|" in out, err
+    code, out, err = run(*command, "--json")
+    assert code == 0 and "|items:7|" in out
+    assert "the column 'language' has 2 values (en, zh)" in " ".join(err.split())
+    written(source, given)
     code, _, err = run(*command, "--language", "ja")
     assert code == 2 and "no kana, expected some in Japanese" in err

@@ -9,7 +9,7 @@ from typing import Any
 
 from captious._compare import by_system
 from captious._evaluate import Specs, evaluate, metric_specs, reading_of
-from captious._languages import LANGUAGES, language_named
+from captious._languages import LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -21,9 +21,6 @@ from captious.options import Missing, Reading, Resampling, Runtime
 from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report
 from captious.runs.report import on_scale
-
-COLUMN = "language"
-"""The column of the input that names the language of each item."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,12 +132,14 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
     """
     if captions.language:
         raise InputError(f"{captions.name}: language={captions.language!r} was named for all items, expected none")
-    if COLUMN not in captions.columns:
-        raise InputError(f"{captions.name}: no column {COLUMN!r}, expected the code of each item's language")
-    codes = list(map(_code, captions.columns[COLUMN]))
+    if LANGUAGE_COLUMN not in captions.columns:
+        raise InputError(f"{captions.name}: no column {LANGUAGE_COLUMN!r}, expected the code of each item's language")
+    codes = list(map(language_code, captions.columns[LANGUAGE_COLUMN]))
     if unnamed := [key for key, code in zip(captions.ids, codes, strict=True) if not code]:
         number = "1 item" if len(unnamed) == 1 else f"{len(unnamed):,} items"
-        raise InputError(f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {COLUMN!r}")
+        raise InputError(
+            f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {LANGUAGE_COLUMN!r}"
+        )
     indices: dict[str, list[int]] = {}
     for index, code in enumerate(codes):
         indices.setdefault(code, []).append(index)
@@ -150,7 +149,7 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
         return {code: in_language(captions.take(own), code) for code, own in indices.items()}
     except InputError as error:
         raise InputError(
-            f"{error}; the column {COLUMN!r} says so, and language=... for all items goes before it"
+            f"{error}; the column {LANGUAGE_COLUMN!r} says so, and language=... for all items goes before it"
         ) from None
 
 
@@ -158,14 +157,5 @@ def names_languages(captions: CaptionSet) -> bool:
     """Whether a column names the languages of the items, and another one than English or several are among them."""
     if captions.language:
         return False
-    codes = {_code(value) for value in captions.columns.get(COLUMN, ())}
+    codes = {language_code(value) for value in captions.columns.get(LANGUAGE_COLUMN, ())}
     return bool(codes - {"en"}) and codes <= LANGUAGES.keys()
-
-
-def _code(value: Any) -> str:
-    """A code without its region.
-
-    >>> [_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
-    ['zh', 'pt', 'en', '']
-    """
-    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]

@@ -40,7 +40,7 @@ def load_ratings(
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, aspects=tuple(aspects), **columns)  # type: ignore[arg-type]
+        layout = Layout(source, aspects=tuple(aspects), language=reading.language, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):

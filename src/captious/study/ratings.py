@@ -16,6 +16,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of
 from captious.io.images import with_images
+from captious.io.join import first_few
 from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
 from captious.study.records import UNNAMED, Record, locate, number, records
@@ -300,7 +301,7 @@ def gather(
         tuple(rater or "rating 1" for rater in raters),
         dict(dropped),
         tuple(record.where for record in rated),
-        _without_system(rated),
+        (*_without_system(rated), *_several_languages(rated)),
         question,
         {
             aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
@@ -346,6 +347,16 @@ def _without_system(records: Sequence[Record]) -> tuple[str, ...]:
     if not lacking or len(lacking) == len(records):
         return ()
     return (f"{lacking[0]}: no system, as {len(lacking):,} of {len(records):,} captions: systems are not compared",)
+
+
+def _several_languages(records: Sequence[Record]) -> list[str]:
+    codes = sorted({record.language for record in records} - {""})
+    if len(codes) < 2:
+        return []
+    return [
+        f"the column 'language' has {len(codes)} values ({first_few(codes)}), and values in two languages do "
+        "not compare: pass language=... to read the captions of one"
+    ]
 
 
 def _merged(records: Sequence[Record]) -> list[Record]:

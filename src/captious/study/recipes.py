@@ -59,6 +59,8 @@ class Layout:
     """Column of the preferred caption of a pair; or 0 or 1, where it is the same one of all pairs."""
     own: Own | None = None
     """The rule for candidates among the references, where these files need another than the recipe's."""
+    language: str | None = None
+    """The code of the language whose rows are read, where a column ``language`` names that of each."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from captious._languages import LANGUAGE_COLUMN, language_code
 from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
@@ -61,6 +62,8 @@ class Record:
     values under each list counts."""
     corpus: str = ""
     """Which captions are scored together, the first and the second of pairs apart; nothing where all are."""
+    language: str = ""
+    """The code of the language, where a column names it."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -108,7 +111,9 @@ def _preferred(layout: Layout) -> str | int:
 
 
 def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
-    """Whether a row has the values that the layout asks for."""
+    """Whether a row has the values that the layout asks for, and is in its language."""
+    if layout.language and language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
+        return False
     conditions = (pair.partition("=") for pair in layout.only)
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
 
@@ -155,6 +160,7 @@ def _record(
         id=key,
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
+        language=language_code(row.get(LANGUAGE_COLUMN)),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
