@@ -319,7 +319,7 @@ class Audit(Result):
             if leaks:
                 lines.append(f"{name}: {words}{more}")
         if lines:
-            yield Text(lines, "Words that alone still almost reveal the label", bullets=True)
+            yield Text(lines, "Words that almost reveal the label on their own", bullets=True)
 
     def _charts(self) -> Iterator[Chart]:
         lics, names = [row.lic for row in self.rows], [f"{row.model} · {row.classifier}" for row in self.rows]

@@ -40,7 +40,7 @@ SENTENCES = 6
 """Sentences that are shown one by one; later ones are together."""
 LISTED = 20
 """Objects, and pairs of objects, that the tables show; JSON has all."""
-QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+QUARTERS = ("1st", "2nd", "3rd", "4th")
 HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."

@@ -152,7 +152,7 @@ class Specificity(Probe):
     counting: Counting
 
     def document(self) -> Document:
-        """One row per metric, and the rates by how many units the caption already had."""
+        """One row per metric, and the rates by the number of units that the caption already had."""
         rates = ("SR_pos", "SR_neg", "average")
         numbers = ("steps", "ties", "truncated")
         rows: list[list[Value]] = []
@@ -214,8 +214,8 @@ class Specificity(Probe):
         return Chart(
             "lines",
             series,
-            "Specificity Rate by detail units already said",
-            "The rates by how many detail units the caption already had.",
+            "Specificity Rate by number of detail units",
+            "The rates, by the number of detail units that the caption already had.",
             reference=50.0,
             reference_name="chance",
         )
