@@ -47,7 +47,7 @@ NOT_RUN = Counter(
         "docs/guide/meteor.md": 1,
         "docs/guide/negatives.md": 1,
         "docs/guide/probes.md": 1,
-        "docs/guide/rewards.md": 3,
+        "docs/guide/rewards.md": 4,
         "docs/guide/questions.md": 1,
         "docs/guide/scale.md": 4,
         "docs/guide/specificity.md": 1,
