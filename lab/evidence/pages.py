@@ -136,18 +136,21 @@ def _cells(row: EvidenceRow) -> list[str]:
     ]
 
 
-PAGE = """# Leaderboard
+PAGE = """---
+hide: [toc]
+---
+# Leaderboard
 
-All {rows} numbers on {sets} data sets that captious knows about the agreement of metrics with people.
+The table has all {rows} numbers that captious knows about the agreement of metrics with people, on {sets} data sets.
 `captious study leaderboard` prints them with published numbers beside ours;
 [Which metric should I use?](../guide/which-metric.md) says what follows.
 
-- **computed**: by captious on the data, with intervals over images and ranks. Metrics of one rank cannot be told apart
-  on those data (permutation test, Holm-adjusted).
+- **computed**: by captious on the data, with intervals over images and ranks. Metrics of one rank do not differ
+  significantly on those data (permutation test, Holm-adjusted).
 - **stored**: values per caption that another program computed, correlated by captious.
 - **printed**: a number from a paper or README. It has neither interval nor rank.
 
-Correlations and accuracies are × 100. *number of words* is a baseline, no metric.
+Correlations and accuracies are × 100. *number of words* is a baseline, not a metric.
 
 <div class="evidence-filters">{filters} <span data-count></span></div>
 

@@ -306,7 +306,7 @@ def test_a_metric_without_a_worst_value_needs_one():
 
 def test_unknown_ids_are_gaps_unless_none_is_known():
     rewards = captious.rewards("rouge", REFERENCES)
-    with pytest.raises(InputError, match="no column of the data set holds ids"):
+    with pytest.raises(InputError, match="no column of the data set has ids"):
         rewards[0](completions=["a dog"], image_id=["77"])
     with pytest.warns(RuntimeWarning, match="its id is not among"):
         assert rewards[0](completions=["a dog", "a dog is running"], image_id=["77", "1"])[0] is None

@@ -36,7 +36,7 @@ class Ratings:
 
     ids: tuple[str, ...]
     values: Floats
-    """Items × raters, NaN where a rater did not rate."""
+    """Items × raters, NaN if a rater did not rate."""
     groups: tuple[str, ...]
     """The image of each item: captions of one image are drawn together."""
     systems: tuple[str, ...] | None = None
@@ -121,7 +121,7 @@ class Ratings:
         )
 
     def take(self, indices: Ints) -> Ratings:
-        """The items at these positions alone; the caption set stays whole."""
+        """Only the items at these positions; the caption set stays whole."""
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
@@ -134,7 +134,7 @@ class Ratings:
 
     @cached_property
     def mean(self) -> Floats:
-        """The mean rating of each item; NaN where nobody rated it."""
+        """The mean rating of each item; NaN if nobody rated it."""
         rated = ~np.isnan(self.values)
         number = rated.sum(axis=1)
         total = np.where(rated, self.values, 0.0).sum(axis=1)
@@ -177,7 +177,7 @@ class Preferences:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
     def take(self, indices: Ints) -> Preferences:
-        """The pairs of the captions at these positions alone, which are two to a pair."""
+        """Only the pairs of the captions at these positions, two captions per pair."""
         pairs = indices[::2] // 2
         return replace(
             self,
@@ -194,7 +194,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def matrix(lists: Sequence[Sequence[float | None]]) -> Floats:
-    """Lists of ratings of any lengths as a matrix, NaN where there is none."""
+    """Lists of ratings of any lengths as a matrix, NaN if there is none."""
     values = np.full((len(lists), max(map(len, lists), default=0)), np.nan)
     for row, ratings in enumerate(lists):
         values[row, : len(ratings)] = [np.nan if rating is None else rating for rating in ratings]
@@ -247,7 +247,7 @@ def open_judgments(
 def as_ratings(
     ratings: Any, recipe: Recipe | None = None, references: Any = None, images: Any = None
 ) -> Ratings | Preferences:
-    """Ratings from whatever holds them: a path, rows or a table in memory, or ratings by id."""
+    """Ratings from any source: a path, rows or a table in memory, or ratings by id."""
     if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
         return open_judgments(ratings, references, recipe=recipe, images=images)
     if references is not None or images is not None:
@@ -433,7 +433,7 @@ def _preferences(
 
 
 def _scoring_plan(ids: Sequence[str], records: Sequence[Record]) -> ScoringPlan:
-    """What is scored of pairs whose captions have references of their own."""
+    """What is scored for pairs whose captions have references of their own."""
     corpora: dict[tuple[str, int], list[tuple[str, str, tuple[str, ...]]]] = {}
     owners: dict[str, str] = {}
     for index, record in enumerate(records):
