@@ -37,6 +37,7 @@ atexit.register(gc.unfreeze)  # what libraries count at the end is collected the
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
     gc.enable()
 
 
