@@ -138,8 +138,9 @@ class Scripts:
         step = max(-(-len(texts) // SAMPLE), 1)
         joined = "\n".join(texts[::step])
         if joined.isascii():
-            letters = np.frombuffer(joined.lower().encode(), dtype=np.uint8) - 97 < 26  # unsigned: others are larger
-            return cls({"Latin": int(letters.sum())} if letters.any() else {})
+            lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
+            letters = np.count_nonzero(lower - 97 < 26)  # unsigned: others are larger
+            return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)
         inside = (codes >= _FIRST[block]) & (codes <= _LAST[block])

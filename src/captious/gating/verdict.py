@@ -18,7 +18,7 @@ from captious.render import Cell, Column, Document, Phrase, Result, Section, Spa
 from captious.render.document import Tone
 from captious.runs.report import join_signatures
 from captious.stats.noninferiority import POWER, Decision, NonInferiority, decisions, span
-from captious.stats.resampling import bootstrap_weights, id_order, resampled_differences
+from captious.stats.resampling import Resamples, id_order, resampled_differences
 
 LOST = 10
 """Captions that lost most, of which a gate shows so many."""
@@ -402,7 +402,7 @@ def tested(
 ) -> dict[str, NonInferiority]:
     """The test of each metric from the statistics of both sides; all metrics share the resamples."""
     statistics = [(one.baseline, one.system) for one in pairs.values()]
-    weights = bootstrap_weights(len(statistics[0][0].rows), resampling.samples, resampling.seed)
+    weights = Resamples(len(statistics[0][0].rows), resampling.samples, resampling.seed)
     tests = {}
     for (key, pair), draws in zip(pairs.items(), resampled_differences(statistics, weights), strict=True):
         sign = 1 if higher_is_better[key] else -1

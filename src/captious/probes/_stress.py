@@ -195,7 +195,7 @@ def _stress_metric(
                 raise
             notes.append(f"{label}: left out: {error}")
             continue
-        notes += [*measurement.notes, *(f"{label}: {warning}" for warning in measurement.warnings)]
+        notes += [*measurement.notes, *measurement.warnings]
         if lost := sum(np.isnan(measurement.values)):
             notes.append(f"{label}: {lost:,} of {len(part.texts):,} texts have no score and are left out")
         signature = str(Signature.of(metric, part.drawn, state, 0, {}))

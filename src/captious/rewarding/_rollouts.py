@@ -59,7 +59,7 @@ class RolloutReader:
             pictures = next((usable[name] for name in PICTURES if name in usable), None)
             if pictures is not None:
                 fields["image"] = tuple(map(_first_picture, pictures))
-        texts = tuple(self._caption(text_of(completion)) for completion in completions)
+        texts = self.captions(completions)
         column = self._id_column(usable, known)
         if column is not None:
             ids = tuple(map(_id, usable[column]))
@@ -69,6 +69,10 @@ class RolloutReader:
         ids = _numbered(list(zip(people, pictures, strict=True)))
         prompts = _numbered(people if any(people) else [str(prompt) for prompt in usable.get("prompts", ids)])
         return Rollouts(texts, ids, prompts, references, fields)
+
+    def captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
+        """The caption in each completion; None where it holds none."""
+        return tuple(self._caption(text_of(completion)) for completion in completions)
 
     def _caption(self, text: str) -> str | None:
         """The caption in a completion; None where the pattern finds none."""

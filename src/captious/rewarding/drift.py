@@ -83,7 +83,7 @@ class Drift(PlainState, Result):
         every = "every step" if self.log.plan.every == 1 else f"every {self.log.plan.every} steps"
         about = (
             f"{len(self.logged)} checks from step {self.logged[0].step} to {self.logged[-1].step}, {every}; "
-            f"{size:,} captions"
+            f"{size:,} captions" + (f" of the same {len(set(probe)):,} items" if (probe := self.log.plan.probe) else "")
         )
         sections = [self._summary(), *self._charts(), self._table(), *self._gallery()]
         return Document(title, about, sections, notes=self._notes(), data=self._data())
@@ -195,7 +195,8 @@ class Drift(PlainState, Result):
         return [Picture(path) if path and Path(path).is_file() else None for path in paths]
 
     def _notes(self) -> list[str]:
-        rewards = ", ".join(f"{weight:g} × {key}" for key, weight in self.log.plan.rewards.items())
+        plan = self.log.plan
+        rewards = ", ".join(f"{weight:g} × {key}{plan.scalings.get(key, '')}" for key, weight in plan.rewards.items())
         return [
             f"reward: {rewards}",
             f"Each check is compared with the first {START}. {NEEDED} signs at one check are an alarm, from check "

@@ -52,7 +52,8 @@ class CaptionProfile:
         """The captions in a line."""
         systems = f"{len(self.systems)} systems, " if len(self.systems) > 1 else ""
         length = f"{self.characters:.0f} characters" if self.words is None else f"{self.words:.0f} words"
-        references = f"{self.references:.0f} references" if self.references else "no references"
+        number = f"{self.references:.0f}" if self.references else "no"
+        references = f"{number} reference{'s' * (self.references != 1)}"
         images = "with images" if self.images else "without images"
         return (
             f"{systems}{self.items:,} items; captions of {length} in {self.language}, about {self.domain}; "

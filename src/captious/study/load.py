@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.io.join import in_language
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.runs.folder import is_run
@@ -45,7 +46,7 @@ def load_ratings(
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         _refuse_ties(study_input, judgments)
-        return judgments, recipe
+        return _in_language(judgments, reading.language), recipe
     columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if len(study_input.rating) == 1 and any(layout.aspects for layout in recipe.layouts):
         del columns["rating"]  # which names one of the recipe's own ratings
@@ -59,7 +60,19 @@ def load_ratings(
     if isinstance(judged, Ratings) and "rating" not in columns:
         judged = judged.asked(study_input.rating[0])
     _refuse_ties(study_input, judged)
-    return judged, recipe
+    return _in_language(judged, reading.language), recipe
+
+
+def _in_language(judged: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
+    """The judgments with the language of their captions, where one is named."""
+    if language is None or judged.captions is None:
+        return judged
+    captions = in_language(judged.captions, language)
+    if isinstance(judged, Ratings):
+        return replace(judged, captions=captions)
+    plan = judged.scoring
+    scoring = plan and plan._replace(corpora=tuple(in_language(one, language) for one in plan.corpora))
+    return replace(judged, captions=captions, scoring=scoring)
 
 
 def _refuse_ties(study_input: StudyInput, judged: Ratings | Preferences) -> None:

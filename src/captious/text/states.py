@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from captious._files import Kind
 from captious.errors import InputError
+
+if TYPE_CHECKING:
+    from captious.text.tables import TextTable
 
 S = TypeVar("S", bound="State")
 COLLECTIONS: Mapping[str, Any] = {kind.__name__: kind for kind in (tuple, set, frozenset, Counter)}
@@ -39,6 +42,14 @@ class State(ABC):
     @abstractmethod
     def merge(self: S, other: S) -> S:
         """The state of two parts together. The order of parts must not matter."""
+
+    @classmethod
+    def merge_all(cls: type[S], states: Sequence[S], tables: Sequence[TextTable | None]) -> S:
+        """The state of all parts. A table holds n-gram counts of its part that will be scored with this state.
+
+        It may be told what it would ask of the state then.
+        """
+        return reduce(lambda one, other: one.merge(other), states)
 
     def release(self) -> None:  # noqa: B027  # a state that keeps nothing has nothing to do
         """Let go of what the state was made from, such as the token table of its part, before the next part is read."""

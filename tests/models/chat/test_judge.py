@@ -51,6 +51,15 @@ def judging(server, tmp_path):
     return Judging(endpoint=server.url, replies=tmp_path / "replies.db")
 
 
+def test_questions_that_begin_alike_follow_each_other(server, judging):
+    """A server that keeps what it has read of a prompt reads only the end of the next one."""
+    texts = ["image 2: a", "image 1: a", "image 2: b", "image 1: b"]
+    replies = load_judge("m", replace(judging, concurrency=1)).ask([question(text) for text in texts])
+    assert len(replies) == 4
+    sent = [body["messages"][0]["content"] for body in server.bodies]
+    assert sent == ["image 1: a", "image 1: b", "image 2: a", "image 2: b"]
+
+
 def test_a_question_is_sent_once_and_then_read_from_the_store(server, judging):
     judge = load_judge("m", judging)
     first = judge.ask([question(), question("Why?"), question()])

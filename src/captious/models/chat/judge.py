@@ -118,11 +118,14 @@ class Judge:
     key: Callable[[], str] | None = field(default=None, repr=False)
     """What identifies a model in digests, where its name says too little; without it the name does."""
 
-    def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
-        """The different questions that have no stored reply, and how many have one. Nothing is sent."""
+    def unanswered(self, requests: Sequence[Request]) -> tuple[dict[str, Request], set[str]]:
+        """The different questions that have no stored reply, by digest, and the digests of those that have one.
+
+        Nothing is sent.
+        """
         questions = {digest: one for one in requests if isinstance(digest := self._digest(one), str)}
-        stored = self.store.has(list(questions))
-        return [request for digest, request in questions.items() if digest not in stored], len(stored)
+        stored = set(self.store.has(list(questions)))
+        return {digest: request for digest, request in questions.items() if digest not in stored}, stored
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
         """A reply to each request, or why there is none. Equal requests are sent once."""
@@ -146,7 +149,8 @@ class Judge:
         if waiting:
             started = time.monotonic()
             try:
-                run_anywhere(Asking(self, waiting, replies, what).run())
+                ordered = dict(sorted(waiting.items(), key=lambda pair: pair[1].beginning))
+                run_anywhere(Asking(self, ordered, replies, what).run())
             finally:
                 self.usage.seconds += time.monotonic() - started
         for reply in replies.values():
