@@ -14,7 +14,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.models.chat.stub import response
+from tests.models.chat.stub import POLL, response
 from tests.waiting import until
 
 from captious.errors import InputError
@@ -55,7 +55,7 @@ def raw():
 
         server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_address[1]}/v1"
 
