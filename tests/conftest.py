@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import sys
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +24,10 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+# A job in the background of a shell ignores Ctrl-C, and so would the processes that it starts; tests of Ctrl-C send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The modules of ten thousand tests stay until the end. To search them for garbage again and again took half of the
 # time of their collection, and seconds whenever a test collects.
 gc.disable()
@@ -32,6 +37,7 @@ atexit.register(gc.unfreeze)  # what libraries count at the end is collected the
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
     gc.enable()
 
 
