@@ -812,17 +812,24 @@ def _parquet(content: bytes, name: str) -> Iterator[Row]:
 
 def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
     """Rows of an open Parquet file; without ``images`` a column of their bytes is not even read."""
+    return chain.from_iterable(parquet_blocks(file, name, images))
+
+
+def parquet_blocks(
+    file: IO[bytes], name: str, images: bool = True, choose: Callable[[list[str]], list[str]] = list
+) -> Iterator[RowBlock]:
+    """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         parquet = pq.ParquetFile(file)
         _refuse_repeated(parquet.schema_arrow.names, name)
-        columns = [field.name for field in parquet.schema_arrow if images or not _holds_images(field)]
+        columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
         table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
-    return _table(table, name)
+    return _blocks(table, name)
 
 
 def _holds_images(field: Any) -> bool:
@@ -840,13 +847,16 @@ def _table(table: Any, name: str) -> Iterator[Row]:
             table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         except (TypeError, ValueError, AttributeError):
             raise InputError(f"{name}: {_a(table)}, expected {EXPECTED}") from None
-    columns = table.column_names
-    _refuse_repeated(columns, name)
-    number = 0
+    _refuse_repeated(table.column_names, name)
+    yield from chain.from_iterable(_blocks(table, name))
+
+
+def _blocks(table: Any, name: str) -> Iterator[RowBlock]:
+    """The rows of an Arrow table."""
+    first = 1
     for batch in table.to_batches(max_chunksize=65536):
-        for values in zip(*map(_column, batch.columns), strict=True):
-            number += 1
-            yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+        yield RowBlock(name, first, dict(zip(table.column_names, map(_column, batch.columns), strict=True)))
+        first += len(batch)
 
 
 def _column(column: Any) -> list[Any]:

@@ -154,6 +154,25 @@ def gather_references(rows: Iterable[Piece], reading: Reading = Reading(), compl
     return gathered
 
 
+def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
+    """Those columns of a table that `gather_candidates` needs for ids and captions.
+
+    All, if one is missing or several make a list: messages name all columns.
+
+    >>> caption_columns(["key", "url", "caption", "width", "references"], Reading())
+    ['key', 'caption', 'references']
+    """
+    row = Row("", dict.fromkeys(columns))
+    ids = (reading.id_column or "").split(",") if reading.id_column not in row.fields else [reading.id_column or ""]
+    wanted = [_pick(row, name.strip() or None, ID_COLUMNS) for name in ids]
+    wanted.append(_pick(row, reading.candidate_column, CANDIDATE_COLUMNS))
+    references = _pick(row, reading.references_column, REFERENCE_COLUMNS)
+    missing = None in wanted or (references is None and reading.references_column is not None)
+    if missing or _numbered(tuple(columns)):
+        return list(columns)
+    return [name for name in columns if name in (*wanted, references, STYLE_COLUMN)]
+
+
 def _unusual(rows: Iterable[Piece], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
     """The rows that ``add_plain`` does not add: all of a block in which one needs a closer look.
 
@@ -290,9 +309,16 @@ def _has_list(text: str) -> bool:
 
 def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
     """Add the further fields of rows that are alike, where they have any besides ids and captions."""
-    if any(column not in used and column not in ("id", "image_id") for column in rows[0].fields):
+    columns = [column for column in rows[0].fields if column not in used and column not in ("id", "image_id")]
+    if not columns:
+        return
+    new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
+    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # which may be that of a sound
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
+        return
+    values = zip(*(_cells(rows, column) for column in columns), strict=True)
+    gathered.fields.update((key, dict(zip(columns, own, strict=True))) for key, own in zip(keys, values, strict=True))
 
 
 def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
@@ -379,15 +405,13 @@ def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, ot
 
 def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
     """The further fields of items as columns; of a field that two sources have, the first counts."""
-    if not any(sources):
-        return {}
+    first, *further = [source for source in sources if source] or [{}]
     none: Mapping[str, Any] = {}
-    names = dict.fromkeys(column for key in keys for source in reversed(sources) for column in source.get(key, none))
-    columns = {}
-    for name in names:
-        having = [next((source[key] for source in sources if name in source.get(key, none)), none) for key in keys]
-        columns[name] = tuple([fields.get(name) for fields in having])
-    return columns
+    rows = [first.get(key, none) for key in keys]
+    for source in further:
+        rows = [{**source.get(key, none), **row} for key, row in zip(keys, rows, strict=True)]
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, rows))))
+    return {name: tuple([row.get(name) for row in rows]) for name in names}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -348,7 +348,7 @@ class TokenMetric(Metric):
     """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature.
 
     ``tokenizer=auto``, the usual default, is the tokenizer of the captions' language: ``ptb`` for English and other
-    languages with spaces.
+    languages with spaces. If all that it needs is captions, then `prepare` gets shards without their further columns.
     """
 
     tokenizer: str
