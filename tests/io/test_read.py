@@ -465,7 +465,7 @@ def test_blocks_of_rows_are_read_as_one(gather, monkeypatch):
 
 ODD_LINES = [
     '{"id": 1, "caption": "a", "id": 2}',
-    '{"id" : 1, "caption" : "a", "id": 2}',
+    '{"id" : 1, "caption": "a", "id": 2}',
     '{"id": 1, "caption": "a"},{"id": 2, "caption": "b"}',
     '{"id": 1, "caption": [{"a": 1}]}',
     '{"id": 1, "caption": ["a"',
