@@ -66,7 +66,7 @@ def test_shards_are_scored_as_one_set(captions):
     assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
 
 
-@pytest.mark.parametrize(("kept", "counted_again"), [(0, 5), (35_000, 3), (1 << 27, 0)])
+@pytest.mark.parametrize(("kept", "counted_again"), [(0, 5), (25_000, 3), (1 << 27, 0)])
 def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(
     captions, monkeypatch, kept, counted_again
 ):

@@ -113,7 +113,12 @@ def growth_large(folder: Path) -> Figures:
     return _growth(folder, {200_000: 1})
 
 
-def _growth(folder: Path, repeats: dict[int, int]) -> Figures:
+def growth_zipf(folder: Path) -> Figures:
+    """The same on 5,000 and on 200,000 items whose words follow Zipf's law and stand in any order."""
+    return _growth(folder, {5_000: 3, 200_000: 1}, zipf=True)
+
+
+def _growth(folder: Path, repeats: dict[int, int], zipf: bool = False) -> Figures:
     """The best of so many runs on each number of items, each on a set that nothing is known of yet."""
     from lab.benchmarks import growth as mutated
 
@@ -122,7 +127,7 @@ def _growth(folder: Path, repeats: dict[int, int]) -> Figures:
     clock, nothing = Clock(), captious.Resampling(0)
     captious.evaluate(str(_coco(folder)), resampling=nothing)
     for items, times in repeats.items():
-        path = str(mutated.write(folder / f"mutated-{items}.jsonl", items))
+        path = str(mutated.write(folder / f"{'zipf' if zipf else 'mutated'}-{items}.jsonl", items, zipf))
         for _ in range(times):
             captions = captious.read(path)
             report = clock.time(f"score {items:,} items", partial(captious.evaluate, captions, resampling=nothing))
@@ -272,6 +277,7 @@ CASES: dict[str, Callable[[Path], Figures]] = {
     "command": command,
     "growth": growth,
     "growth-large": growth_large,
+    "growth-zipf": growth_zipf,
     "compare": comparison,
     "shards": shards,
     "sbert": sentences,

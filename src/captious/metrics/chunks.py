@@ -173,9 +173,11 @@ def _by_chunk(
             tables, room = _set_aside(chunk, prepared, room)
         for metric, state in prepared.items():
             partial_states.setdefault(metric, _States()).add(state, tables.get(metric))
-    states |= {metric: tree.merged() for metric, tree in partial_states.items()}
-    for chunk, place in chunks if partial_states else ():
-        for metric in partial_states:
+    waiting = list(partial_states)
+    for metric in waiting:
+        states[metric] = partial_states.pop(metric).merged()
+    for chunk, place in chunks if waiting else ():
+        for metric in waiting:
             if place:
                 step(f"{metric.label}{place}")
             parts[metric].append(score(metric, chunk, states[metric]))
