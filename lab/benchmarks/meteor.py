@@ -28,7 +28,6 @@ import numpy as np
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import count
 from captious.metrics.meteor.engine import MODULES, TASKS, score
-from captious.text.tables import TextTable
 data = json.load(open(sys.argv[1]))
 found = count(data["candidates"], data["references"], resources.load(modules=MODULES), TASKS["rank"])
 values = score(found.table, TASKS["rank"])

@@ -29,8 +29,8 @@ from captious.io.formats import FORMATS as TABLES
 from captious.io.formats import (
     GZIP,
     LINES,
+    Piece,
     Row,
-    RowBlock,
     in_utf8,
     json_row,
     parquet_blocks,
@@ -362,7 +362,7 @@ def _empty(shard: Shard) -> CaptionSet:
     return CaptionSet((), Ragged.of([]), Ragged.of([]), name=shard.address)
 
 
-def _candidates(rows: Iterable[Row] | Iterable[RowBlock], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
+def _candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
     """Candidates by id; rows that cannot be used are counted."""
     tar = shard.format == "tar"
     reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
@@ -398,9 +398,7 @@ def _reason(complaint: str) -> str:
     return _VALUE.sub("…", _DETAILS.sub("", complaint))
 
 
-def _rows(
-    shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults
-) -> Iterator[Row] | Iterator[RowBlock]:
+def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults) -> Iterator[Piece]:
     """Rows of a shard of any format."""
     name, format = shard.address, shard.format or reading.format
     with open_shard(shard) as file:

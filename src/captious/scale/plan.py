@@ -77,14 +77,17 @@ def plan_shards(
     shards = expand(source, reading.format)
     chosen = parse_all(metric_specs(metrics), first_captions(metrics, shards, reading))
     plans: dict[tuple[str, str], CallPlan] = {}
+    together = CallPlan()
     for number, shard in enumerate(shards, 1):
         if progress:
             progress(f"shard {number:,} of {len(shards):,}")
         captions = read_shard(shard, reading, images=need_images(chosen)).captions
-        for (_, metric), calls in dry_run({shard.name: captions}, chosen).plans.items():
+        own = dry_run({shard.name: captions}, chosen)
+        together += own.total.numbers
+        for (_, metric), calls in own.plans.items():
             key = (f"{len(shards):,} shards", metric)
-            plans[key] = plans.get(key, CallPlan()) + calls
-    return DryRun(plans, current().judging.prices)
+            plans[key] = plans.get(key, CallPlan()) + calls.numbers
+    return DryRun(plans, current().judging.prices, together=together)
 
 
 def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.metrics.meteor import _align as alignment
-from captious.metrics.meteor._align import BEAM, Candidate, matches, read_batch
+from captious.metrics.meteor import _search as beam
+from captious.metrics.meteor._align import matches, read_batch
 from captious.metrics.meteor.engine import COLUMNS, MODULES, TASKS, count, score
 
 RANK = TASKS["rank"]
@@ -218,8 +219,9 @@ def test_matches_are_the_same_from_either_side(tiny, one, other):
     batch = read_batch([one.split(), other.split()], tiny, MODULES)
 
     def found(candidate, reference):
-        options = matches(Candidate(batch.sentences[candidate], batch), batch.sentences[reference])
-        return [match[:5] for choice in options.matches.values() for match in choice]
+        one = matches(batch, np.array([candidate]), np.array([reference]))
+        columns = (one.start, one.end, one.other, one.other_end, one.module)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     mirrored = [(other, other_end, start, end, module) for start, end, other, other_end, module in found(1, 0)]
     assert sorted(found(0, 1)) == sorted(mirrored)
@@ -245,17 +247,52 @@ def test_passing_over_references_never_loses_the_best(tiny, candidate, reference
 
 def test_a_thousand_words_stay_within_the_beam(tiny, monkeypatch):
     taken = []
-    step = alignment._step
+    step = beam._step
 
-    def counted(paths, current, options, common):
+    def counted(paths, *rest):
         taken.append(len(paths))
-        return step(paths, current, options, common)
+        return step(paths, *rest)
 
-    monkeypatch.setattr(alignment, "_step", counted)
+    monkeypatch.setattr(beam, "_step", counted)
     rng = np.random.default_rng(1)
     candidate, reference = (" ".join(rng.choice(WORDS, 1000).tolist()) for _ in range(2))
     found = count([candidate], [[reference]], tiny, RANK)
     assert found.table[0, :2].tolist() == [1000, 1000]
-    assert len(taken) <= 1000
-    assert max(taken) == BEAM
+    assert len(taken) <= 2000  # at most two searches
+    assert max(taken) == beam.BEAM
     assert 0 < float(score(found.table, RANK)[0]) < 1
+
+
+@given(pairs=st.lists(st.tuples(CAPTIONS, CAPTIONS), min_size=1, max_size=5))
+def test_dropping_paths_early_finds_the_same_alignment(tiny, pairs):
+    candidates, references = zip(*pairs, strict=True)
+    batch = read_batch([caption.split() for caption in (*candidates, *references)], tiny, MODULES)
+    numbers = np.arange(len(pairs))
+    found = matches(batch, numbers, numbers + len(pairs))
+    for length, fixed, choices in alignment._choices(found, numbers):
+        everything = min(beam._last_paths(length, fixed, choices, {}), key=lambda path: path[0])
+        trail, expected = everything[4], []
+        while trail:
+            expected.append(trail[0])
+            trail = trail[1]
+        assert list(beam.search(length, fixed, choices)) == expected
+
+
+def test_the_search_begins_again_where_the_beam_has_lost_the_greedy_path(monkeypatch):
+    # Reference word 0 matches candidate word 5. Word 1 matches 0 or, without a new chunk, 6; word 2 matches only 6.
+    # The greedy choice for word 1 is 0, which leaves 6 to word 2; a beam of one path keeps 6 for word 1.
+    fixed = {0: (1, 5, 6)}
+    choices = {
+        1: [(2, 0, 1, 1 << 0, -2 * beam.WORD, 1, 10), (2, 6, 7, 1 << 6, -2 * beam.WORD, 5, 11)],
+        2: [(3, 6, 7, 1 << 6, -2 * beam.WORD, 4, 12)],
+    }
+    assert sorted(beam.search(3, fixed, choices)) == [10, 12]
+    monkeypatch.setattr(beam, "BEAM", 1)
+    assert list(beam.search(3, fixed, choices)) == [11]
+
+
+def test_captions_are_compared_in_parts_of_any_size(tiny, monkeypatch):
+    candidates, references, _, _ = zip(*golden(), strict=True)
+    whole = count(candidates, [[reference] for reference in references], tiny, RANK).table
+    monkeypatch.setattr(alignment, "CELLS", 1)
+    assert np.array_equal(count(candidates, [[reference] for reference in references], tiny, RANK).table, whole)

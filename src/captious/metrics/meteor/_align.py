@@ -1,370 +1,336 @@
-"""The alignment of candidates and references: their words as numbers, all matches of a pair, and the beam search.
-
-Everything that depends on a word or a phrase alone is worked out once per batch, in arrays; what remains for a pair of
-captions is to intersect small sets.
-"""
+"""Captions as numbers, and the matches between the words and phrases of many pairs of captions, in arrays."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import itemgetter
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
 
 import numpy as np
 
 from captious._hashing import text_hash
 from captious._languages import ENGLISH
-from captious._typing import Ints
+from captious._typing import Bools, Ints
+from captious.metrics.meteor._search import WORD, Fixed, Option, search
 from captious.metrics.meteor._stem import snowball, stem
-from captious.metrics.meteor._tables import Tables, span_hashes, synset_groups
+from captious.metrics.meteor._tables import Tables, ranges, span_hashes, synset_members
 
-STEM, SYNONYM = 1, 2
+EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
+CELLS = 1 << 18
+"""Pairs of words that are looked at together."""
+_MARKS = 1 << 20
 
 _english_stem = lru_cache(maxsize=1 << 18)(stem)
 _hash = lru_cache(maxsize=1 << 18)(text_hash)
 
 
-@dataclass(slots=True, eq=False)
-class IndexedSentence:
-    """One caption within a batch."""
+class Relation:
+    """A value for each two numbers that are related, out of the numbers below a size."""
 
-    words: list[int]
-    positions: dict[int, list[int]]
-    """Where each word stands."""
-    function: int
-    """Bit i is set when word i is a function word."""
-    phrases: dict[int, list[int]]
-    """Where each phrase begins that has a paraphrase, or is one, within the batch."""
+    def __init__(self, size: int, one: Ints, other: Ints, values: Ints) -> None:
+        keys = one * size + other
+        order = np.argsort(keys)
+        self.size, self.keys, self.values = size, keys[order], values[order]
+        # A number has a hash for each side. Most unrelated pairs end at a hash of both that no related pair has.
+        self.hashes, self.other_hashes = (
+            (np.arange(size) * multiplier >> 12 & _MARKS - 1).astype(np.int32)
+            for multiplier in (0x9E3779B1, 0x85EBCA77)
+        )
+        self.marks = np.zeros(_MARKS, dtype=bool)
+        self.marks[self.hashes[one] ^ self.other_hashes[other]] = True
+
+    def find(self, one: Ints, other: Ints) -> Ints:
+        """The index of the value of each two numbers, -1 where they are not related."""
+        keys = one * self.size + other
+        at = np.searchsorted(self.keys, keys)
+        at[at == len(self.keys)] = 0
+        return np.where(self.keys[at] == keys, at, -1) if len(self.keys) else at - 1
+
+    def within(self, numbers: Ints, spans: Spans, others: Spans) -> tuple[Ints, Ints, Ints, Ints]:
+        """All related numbers of every span with the span of the same index.
+
+        The index of the span, the indices of both numbers, and the index of their value.
+        """
+        pair = np.repeat(np.arange(len(spans.sizes)), spans.sizes)
+        one = ranges(spans.first, spans.sizes)
+        hashes, other_hashes = self.hashes[numbers[one]], self.other_hashes[numbers]
+        first, sizes = others.first[pair], others.sizes[pair]
+        ends = np.cumsum(sizes)
+        parts, start = [(np.empty(0, np.int64),) * 3], 0
+        while start < len(one):
+            stop = max(start + 1, int(np.searchsorted(ends, ends[start] - sizes[start] + CELLS, "right")))
+            rows = slice(start, stop)
+            other = ranges(first[rows], sizes[rows])
+            near = np.flatnonzero(self.marks[np.repeat(hashes[rows], sizes[rows]) ^ other_hashes[other]])
+            row = start + np.searchsorted(np.cumsum(sizes[rows]), near, "right")
+            other = other[near]
+            found = self.find(numbers[one[row]], numbers[other])
+            hit = found >= 0
+            parts.append((row[hit], other[hit], found[hit]))
+            start = stop
+        row, other, found = map(np.concatenate, zip(*parts, strict=True))
+        return pair[row], one[row], other, found
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Parts of one array, by their start and size."""
+
+    first: Ints
+    sizes: Ints
+
+    @classmethod
+    def of(cls, sizes: Ints) -> Spans:
+        """Spans that follow each other."""
+        return cls(np.cumsum(sizes) - sizes, sizes)
+
+    def __getitem__(self, chosen: Ints) -> Spans:
+        return Spans(self.first[chosen], self.sizes[chosen])
+
+
+@dataclass(frozen=True, eq=False)
 class SentenceBatch:
-    """Captions that may be paired with each other."""
+    """Captions that may be paired with each other, one after the other."""
 
-    sentences: list[IndexedSentence]
-    similar: dict[int, dict[int, int]]
-    """The other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`), by word."""
-    ranks: dict[tuple[int, int], int] = field(default_factory=dict)
-    """The rank of a phrase's paraphrase among the paraphrases of that phrase in the table."""
-    linked: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The paraphrases of each phrase, in both directions."""
-    lengths: list[int] = field(default_factory=list)
-    """Words in each phrase."""
+    words: Ints
+    sentences: Spans
+    """The words of each caption."""
+    function: Bools
+    """Whether each word is a function word."""
+    similar: Relation
+    """Of words: bit m is set where module m matches them."""
+    phrases: Ints
+    """The phrases of all captions that have a paraphrase, or are one, within the batch."""
+    phrase_starts: Ints
+    phrase_sizes: Ints
+    occurrences: Spans
+    """The phrases of each caption."""
+    paraphrases: Relation
+    """Of phrases: the rank of the second among the paraphrases of the first in the table; -1 where it is none."""
 
 
 def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]) -> SentenceBatch:
     """Number the words and phrases of tokenized captions, and relate them by the given modules."""
     vocabulary: dict[str, int] = {}
-    numbered = [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in captions]
+    number = vocabulary.setdefault
+    words = np.array([number(word, len(vocabulary)) for caption in captions for word in caption], dtype=np.int64)
+    sentences = Spans.of(np.array([len(caption) for caption in captions], dtype=np.int64))
     distinct = list(vocabulary)
-    function = {number for word, number in vocabulary.items() if word in tables.function_words}
-    batch = SentenceBatch([], _similar(distinct, tables, modules))
-    phrases = _find_phrases(batch, numbered, distinct, tables) if "paraphrase" in modules else {}
-    for number, words in enumerate(numbered):
-        positions: dict[int, list[int]] = {}
-        bits = 0
-        for at, word in enumerate(words):
-            if word in positions:
-                positions[word].append(at)
-            else:
-                positions[word] = [at]
-            if word in function:
-                bits |= 1 << at
-        batch.sentences.append(IndexedSentence(words, positions, bits, phrases.get(number, {})))
-    return batch
+    function = np.array([word in tables.function_words for word in distinct], dtype=bool)
+    similar = _similar(distinct, tables, modules)
+    none = np.empty(0, np.int64)
+    starts, sizes, rows = _spans(words, sentences, distinct, tables) if "paraphrase" in modules else (none, none, none)
+    phrases, paraphrases, useful = _paraphrases(rows, tables)
+    starts, sizes, phrases = starts[useful], sizes[useful], phrases[useful]
+    order = np.argsort(starts, kind="stable")
+    edges = np.searchsorted(starts[order], np.append(sentences.first, len(words)))
+    return SentenceBatch(
+        words,
+        sentences,
+        function[words],
+        similar,
+        phrases[order],
+        starts[order],
+        sizes[order],
+        Spans(edges[:-1], np.diff(edges)),
+        paraphrases,
+    )
 
 
-def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> dict[int, dict[int, int]]:
-    similar: dict[int, dict[int, int]] = defaultdict(dict)
+def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> Relation:
+    every = np.arange(len(words))
+    keys, bits = [every * (len(words) + 1)], [np.full(len(words), 1 << EXACT)]
+
+    def relate(members: Ints, groups: Ints, module: int) -> None:
+        """Relate all members of a group."""
+        order = np.argsort(groups, kind="stable")
+        members, groups = members[order], groups[order]
+        first = np.searchsorted(groups, groups)
+        sizes = np.searchsorted(groups, groups, "right") - first
+        one, other = np.repeat(members, sizes), members[ranges(first, sizes)]
+        keys.append(np.unique((one * len(words) + other)[one != other]))
+        bits.append(np.full(len(keys[-1]), 1 << module))
+
     if "stem" in modules:
         to_stem = _english_stem if tables.language == ENGLISH else snowball(tables.language)
-        stems: dict[str, list[int]] = defaultdict(list)
-        for number, word in enumerate(words):
-            stems[to_stem(word)].append(number)
-        _relate(similar, stems.values(), STEM)
+        stems: dict[str, int] = {}
+        relate(every, np.array([stems.setdefault(to_stem(word), len(stems)) for word in words], np.int64), STEM)
     if "synonym" in modules:
-        _relate(similar, synset_groups(words, tables), SYNONYM)
-    return dict(similar)
+        relate(*synset_members(words, tables), SYNONYM)
+    distinct, at = np.unique(np.concatenate(keys), return_inverse=True)
+    values = np.bincount(at, np.concatenate(bits)).astype(np.int64)
+    return Relation(len(words), *np.divmod(distinct, max(len(words), 1)), values)
 
 
-def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit: int) -> None:
-    for group in groups:
-        if len(group) > 1:
-            for word in group:
-                row = similar[word]
-                for other in group:
-                    if other != word:
-                        row[other] = row.get(other, 0) | bit
+def _paraphrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
+    """Number the phrases that are rows of the table.
 
-
-def _find_phrases(
-    batch: SentenceBatch, captions: list[list[int]], words: list[str], tables: Tables
-) -> dict[int, dict[int, list[int]]]:
-    """The positions in each caption where phrases begin that have a paraphrase within the batch.
-
-    The batch records these phrases.
+    The number of each, which of the numbers are paraphrases, and whether each is a paraphrase of any or has one.
     """
-    starts, lengths, rows, owners = _spans(captions, words, tables)
-    present, phrase = np.unique(rows, return_inverse=True)
+    present, phrases = np.unique(rows, return_inverse=True)
     first = tables.phrases.starts[present].astype(np.int64)
     sizes = tables.phrases.starts[present + 1].astype(np.int64) - first
     source = np.repeat(np.arange(len(present)), sizes)
-    rank = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    target_row = tables.phrases.values[first[source] + rank].astype(np.int64)
-    target = np.searchsorted(present, target_row)
+    listed = ranges(first, sizes)
+    listed_rows = tables.phrases.values[listed]
+    target = np.searchsorted(present, listed_rows)
     target[target == len(present)] = 0
-    inside = np.flatnonzero(present[target] == target_row) if len(present) else target
-    source, target, rank = source[inside], target[inside], rank[inside]
-    for one, other, order in zip(source.tolist(), target.tolist(), rank.tolist(), strict=True):
-        batch.ranks[one, other] = order
-        batch.linked[one].add(other)
-        batch.linked[other].add(one)
+    inside = np.flatnonzero(present[target] == listed_rows) if len(present) else target
+    source, target = source[inside], target[inside]
+    ranks = listed[inside] - first[source]
+    # The last of equal paraphrases counts. Pairs that the table has in one direction are related in both.
+    keys = np.concatenate([target * len(present) + source, source * len(present) + target])
+    distinct, at = np.unique(keys[::-1], return_index=True)
+    ranks = np.concatenate([np.full(len(source), -1), ranks])[::-1][at]
     useful = np.zeros(len(present), dtype=bool)
     useful[source] = useful[target] = True
-    taken = np.flatnonzero(useful[phrase])
-    offsets = np.cumsum([0, *map(len, captions)])
-    positions: dict[int, dict[int, list[int]]] = defaultdict(dict)
-    local = starts[taken] - offsets[owners[taken]]
-    for owner, at, number in zip(owners[taken].tolist(), local.tolist(), phrase[taken].tolist(), strict=True):
-        positions[owner].setdefault(number, []).append(at)
-    length_of = np.zeros(len(present), dtype=np.int64)
-    length_of[phrase] = lengths
-    batch.lengths += length_of.tolist()
-    return positions
+    return phrases, Relation(len(present), *np.divmod(distinct, max(len(present), 1)), ranks), useful[phrases]
 
 
-def _spans(captions: list[list[int]], words: list[str], tables: Tables) -> tuple[Ints, Ints, Ints, Ints]:
-    """Start (in the concatenated captions), length, table row and caption of every phrase the table knows."""
-    sizes = np.array([len(caption) for caption in captions], dtype=np.int64)
-    flat = np.array([word for caption in captions for word in caption], dtype=np.int64)
-    owner = np.repeat(np.arange(len(captions)), sizes)
-    left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(flat))
-    hashes = np.array([_hash(word) for word in words], dtype=np.uint64)
+def _spans(words: Ints, sentences: Spans, distinct: list[str], tables: Tables) -> tuple[Ints, Ints, Ints]:
+    """Start, length and table row of every phrase of the captions that the table knows."""
+    left = np.repeat(sentences.first + sentences.sizes, sentences.sizes) - np.arange(len(words))
+    hashes = np.array([_hash(word) for word in distinct], dtype=np.uint64)
     starts, lengths, rows = [], [], []
-    for length, spans in enumerate(span_hashes(hashes[flat]), 1):
+    for length, spans in enumerate(span_hashes(hashes[words]), 1):
         inside = np.flatnonzero(left[: len(spans)] >= length)
         row = tables.phrases.find(spans[inside])
         hit = row >= 0
         starts.append(inside[hit])
         rows.append(row[hit])
         lengths.append(np.full(int(hit.sum()), length))
-    empty = np.empty(0, dtype=np.int64)
-    start = np.concatenate([empty, *starts])
-    return start, np.concatenate([empty, *lengths]), np.concatenate([empty, *rows]), owner[start]
+    return np.concatenate(starts), np.concatenate(lengths), np.concatenate(rows)
 
 
-BEAM = 40
-EXACT_MODULE, STEM_MODULE, SYNONYM_MODULE, PARAPHRASE_MODULE = range(4)
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """All matches of pairs of captions, in the order in which the search tries them; `other` is of the candidate.
 
-_CHUNK = 1 << 40
-_WORD = 1 << 60
-_cost = itemgetter(0)
+    Starts and ends are indices of words in the captions of the pairs, written one after the other: those of the
+    references and, apart, those of the candidates.
+    """
 
-Match: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-"""Start and end in the reference, start and end in the candidate, module, the candidate's words as bits, what the match
-adds to the cost of a path, and its distance. (A plain tuple: hundreds are made for every item.)"""
+    references: Spans
+    """The words of each pair's reference."""
+    candidates: Spans
+    pair: Ints
+    start: Ints
+    end: Ints
+    other: Ints
+    other_end: Ints
+    module: Ints
 
-Path: TypeAlias = tuple[int, int, int, int, "Trail | None"]
-"""Cost, end of the last match in the candidate (-1 after a gap), next free reference word, candidate words in use, and
-the matches taken."""
+    @cached_property
+    def spans(self) -> Spans:
+        """The matches of each pair."""
+        edges = np.searchsorted(self.pair, np.arange(len(self.references.sizes) + 1))
+        return Spans(edges[:-1], np.diff(edges))
 
-Trail: TypeAlias = "tuple[Match, Trail | None]"
+    @cached_property
+    def covered(self) -> Ints:
+        """In how many matches each word of the references is."""
+        return _depth(self.start, self.end, int(self.references.sizes.sum()))
 
+    @cached_property
+    def other_covered(self) -> Ints:
+        """In how many matches each word of the candidates is."""
+        return _depth(self.other, self.other_end, int(self.candidates.sizes.sum()))
 
-@dataclass(slots=True, eq=False)
-class Candidate:
-    """A candidate, and what it has for the words and phrases of references, noted when first asked."""
-
-    sentence: IndexedSentence
-    batch: SentenceBatch
-    singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """Module and position of the one-word matches of a reference word, in the order in which they are tried."""
-    partners: dict[int, list[int]] = field(default_factory=dict)
-    """The candidate's phrases that a reference phrase may stand for."""
-
-    def find_singles(self, word: int) -> list[tuple[int, int]]:
-        """Note the one-word matches of a reference word."""
-        positions = self.sentence.positions
-        singles = [(EXACT_MODULE, at) for at in positions[word]] if word in positions else []
-        near = self.batch.similar.get(word)
-        if near is not None and not near.keys().isdisjoint(positions):
-            shared = near.keys() & positions.keys()
-            for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
-                singles += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
-        self.singles[word] = singles
-        return singles
-
-    def find_partners(self, phrase: int) -> list[int]:
-        """Note the candidate's phrases that a reference phrase may stand for."""
-        linked, own = self.batch.linked[phrase], self.sentence.phrases
-        partners = [] if linked.isdisjoint(own) else [one for one in own if one in linked]
-        self.partners[phrase] = partners
-        return partners
+    @cached_property
+    def fixed(self) -> Bools:
+        """Whether all words of a match are in no other."""
+        alone: Bools = np.ones(len(self.pair), dtype=bool)
+        for depth, first, last in (
+            (self.covered, self.start, self.end),
+            (self.other_covered, self.other, self.other_end),
+        ):
+            shared = np.append(0, np.cumsum(depth > 1))
+            alone &= shared[first] == shared[last]
+        return alone
 
 
-@dataclass(slots=True, eq=False)
-class MatchOptions:
-    """All matches of a pair of captions; words are bits, `other_` are those of the candidate."""
-
-    length: int
-    """Words in the reference."""
-    matches: dict[int, list[Match]]
-    """Matches by the reference word where they begin, in the order in which the search tries them."""
-    covered: int = 0
-    other_covered: int = 0
-    twice: int = 0
-    """Words in two matches or more."""
-    other_twice: int = 0
-    exact: int = 0
-    other_exact: int = 0
-
-    def __post_init__(self) -> None:
-        """Note which words the matches cover."""
-        covered = twice = exact = other_covered = other_twice = other_exact = 0
-        for options in self.matches.values():
-            for start, end, _, _, module, other_bits, _, _ in options:
-                bits = (1 << end) - (1 << start)
-                twice |= covered & bits
-                covered |= bits
-                other_twice |= other_covered & other_bits
-                other_covered |= other_bits
-                if not module:
-                    exact |= bits
-                    other_exact |= other_bits
-        self.covered, self.twice, self.exact = covered, twice, exact
-        self.other_covered, self.other_twice, self.other_exact = other_covered, other_twice, other_exact
+def _depth(starts: Ints, ends: Ints, size: int) -> Ints:
+    """How many spans each index is in."""
+    changes = np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)
+    return np.cumsum(changes)[:size]
 
 
-def matches(candidate: Candidate, reference: IndexedSentence) -> MatchOptions:
-    """All matches of a candidate and a reference."""
-    result: dict[int, list[Match]] = {}
-    if candidate.sentence.words == reference.words:
-        for positions in reference.positions.values():
-            for at in positions:
-                result[at] = [
-                    (at, at + 1, other, other + 1, EXACT_MODULE, 1 << other, -2 * _WORD, abs(at - other))
-                    for other in positions
-                ]
-        return MatchOptions(len(reference.words), result)
-    cached = candidate.singles
-    for word, positions in reference.positions.items():
-        if singles := cached[word] if word in cached else candidate.find_singles(word):
-            for at in positions:
-                result[at] = [
-                    (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, abs(at - other))
-                    for module, other in singles
-                ]
-    for at, match in _phrasal(candidate, reference):
-        if at in result:
-            result[at].append(match)
-        else:
-            result[at] = [match]
-    return MatchOptions(len(reference.words), result)
+def matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
+    """All matches of candidates with references, both given by the index of the caption; captions may recur."""
+    ours, theirs = batch.sentences[candidates], batch.sentences[references]
+    pair, one, other, found = batch.similar.within(batch.words, theirs, ours)
+    modules = batch.similar.values[found]
+    one, other = one - theirs.first[pair], other - ours.first[pair]
+    in_place = np.bincount(pair[(one == other) & (modules & 1 << EXACT > 0)], minlength=len(references))
+    # Captions of the same words match exactly and in no other way.
+    same = (ours.sizes == theirs.sizes) & (in_place == ours.sizes)
+    modules = np.where(same[pair], modules & 1 << EXACT, modules)
+    parts: list[tuple[Ints, ...]] = []
+    for module in (EXACT, STEM, SYNONYM):
+        chosen = np.flatnonzero(modules & 1 << module)
+        single = np.ones(len(chosen), np.int64)
+        parts.append((pair[chosen], one[chosen], single, other[chosen], single, np.full(len(chosen), module)))
+    parts += _phrasal(batch, candidates, references, ~same)
+    pair, one, size, other, other_size, used = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    rows, other_rows = Spans.of(theirs.sizes), Spans.of(ours.sizes)
+    start, other = rows.first[pair] + one, other_rows.first[pair] + other
+    order = np.argsort(start, kind="stable")
+    columns = (pair, start, start + size, other, other + other_size, used)
+    return Matches(rows, other_rows, *(column[order] for column in columns))
 
 
-def _phrasal(candidate: Candidate, reference: IndexedSentence) -> list[tuple[int, Match]]:
-    """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
-    ranks, lengths, own = candidate.batch.ranks, candidate.batch.lengths, candidate.sentence.phrases
-    cached = candidate.partners
-    forth, back = [], []
-    for phrase, positions in reference.phrases.items():
-        for partner in cached[phrase] if phrase in cached else candidate.find_partners(phrase):
-            there, here = ranks.get((phrase, partner)), ranks.get((partner, phrase))
-            length, size = lengths[phrase], lengths[partner]
-            worth = -(length // 2 + size // 2) * _WORD
-            for at in positions:
-                for other in own[partner]:
-                    bits = (1 << other + size) - (1 << other)
-                    match = (at, at + length, other, other + size, PARAPHRASE_MODULE, bits, worth, abs(at - other))
-                    if there is not None:
-                        forth.append((at, length, there, other, match))
-                    if here is not None:
-                        back.append((at, other, size, here, match))
-    if not (forth or back):
-        return []
-    return [(entry[0], entry[-1]) for entry in [*sorted(forth), *sorted(back)]]
+def _phrasal(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools) -> Iterator[tuple[Ints, ...]]:
+    """Matches of paraphrases: first those that the table lists under the reference's phrase, then the candidate's."""
+    ours, theirs = batch.occurrences[candidates], batch.occurrences[references]
+    pair, one, other, found = batch.paraphrases.within(batch.phrases, theirs, ours)
+    chosen = np.flatnonzero(wanted[pair])
+    pair, one, other, found = pair[chosen], one[chosen], other[chosen], found[chosen]
+    start = batch.phrase_starts[one] - batch.sentences.first[references[pair]]
+    other_start = batch.phrase_starts[other] - batch.sentences.first[candidates[pair]]
+    size, other_size = batch.phrase_sizes[one], batch.phrase_sizes[other]
+    there = batch.paraphrases.values[found]
+    here = batch.paraphrases.values[batch.paraphrases.find(batch.phrases[other], batch.phrases[one])]
+    module = np.full(len(pair), PARAPHRASE)
+    for rank, keys in ((there, (other_start, there, size)), (here, (here, other_size, other_start))):
+        order = np.lexsort((*keys, start, pair))
+        order = order[rank[order] >= 0]
+        columns = (pair, start, size, other_start, other_size, module)
+        yield tuple(column[order] for column in columns)
 
 
-def align(options: MatchOptions) -> list[Match]:
-    """The best alignment, from left to right over the reference."""
-    fixed: dict[int, Match] = {}
-    for at, choice in options.matches.items():
-        if len(choice) == 1:
-            match = choice[0]
-            if not (options.other_twice & match[5] or options.twice & (1 << match[1]) - (1 << at)):
-                fixed[at] = match
-    taken = [*fixed.values()]
-    if len(fixed) < len(options.matches):
-        taken += search(options.length, fixed, options.matches)
-    taken.sort()
-    return taken
+def align(found: Matches, pairs: Ints) -> Ints:
+    """The matches of the best alignment of each pair, by their indices, from left to right over the reference."""
+    spans = found.spans[pairs]
+    own = ranges(spans.first, spans.sizes)
+    fixed = found.fixed[own]
+    is_open = np.zeros(len(found.spans.sizes), dtype=bool)
+    is_open[found.pair[own[~fixed]]] = True
+    to_search = pairs[is_open[pairs]]
+    taken: list[int] = []
+    for length, settled, choices in _choices(found, to_search):
+        taken += search(length, settled, choices)
+    return np.sort(np.concatenate([own[fixed], np.array(taken, np.int64)]))
 
 
-def search(length: int, fixed: dict[int, Match], choices: dict[int, list[Match]]) -> list[Match]:
-    """The beam search over the reference words that have a choice; the fixed matches are not repeated in the result."""
-    paths: list[Path] = [(0, -1, 0, 0, None)]
-    # While all paths end alike, `last` stands for the end of their last match and their own is out of date.
-    alike, last, after = True, -1, 0
-    for current in range(length):
-        if current < after:
-            continue
-        if current in fixed:
-            _, after, other, other_end, _, _, _, _ = fixed[current]
-            if not alike:
-                paths = [
-                    (cost if end == -1 or end == other else cost + _CHUNK, 0, 0, used, trail)
-                    for cost, end, _, used, trail in _best(paths)
-                ]
-            alike, last = True, other_end
-        elif current in choices:
-            paths = _step(_best(paths), current, choices[current], last if alike else None)
-            alike = False
-        else:
-            if not alike:
-                paths = [
-                    path if path[1] == -1 or path[2] > current else (path[0] + _CHUNK, -1, 0, path[3], path[4])
-                    for path in _best(paths)
-                ]
-                # A path in the middle of a phrase, or at its end, has an end of its own.
-                alike = all(path[1] == -1 for path in paths)
-            last = -1
-    paths = _best(paths)
-    if not alike:
-        paths = [(cost if end == -1 else cost + _CHUNK, 0, 0, 0, trail) for cost, end, _, _, trail in paths]
-    trail = min(paths, key=_cost)[4]
-    taken = []
-    while trail is not None:
-        match, trail = trail
-        taken.append(match)
-    return taken
-
-
-def _best(paths: list[Path]) -> list[Path]:
-    paths.sort(key=_cost)
-    del paths[BEAM:]
-    return paths
-
-
-def _step(paths: list[Path], current: int, options: list[Match], common: int | None) -> list[Path]:
-    """All ways to go on at a reference word."""
-    following: list[Path] = []
-    add = following.append
-    for path in paths:
-        cost, last, free, used, trail = path
-        if common is not None:
-            last = common
-        elif free > current:
-            add(path)
-            continue
-        for match in options:
-            _, end, other, other_end, _, bits, worth, distance = match
-            if used & bits:
-                continue
-            new = cost + worth if last == -1 or last == other else cost + worth + _CHUNK
-            add((new, other_end, end, used | bits, (match, trail)))
-            cost += distance
-        add((cost if last == -1 else cost + _CHUNK, -1, 0, used, trail))
-    return following
+def _choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, Fixed], dict[int, list[Option]]]]:
+    """What the search chooses from: the words of each pair's reference, its fixed matches, and the others."""
+    spans = found.spans[pairs]
+    own = ranges(spans.first, spans.sizes)
+    pair, size = found.pair[own], found.end[own] - found.start[own]
+    start, other = found.start[own] - found.references.first[pair], found.other[own] - found.candidates.first[pair]
+    other_size = found.other_end[own] - found.other[own]
+    worth = np.where(found.module[own] == EXACT, 2, size // 2 + other_size // 2)
+    columns = (own, start, start + size, other, other + other_size, worth, abs(start - other), found.fixed[own])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for length, number in zip(found.references.sizes[pairs].tolist(), spans.sizes.tolist(), strict=True):
+        settled: dict[int, Fixed] = {}
+        choices: dict[int, list[Option]] = defaultdict(list)
+        for index, at, end, there, there_end, words, distance, fixed in islice(rows, number):
+            if fixed:
+                settled[at] = (end, there, there_end)
+            else:
+                bits = (1 << there_end) - (1 << there)
+                choices[at].append((end, there, there_end, bits, -words * WORD, distance, index))
+        yield length, settled, choices

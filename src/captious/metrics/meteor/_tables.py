@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,16 @@ def span_hashes(words: UInt64) -> list[UInt64]:
     for length in range(2, min(LONGEST, len(words)) + 1):
         spans.append((spans[-1][: len(words) - length + 1] ^ words[length - 1 :]) * multiplier)
     return spans
+
+
+def ranges(first: Ints, sizes: Ints) -> Ints:
+    """The indices of several ranges, one after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    indices: Ints = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
+    return indices + np.arange(len(indices))
 
 
 FORMAT = 4
@@ -200,33 +209,33 @@ _RULES = (
 _ENDINGS = tuple({ending for ending, _ in _RULES})
 
 
-def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
-    """The words of each synset that any of the words belongs to, as positions in the list."""
-    groups: dict[int, list[int]] = defaultdict(list)
-    for number, members in enumerate(synsets(words, tables)):
-        for synset in members:
-            groups[synset].append(number)
-    return groups.values()
-
-
 def synsets(words: list[str], tables: Tables) -> list[set[int]]:
     """The synsets of each word: its own, and those of the words that it may be a form of."""
+    members: list[set[int]] = [set() for _ in words]
+    for number, synset in zip(*(column.tolist() for column in synset_members(words, tables)), strict=True):
+        members[number].add(synset)
+    return members
+
+
+def synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
+    """The same in two arrays: indices of words, and synsets; some may recur."""
     own = _rows(words, tables)
-    irregular = tables.forms.find(text_hashes(words))
-    rows: list[set[int]] = [{row} if row >= 0 else set() for row in own]
+    irregular = tables.forms.find(text_hashes(words)).tolist()
+    rows = [(number, row) for number, row in enumerate(own) if row >= 0]
     asked: list[tuple[int, str]] = []
-    for number, word in enumerate(words):
-        if (form := int(irregular[number])) >= 0:
-            rows[number].update(base for base in tables.forms.row(form) if base >= 0)
+    for number, (word, form) in enumerate(zip(words, irregular, strict=True)):
+        if form >= 0:
+            rows += [(number, base) for base in tables.forms.row(form) if base >= 0]
         elif len(word) > 2 and word.endswith(_ENDINGS) and not word.endswith("ss"):
             asked += [(number, word[: -len(ending)] + by) for ending, by in _RULES if word.endswith(ending)]
-    done: set[int] = set()
+    bases: dict[int, int] = {}
     for (number, _), row in zip(asked, _rows([base for _, base in asked], tables), strict=True):
-        if row >= 0 and number not in done:
-            done.add(number)
-            rows[number].add(row)
-    members = [[set(tables.words.row(row)) for row in own_rows] for own_rows in rows]
-    return [sets[0] if len(sets) == 1 else set().union(*sets) for sets in members]
+        if row >= 0:
+            bases.setdefault(number, row)
+    numbers, row_numbers = np.array([*rows, *bases.items()], np.int64).reshape(-1, 2).T
+    first = tables.words.starts[row_numbers].astype(np.int64)
+    sizes = tables.words.starts[row_numbers + 1].astype(np.int64) - first
+    return np.repeat(numbers, sizes), tables.words.values[ranges(first, sizes)].astype(np.int64)
 
 
 def _rows(words: list[str], tables: Tables) -> list[int]:

@@ -23,17 +23,8 @@ import numpy.typing as npt
 from captious._languages import ENGLISH
 from captious._typing import Floats, Ints
 from captious.errors import InputError, nearest
-from captious.metrics.meteor._align import (
-    Candidate,
-    IndexedSentence,
-    Match,
-    MatchOptions,
-    SentenceBatch,
-    align,
-    matches,
-    read_batch,
-)
-from captious.metrics.meteor._tables import Tables
+from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, matches, read_batch
+from captious.metrics.meteor._tables import Tables, ranges
 
 # The alphabet of the original, written with escapes: Latin, Latin-1, Latin Extended-A (almost), Cyrillic, phonetic.
 _ALPHA = (
@@ -220,29 +211,33 @@ def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
     return np.asarray(np.maximum(np.nan_to_num(value, nan=0.0), 0.0))
 
 
-def pair_score(row: Sequence[int], tuning: Parameters) -> float:
-    """:func:`score` of one row of whole counts, term by term in the original's order: it decides between references."""
+def pair_scores(rows: Floats, tuning: Parameters) -> Floats:
+    """:func:`score` of rows of whole counts, term by term in the original's order: it decides between references."""
     (one, two, three, four), delta = tuning.weights, tuning.delta
     rest = 1 - delta
     sides = []
     for side in (0, 1):
-        content, function = row[4 + side : 20 : 4], row[6 + side : 20 : 4]
+        content, function = rows[:, 4 + side : 20 : 4].T, rows[:, 6 + side : 20 : 4].T
         weighted = (
             content[0] * one * delta + content[1] * two * delta + content[2] * three * delta + content[3] * four * delta
             + function[0] * one * rest + function[1] * two * rest + function[2] * three * rest
             + function[3] * four * rest
         )  # fmt: skip
-        if not weighted:
-            return 0.0
-        sides.append(weighted / (delta * (row[side] - row[side + 2]) + rest * row[side + 2]))
-    return value(sides[0], sides[1], row[20] / ((row[21] + row[22]) / 2), tuning)
+        lengths = delta * (rows[:, side] - rows[:, side + 2]) + rest * rows[:, side + 2]
+        sides.append(np.divide(weighted, lengths, out=np.zeros(len(rows)), where=weighted > 0))
+    words = (rows[:, 21] + rows[:, 22]) / 2
+    fragmentation = np.divide(rows[:, 20], words, out=np.zeros(len(rows)), where=words > 0)
+    return values(sides[0], sides[1], fragmentation, tuning)
 
 
-def value(precision: float, recall: float, fragmentation: float, tuning: Parameters) -> float:
-    """The score from its three parts, none of the first two 0."""
-    mean = 1 / ((1 - tuning.alpha) / precision + tuning.alpha / recall)
-    penalty: float = tuning.gamma * fragmentation**tuning.beta
-    return max(0.0, mean * (1 - penalty))
+def values(precision: Floats, recall: Floats, fragmentation: Floats, tuning: Parameters) -> Floats:
+    """The scores from their three parts, 0 where one of the first two is 0."""
+    matched = (precision > 0) & (recall > 0)
+    with np.errstate(divide="ignore"):
+        mean = 1 / ((1 - tuning.alpha) / precision + tuning.alpha / recall)
+    # Python's power: that of NumPy differs in the last digit from one processor to another.
+    powers = np.array([share**tuning.beta for share in fragmentation.tolist()])
+    return np.where(matched, np.maximum(0.0, mean * (1 - tuning.gamma * powers)), 0.0)
 
 
 BATCH = 8192
@@ -288,17 +283,124 @@ def _count(
     tables: Tables,
     tuning: Parameters,
     modules: Sequence[str],
-) -> tuple[list[list[int]], list[int], int]:
+) -> tuple[Floats, Ints, int]:
     numbers, batch, cleaned = _read(candidates, references, tables, modules)
-    ready: dict[str, Candidate] = {}
-    rows, best = [], []
-    for candidate, group in zip(candidates, references, strict=True):
-        if candidate not in ready:
-            ready[candidate] = Candidate(batch.sentences[numbers[candidate]], batch)
-        row, chosen = _best(ready[candidate], [batch.sentences[numbers[one]] for one in group], tuning)
-        rows.append(row)
-        best.append(chosen)
+    pairs = Pairs.of(
+        batch,
+        np.array([numbers[caption] for caption in candidates], np.int64),
+        [[numbers[caption] for caption in group] for group in references],
+    )
+    rows, best = pairs.best(tuning)
     return rows, best, cleaned
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Candidates with each of their references, and all matches of these."""
+
+    batch: SentenceBatch
+    sizes: Ints
+    """References of each candidate."""
+    candidates: Ints
+    """The candidate of each pair, as its index in the batch."""
+    references: Ints
+    found: Matches
+
+    @classmethod
+    def of(cls, batch: SentenceBatch, candidates: Ints, references: Sequence[Sequence[int]]) -> Pairs:
+        """The pairs of captions of a batch."""
+        sizes = np.array([len(group) for group in references], np.int64)
+        ours = np.repeat(candidates, sizes)
+        theirs = np.array([number for group in references for number in group], np.int64)
+        return cls(batch, sizes, ours, theirs, matches(batch, ours, theirs))
+
+    def best(self, tuning: Parameters) -> tuple[Floats, Ints]:
+        """The counts of each candidate with the reference of the highest score, and the number of that reference.
+
+        References are taken in the order of the highest score they could reach, so that most need no search.
+        """
+        first = np.cumsum(self.sizes) - self.sizes
+        bounds = self.highest(tuning)
+        order = np.lexsort((-bounds, np.repeat(np.arange(len(self.sizes)), self.sizes)))
+        rows, lead = np.zeros((len(self.sizes), len(COLUMNS))), np.full(len(self.sizes), -1.0)
+        chosen = first.copy()
+        left = np.arange(len(self.sizes))
+        for rank in range(int(self.sizes.max(initial=0))):
+            left = left[self.sizes[left] > rank]
+            pairs = order[first[left] + rank]
+            able = bounds[pairs] >= lead[left] - _MARGIN
+            left, pairs = left[able], pairs[able]
+            counts = self.count(pairs)
+            reached = pair_scores(counts, tuning)
+            ahead = (reached > lead[left]) | ((reached == lead[left]) & (pairs < chosen[left]))
+            better = left[ahead]
+            rows[better], lead[better], chosen[better] = counts[ahead], reached[ahead], pairs[ahead]
+        return rows, chosen - first
+
+    def highest(self, tuning: Parameters) -> Floats:
+        """A score that no alignment of a pair exceeds: every word matched by its best module, in one chunk."""
+        found, function, delta = self.found, self.batch.function, tuning.delta
+        exact = found.module == EXACT
+        reached, words, whole = [], np.zeros(len(self.references)), np.ones(len(self.references), dtype=bool)
+        for captions, depth, starts in (
+            (self.candidates, found.other_covered, found.other),
+            (self.references, found.covered, found.start),
+        ):
+            spans = self.batch.sentences[captions]
+            pair = np.repeat(np.arange(len(captions)), spans.sizes)
+            weights = np.where(function[ranges(spans.first, spans.sizes)], 1 - delta, delta)
+            gains = np.where(depth > 0, max(tuning.weights[1:]), 0.0)
+            gains[starts[exact]] = 1.0
+            total, matched = (np.bincount(pair, one, len(captions)) for one in (weights, weights * gains))
+            number = np.bincount(pair[depth > 0], minlength=len(captions))
+            reached.append(np.divide(matched, total, out=np.zeros(len(captions)), where=matched > 0))
+            words += number
+            whole &= number == spans.sizes
+        fragmentation = np.where(whole, 0.0, np.divide(2, words, out=words, where=words > 0))
+        return values(reached[0], reached[1], fragmentation, tuning)
+
+    def count(self, pairs: Ints) -> Floats:
+        """Count the matches of the best alignment of some pairs; see :data:`COLUMNS`."""
+        found, functions = self.found, np.append(0, np.cumsum(self.batch.function))
+        taken = align(found, pairs)
+        pair, start, end, other, other_end = (
+            column[taken] for column in (found.pair, found.start, found.end, found.other, found.other_end)
+        )
+        place = np.empty(len(self.references), np.int64)
+        place[pairs] = np.arange(len(pairs))
+        row, column = place[pair], 4 + 4 * found.module[taken]
+        table = np.zeros((len(pairs), len(COLUMNS)))
+        sides = (
+            (self.candidates, found.candidates, other, other_end),
+            (self.references, found.references, start, end),
+        )
+        for side, (captions, words, first, last) in enumerate(sides):
+            sentences = self.batch.sentences[captions[pairs]]
+            table[:, side] = sentences.sizes
+            table[:, 2 + side] = functions[sentences.first + sentences.sizes] - functions[sentences.first]
+            shift = (sentences.first - words.first[pairs])[row]
+            functional = functions[last + shift] - functions[first + shift]
+            for kind, number in ((0, last - first - functional), (2, functional)):
+                cells = row * len(COLUMNS) + column + kind + side
+                table += np.bincount(cells, number, table.size).reshape(table.shape)
+            table[:, 21 + side] = np.bincount(row, last - first, len(pairs))
+        # A chunk begins where a match does not follow the one before it on both sides.
+        begins = np.ones(len(taken), dtype=bool)
+        begins[1:] = (start[1:] != end[:-1]) | (other[1:] != other_end[:-1]) | (pair[1:] != pair[:-1])
+        chunks = np.bincount(row[begins], minlength=len(pairs))
+        whole = (chunks == 1) & (table[:, :2] == table[:, 21:]).all(axis=1)
+        table[:, 20] = np.where(whole, 0, chunks)
+        return table
+
+
+class Match(NamedTuple):
+    """Words of a reference that match words of a candidate (`other`), by a module."""
+
+    start: int
+    end: int
+    other: int
+    other_end: int
+    module: int
 
 
 class Aligned(NamedTuple):
@@ -309,9 +411,9 @@ class Aligned(NamedTuple):
     words: list[str]
     reference: list[str]
     matches: list[Match]
-    function: tuple[int, int]
-    """Function words as bits, of the reference and of the candidate."""
-    row: list[int]
+    function: tuple[list[bool], list[bool]]
+    """Whether each word is a function word, of the reference and of the candidate."""
+    row: Floats
     """The counts of the pair; see :data:`COLUMNS`."""
 
 
@@ -320,24 +422,30 @@ def aligned(
 ) -> Aligned:
     """The alignment of one candidate with its best reference."""
     numbers, batch, _ = _read([candidate], [references], tables, modules)
-    ours = Candidate(batch.sentences[numbers[candidate]], batch)
-    row, best = _best(ours, [batch.sentences[numbers[one]] for one in references], tuning)
-    theirs = batch.sentences[numbers[references[best]]]
-    words, other = (
-        normalize(clean(text)[0], tables.prefixes, tables.language) for text in (candidate, references[best])
+    pairs = Pairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
+    rows, chosen = pairs.best(tuning)
+    best, found = int(chosen[0]), pairs.found
+    taken = align(found, chosen)
+    start, other = found.references.first[best], found.candidates.first[best]
+    columns = (found.start - start, found.end - start, found.other - other, found.other_end - other, found.module)
+    texts = (references[best], candidate)
+    reference, words = (normalize(clean(text)[0], tables.prefixes, tables.language) for text in texts)
+    spans = batch.sentences[np.array([numbers[text] for text in texts])]
+    theirs, ours = (
+        batch.function[first : first + size].tolist() for first, size in zip(spans.first, spans.sizes, strict=True)
     )
-    function = (theirs.function, ours.sentence.function)
-    return Aligned(best, words, other, align(matches(ours, theirs)), function, row)
+    alignment = [Match(*row) for row in np.stack(columns, axis=1)[taken].tolist()]
+    return Aligned(best, words, reference, alignment, (theirs, ours), rows[0])
 
 
-def weight(match: Match, function: tuple[int, int], tuning: Parameters) -> tuple[float, float]:
+def weight(match: Match, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
     """What a match adds to the weighted matches of the reference and of the candidate, given their function words."""
-    start, end, other, other_end, module, bits, _, _ = match
+    theirs, ours = function
     sides: list[float] = []
-    for length, shared in ((end - start, (1 << end) - (1 << start)), (other_end - other, bits)):
-        functional = (function[len(sides)] & shared).bit_count()
-        content = length - functional
-        sides.append(tuning.weights[module] * (tuning.delta * content + (1 - tuning.delta) * functional))
+    for words in (theirs[match.start : match.end], ours[match.other : match.other_end]):
+        functional = sum(words)
+        content = len(words) - functional
+        sides.append(tuning.weights[match.module] * (tuning.delta * content + (1 - tuning.delta) * functional))
     return sides[0], sides[1]
 
 
@@ -370,78 +478,3 @@ def _read(
             dirty.add(caption)
     count = sum(caption in dirty for captions in (candidates, *references) for caption in captions) if dirty else 0
     return numbers, read_batch(tokens, tables, modules), count
-
-
-def _best(candidate: Candidate, references: Sequence[IndexedSentence], tuning: Parameters) -> tuple[list[int], int]:
-    """The counts of the reference with the highest score, and its number.
-
-    References are taken in the order of the highest score they could reach, so that most need no search.
-    """
-    options = [matches(candidate, reference) for reference in references]
-    bounds = [
-        highest(candidate.sentence, reference, option, tuning)
-        for reference, option in zip(references, options, strict=True)
-    ]
-    order = sorted(range(len(references)), key=bounds.__getitem__, reverse=True)
-    best = [0] * len(COLUMNS)
-    lead, chosen = -1.0, 0
-    for number in order:
-        if bounds[number] < lead - _MARGIN:
-            break
-        reference = references[number]
-        row = count_matches(candidate.sentence, reference, align(options[number]))
-        reached = pair_score(row, tuning)
-        if reached > lead or (reached == lead and number < chosen):
-            lead, chosen, best = reached, number, row
-    return best, chosen
-
-
-def highest(candidate: IndexedSentence, reference: IndexedSentence, options: MatchOptions, tuning: Parameters) -> float:
-    """A score no alignment made of these matches exceeds: every word matched by its best module, in one chunk."""
-    words, other_words = options.covered.bit_count(), options.other_covered.bit_count()
-    if not words:
-        return 0.0
-    whole = words == len(reference.words) and other_words == len(candidate.words)
-    return value(
-        _reach(options.other_covered, options.other_exact, candidate, tuning),
-        _reach(options.covered, options.exact, reference, tuning),
-        0.0 if whole else 2 / (words + other_words),
-        tuning,
-    )
-
-
-def _reach(covered: int, exact: int, sentence: IndexedSentence, tuning: Parameters) -> float:
-    function, delta = sentence.function, tuning.delta
-    near = covered & ~exact
-    exact_function, near_function = (exact & function).bit_count(), (near & function).bit_count()
-    top = max(tuning.weights[1:])
-    content = exact.bit_count() - exact_function + top * (near.bit_count() - near_function)
-    total, functional = len(sentence.words), function.bit_count()
-    reached = delta * content + (1 - delta) * (exact_function + top * near_function)
-    return reached / (delta * (total - functional) + (1 - delta) * functional)
-
-
-def count_matches(candidate: IndexedSentence, reference: IndexedSentence, alignment: list[Match]) -> list[int]:
-    """Count the matches of an alignment, which run from left to right over the reference; see :data:`COLUMNS`."""
-    words, other_words = len(reference.words), len(candidate.words)
-    function, other_function = reference.function, candidate.function
-    row = [other_words, words, other_function.bit_count(), function.bit_count(), *[0] * 19]
-    matched = other_matched = chunks = 0
-    after = other_after = -1
-    for start, end, other, other_end, module, bits, _, _ in alignment:
-        length, other_length = end - start, other_end - other
-        functional = (function & (1 << end) - (1 << start)).bit_count()
-        other_functional = (other_function & bits).bit_count()
-        column = 4 + 4 * module
-        row[column] += other_length - other_functional
-        row[column + 1] += length - functional
-        row[column + 2] += other_functional
-        row[column + 3] += functional
-        matched += length
-        other_matched += other_length
-        chunks += start != after or other != other_after
-        after, other_after = end, other_end
-    if chunks == 1 and matched == words and other_matched == other_words:
-        chunks = 0
-    row[20:] = [chunks, other_matched, matched]
-    return row

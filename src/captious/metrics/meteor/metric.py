@@ -161,7 +161,7 @@ class Meteor(CandidateMetric):
         parts = []
         for rank, (pair, share) in enumerate(zip(pairs, shares, strict=True)):
             for match, both in zip(pair.matches, share, strict=True):
-                start, end, other, other_end, module, _, _, _ = match
+                start, end, other, other_end, module = match
                 details = {"reference": " ".join(pair.reference[start:end]), "module": MODULES[module]}
                 name = " ".join(pair.words[other:other_end])
                 parts.append(Contribution(name, float(both @ slopes), rank, details))
@@ -216,7 +216,7 @@ def _marked(label: str, pair: Aligned) -> list[MarkedText]:
     """Both texts of an alignment, the words of its chunks numbered alike."""
     chunks, others = [0] * len(pair.words), [0] * len(pair.reference)
     chunk, after = 0, (-1, -1)
-    for start, end, other, other_end, *_ in pair.matches:
+    for start, end, other, other_end, _ in pair.matches:
         chunk += (start, other) != after
         after = (end, other_end)
         chunks[other:other_end] = [chunk] * (other_end - other)
