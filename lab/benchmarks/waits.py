@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,13 @@ def growth(folder: Path) -> Figures:
 
 
 def growth_large(folder: Path) -> Figures:
-    """The same on 200,000 items, which takes minutes where the machine is busy."""
+    """The same on 200,000 items, at once and as 40 sets of 5,000: the load of the machine is the same for both."""
     return _growth(folder, {200_000: 1})
 
 
 def growth_zipf(folder: Path) -> Figures:
-    """The same on 5,000 and on 200,000 items whose words follow Zipf's law and stand in any order."""
-    return _growth(folder, {5_000: 3, 200_000: 1}, zipf=True)
+    """The same on 200,000 items whose words follow Zipf's law and stand in any order."""
+    return _growth(folder, {200_000: 1}, zipf=True)
 
 
 def _growth(folder: Path, repeats: dict[int, int], zipf: bool = False) -> Figures:
@@ -132,6 +133,10 @@ def _growth(folder: Path, repeats: dict[int, int], zipf: bool = False) -> Figure
             captions = captious.read(path)
             report = clock.time(f"score {items:,} items", partial(captious.evaluate, captions, resampling=nothing))
         clock.values |= {f"{items} {key}": value for key, value in _values(report).items()}
+        if items == 200_000:
+            # Without what the whole set knows of its parts.
+            small = [replace(captions.part(first, first + 5000)) for first in range(0, items, 5000)]
+            clock.time("  as 40 sets of 5,000", lambda: [captious.evaluate(one, resampling=nothing) for one in small])
         del captions, report
     return clock.figures()
 

@@ -148,7 +148,7 @@ class FileImage(ImageData):
         self.channels_first = False
 
     @property
-    def value(self) -> bytes:  # type: ignore[override]
+    def value(self) -> bytes:
         """The bytes of the image file."""
         return self.parts.read(self.start, self.size)
 

@@ -98,9 +98,9 @@ class CompactRows:
 
     n: int
     size: int
-    new_gram: Counts
+    new_gram: npt.NDArray[np.uint8]
     """A bit for each row: whether it begins an n-gram."""
-    new_group: Counts
+    new_group: npt.NDArray[np.uint8]
     """A bit for each row: whether it begins an n-gram or an item."""
     caption: Counts
     count: Counts
@@ -121,7 +121,7 @@ class CompactRows:
         return sum(part.nbytes for part in (self.new_gram, self.new_group, self.caption, self.count))
 
 
-def narrow(numbers: Counts) -> Counts:
+def narrow(numbers: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
     """The numbers in the smallest type that holds them all."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
