@@ -166,7 +166,9 @@ def test_the_first_pass_reads_ids_and_captions_alone(tmp_path: Path, monkeypatch
     rows = [{**row, "url": row["id"]} for row in records(20)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     read, read_file = [], pq.ParquetFile.read
-    monkeypatch.setattr(pq.ParquetFile, "read", lambda file, *names: read.append(names) or read_file(file, *names))
+    monkeypatch.setattr(
+        pq.ParquetFile, "read", lambda file, *names, **options: read.append(names) or read_file(file, *names)
+    )
     score_shards(str(tmp_path / "*.parquet"), "cider", out=tmp_path / "out", resampling=FEW, engine=SERIAL)
     assert read[:2] == [(["id", "caption", "references"],), (["id", "caption", "references", "url"],)]
 
