@@ -1,11 +1,14 @@
 """Fixtures that many tests share."""
 
+import atexit
+import gc
 import gzip
 import importlib.util
 import itertools
 import json
 import os
 import shutil
+import signal
 import sys
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +22,23 @@ from captious.models.encoder import Tokens
 # A busy machine fails no test: nothing here is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+# A job in the background of a shell ignores Ctrl-C, and so would the processes that it starts; tests of Ctrl-C send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The modules of ten thousand tests stay until the end. To search them for garbage again and again took half of the
+# time of their collection, and seconds whenever a test collects.
+gc.disable()
+atexit.register(gc.unfreeze)  # what libraries count at the end is collected then
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -232,20 +252,40 @@ def run(monkeypatch, capsys):
     return command
 
 
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Chromium by its names. The first has no window and opens a page in a third of the processor time."""
+
+
 # Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in tests of other rooms.
 @pytest.fixture(scope="module")
 def chromium():
     """The installed Chromium, driven by Playwright; one browser for the tests of a file."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
-        pytest.skip("no Chromium to open the pages with (Debian: apt-get install chromium)")
+        pytest.skip("no Chromium to open the pages with (Debian: apt-get install chromium-headless-shell)")
     # Chromium's sandbox refuses root; containers have little shared memory.
     arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=arguments)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def drawn(chromium, tmp_path):
+    """``drawn(text, address)`` opens a page at an address such as ``#q=dog``; gives what its scripts made of it."""
+
+    def open_page(text, address=""):
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        tab = chromium.new_page()
+        tab.goto(f"{file.as_uri()}{address}")
+        content = tab.content()
+        tab.close()
+        return content
+
+    return open_page
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from markdown.extensions.toc import slugify
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "lab").rglob("*.md"))]
@@ -39,13 +40,20 @@ def test_links_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def anchors(page):
+    """The ends of addresses that the site gives the headings of a page."""
+    return {slugify(heading, "-") for heading in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)}
+
+
 def test_links_of_the_readme_work_on_the_package_index_too():
     """They are absolute, and lead to pages of the site and files of the repository that are there."""
     text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert target.startswith("https://"), target
-        if page := re.fullmatch(r"https://captious\.github\.io/captious/([\w/-]+)\.html(?:#.*)?", target):
-            assert (ROOT / f"docs/{page[1]}.md").exists() or page[1] == "reference/metrics/index", target
+        if page := re.fullmatch(r"https://captious\.github\.io/captious/([\w/-]+)\.html(?:#(.*))?", target):
+            file = ROOT / f"docs/{page[1]}.md"
+            assert file.exists() or page[1] == "reference/metrics/index", target
+            assert page[2] is None or page[2] in anchors(file), target
         if file := re.search(r"captious/captious/(?:blob/)?main/(.+)$", target):
             assert (ROOT / file[1]).exists(), target
 

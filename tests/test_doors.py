@@ -3,24 +3,30 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from lab import house
 
-MODULES = house.read_modules(Path(__file__).parents[1] / "src")
+
+@pytest.fixture(scope="module")
+def modules():
+    """The modules of captious, parsed."""
+    return house.read_modules(Path(__file__).parents[1] / "src")
 
 
-def test_a_module_is_named_by_a_door_or_starts_with_an_underscore():
-    assert house.unmarked(MODULES) == []
+def test_a_module_is_named_by_a_door_or_starts_with_an_underscore(modules):
+    assert house.unmarked(modules) == []
 
 
-def test_a_private_module_is_imported_by_its_own_room_alone():
-    assert house.intrusions(MODULES) == {}
+def test_a_private_module_is_imported_by_its_own_room_alone(modules):
+    assert house.intrusions(modules) == {}
 
 
-def test_a_door_names_modules_that_exist():
-    nodes = [node for module in MODULES.values() for node in module.door.body]
+def test_a_door_names_modules_that_exist(modules):
+    nodes = [node for module in modules.values() for node in module.door.body]
     named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert sorted(named - MODULES.keys()) == []
+    assert sorted(named - modules.keys()) == []
 
 
 def test_the_rule_finds_a_module_without_a_door_and_an_import_past_one(tmp_path):

@@ -14,6 +14,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.runs.report import worst_first
 from captious.stats.bootstrap import Estimate
+from captious.text.counts import KeyCounts
 from captious.text.tables import TextTable
 
 
@@ -65,8 +66,10 @@ def test_shards_are_scored_as_one_set(captions):
     assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
 
 
-@pytest.mark.parametrize("kept", [0, 30_000, 1 << 27])
-def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(captions, monkeypatch, kept):
+@pytest.mark.parametrize(("kept", "counted_again"), [(0, 5), (35_000, 3), (1 << 27, 0)])
+def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(
+    captions, monkeypatch, kept, counted_again
+):
     """Of n-gram counts nothing is kept for the second pass, those of some chunks, or all; the values are the same."""
     monkeypatch.setattr("captious.metrics.chunks.KEPT", kept)
     whole = evaluate(captions, "bleu,rouge,cider,vocab_size")
@@ -77,10 +80,13 @@ def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_c
         return tokenize(captions, tool)
 
     monkeypatch.setattr(TextTable, "_of", counted)
+    looked_up, lookup = [], KeyCounts.lookup
+    monkeypatch.setattr(KeyCounts, "lookup", lambda self, keys: looked_up.append(len(keys)) or lookup(self, keys))
     monkeypatch.setattr("captious.metrics.chunks.CHUNK", 7)
     steps = []
     chunked = evaluate(replace(captions), "bleu,rouge,cider,vocab_size", progress=steps.append)
     assert sizes == [7, 7, 7, 7, 2]  # of 30 items, though CIDEr needs two passes
+    assert len(looked_up) == 4 * counted_again  # once for each order of n-grams
     assert chunked.data() == whole.data() and chunked.warnings == whole.warnings
     for key, measurement in whole.measurements.items():
         assert chunked.measurements[key].values.tolist() == measurement.values.tolist()

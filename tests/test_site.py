@@ -65,6 +65,16 @@ def test_the_site_asks_nothing_of_the_network(site):
         )
 
 
+def test_the_scripts_of_a_page_request_nothing_either(site, chromium):
+    requested = []
+    tab = chromium.new_page()
+    tab.on("request", lambda request: requested.append(request.url))
+    tab.goto((site / "guide/bias.html").as_uri())
+    tab.wait_for_timeout(500)
+    tab.close()
+    assert requested and all(address.startswith(("file:", "data:")) for address in requested)
+
+
 def test_search_finds_guides_and_the_front_pages(site):
     found = json.loads((site / "search/search_index.json").read_text())["docs"]
     pages = {entry["location"] for entry in found}
@@ -98,6 +108,7 @@ def test_every_metric_with_a_citation_names_its_paper():
     papers, metrics = entries()["papers"], entries()["metrics"]
     assert {name for name in METRICS if metric_class(name).citation} == set(metrics)
     assert {one["paper"] for one in metrics.values()} == set(papers)
+    assert all({"doi", "eprint", "url"} & set(paper) for paper in papers.values())
 
 
 def test_the_command_line_reference_has_every_command_and_option():

@@ -23,7 +23,7 @@ else:
 
 FOLDER = Path(__file__).parent
 PEOPLE = "On COCO's Karpathy test split, the first human caption of each image against the four others"
-FIELDS = ("title", "author", "booktitle", "year", "doi", "url", "eprint", "note")
+FIELDS = ("title", "author", "booktitle", "year", "doi", "url", "eprint")
 
 
 @cache

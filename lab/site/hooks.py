@@ -47,6 +47,11 @@ def on_page_markdown(markdown: str, page: Any, **context: Any) -> str:
     return re.sub(r"\]\(([^)]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
+def on_post_page(output: str, **context: Any) -> str:
+    """The theme's script would request the stars of the repository from GitHub on every page; this stops it."""
+    return output.replace(' data-md-component="source"', "")
+
+
 def _generated(docs: Path) -> dict[str, str]:
     return api_pages() | cli_pages() | notebook_pages(docs) | leaderboard_page() | _root_pages(docs.parent)
 

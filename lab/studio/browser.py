@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urljoin, urlsplit
 
-SECONDS = 30
+SECONDS = 60
 """A request that takes longer has failed."""
 KEPT = 4
 """Seconds that an idle connection is used again; uvicorn closes it after five."""

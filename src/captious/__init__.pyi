@@ -1,5 +1,7 @@
 from captious._arena import Arena as Arena
 from captious._arena import arena as arena
+from captious._by_language import LanguageReports as LanguageReports
+from captious._by_language import evaluate_by_language as evaluate_by_language
 from captious._compare import Comparison as Comparison
 from captious._compare import compare as compare
 from captious._demo import Demo as Demo

@@ -437,16 +437,10 @@ def plan_arena(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
-    comparisons: int | None = None,
-    prompt: str | Path = "",
-    baselines: Mapping[str, Any] | Sequence[Any] | None = None,
-    assign: str | None = None,
-    orders: Orders = "both",
-    elo: Elo = "bradley-terry",
+    **rules: Any,
 ) -> DryRun:
     """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
-    rules = _Rules(comparisons, prompt, baselines, assign, orders, elo)
-    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), rules)
+    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), _Rules(**rules))
     asking = entries.setup.judge
     schema = asking.known_to_have("schema")
     asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
@@ -460,12 +454,12 @@ def plan_arena(
 class _Rules(NamedTuple):
     """Which systems are compared, in which order, and how verdicts are counted."""
 
-    comparisons: int | None
-    prompt: str | Path
-    baselines: Mapping[str, Any] | Sequence[Any] | None
-    assign: str | None
-    orders: Orders
-    elo: Elo
+    comparisons: int | None = None
+    prompt: str | Path = ""
+    baselines: Mapping[str, Any] | Sequence[Any] | None = None
+    assign: str | None = None
+    orders: Orders = "both"
+    elo: Elo = "bradley-terry"
 
     def check(self) -> None:
         """Refuse values that are none."""

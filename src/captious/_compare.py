@@ -31,8 +31,8 @@ from captious.runs.shards_page import FEW
 from captious.stats.bootstrap import too_narrow
 from captious.stats.resampling import (
     Convention,
+    Resamples,
     Statistic,
-    bootstrap_weights,
     holm,
     id_order,
     paired_bootstrap,
@@ -101,12 +101,12 @@ class Comparison(PlainState, Result):
             f"{len(self.reports)} systems, {self._items:,} items",
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, *self._explorer()],
-            warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
+            warnings=[*self.warnings, *by_system({name: report.warnings for name, report in self.reports.items()})],
             notes=[
                 *([] if self._sharded else too_narrow(self._items, self._first.resampling)),
-                *_by_system({name: report.notes for name, report in self.reports.items()}),
+                *by_system({name: report.notes for name, report in self.reports.items()}),
             ],
-            signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
+            signatures=by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
 
@@ -481,7 +481,7 @@ class PairedTest:
         units, resampling = len(statistics[0][0].rows), self.resampling
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
         if resampling.samples:
-            draws = bootstrap_weights(units, resampling.samples, resampling.seed)
+            draws = Resamples(units, resampling.samples, resampling.seed)
             bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention, resampling.interval)
         if self.test == "bootstrap":
             return bootstrapped
@@ -521,7 +521,7 @@ def _ends(row: Difference) -> list[float]:
     return [end for end in (row.difference, row.low, row.high) if end == end]
 
 
-def _by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
+def by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
     """Each line once, with the names of the systems that have it where not all have."""
     systems: dict[str, list[str]] = {}
     for name, texts in lines.items():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError, nearest
 
+LANGUAGE_COLUMN = "language"
+"""The column of the input that names the language of each item."""
 ENGLISH, WORDS = "en", "ptb"
 """The language that metrics assume where none is named, and the tokenizer of languages with spaces."""
 AUTO = "auto"
@@ -79,6 +82,15 @@ def language_named(code: str) -> Language:
         raise InputError(f"language={code!r}, expected a code such as en, zh, ja, ko, th, ar or fr{hint}") from None
 
 
+def language_code(value: Any) -> str:
+    """The code in a cell of a column of languages, without its region.
+
+    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
+    ['zh', 'pt', 'en', '']
+    """
+    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]
+
+
 def chosen_tokenizer(name: str, language: str) -> str:
     """The tokenizer that a metric uses for captions in a language; an empty code stands for English.
 
@@ -138,8 +150,9 @@ class Scripts:
         step = max(-(-len(texts) // SAMPLE), 1)
         joined = "\n".join(texts[::step])
         if joined.isascii():
-            letters = np.frombuffer(joined.lower().encode(), dtype=np.uint8) - 97 < 26  # unsigned: others are larger
-            return cls({"Latin": int(letters.sum())} if letters.any() else {})
+            lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
+            letters = np.count_nonzero(lower - 97 < 26)  # unsigned: others are larger
+            return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)
         inside = (codes >= _FIRST[block]) & (codes <= _LAST[block])

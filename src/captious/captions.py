@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._hashing import text_hashes
+from captious._languages import Scripts
 from captious._typing import Bools, Ints
 from captious._values import PlainState
 from captious.errors import InputError, UnknownKey, nearest
@@ -251,6 +252,11 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
         """Which texts hold nothing but white space."""
         return np.fromiter((not text.strip() for text in self.values), dtype=np.bool_, count=len(self.values))
 
+    @cached_property
+    def distinct(self) -> frozenset[str]:
+        """The different texts of all lists."""
+        return frozenset(self.values)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CaptionSet(Memo):
@@ -407,6 +413,11 @@ class CaptionSet(Memo):
     def item_ids(self) -> tuple[str, ...]:
         """The ids by which tables of other files know the items: of a candidate that stands alone, that of its item."""
         return self.once("item ids", lambda: self.ids)
+
+    @property
+    def scripts(self) -> Scripts:
+        """The scripts of all captions, counted once."""
+        return self.once("scripts", lambda: Scripts.of([*self.candidates.values, *self.references.values]))
 
     def positions(self, ids: Iterable[str]) -> list[int]:
         """The indices of these ids."""

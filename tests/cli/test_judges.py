@@ -61,6 +61,27 @@ def test_a_dry_run_says_what_would_ask_nothing_and_why(run, server, sample, tmp_
     assert code == 2 and f"no questions; {questions} has none of these ids" in err
 
 
+def test_a_question_that_two_metrics_share_is_planned_once(run, server, tmp_path):
+    """Three questions in two captions: precision and F1 ask the same, and so do the two captions that are equal."""
+    row = {"caption": "a dog", "questions": [{"question": "Does it mention a dog?"}, {"question": "a cat?"}]}
+    given = [{"id": 1, **row}, {"id": 2, **row}, {"id": 3, "caption": "a cat", "questions": [{"question": "a cat?"}]}]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    server.behave = lambda number, body, headers: (200, {}, response("yes", prompt_tokens=90, reply_tokens=10))
+    each = [f"capeval(m,ask=each,value={value})" for value in ("precision", "f1")]
+    command = ("score", tmp_path / "captions.jsonl", "-m", ",".join(each), "--endpoint", server.url, "--samples", 0)
+    code, out, err = run(*command, "--dry-run", "--prices", "1,1", "--json")
+    assert code == 0, err
+    plan = json.loads(out)
+    assert [one["calls"] for one in plan["calls"]] == [3, 3] and plan["total"]["calls"] == 3
+    assert plan["total"]["prompt_tokens"] == plan["calls"][0]["prompt_tokens"]
+    assert plan["total"]["cost"] == plan["calls"][1]["cost"] > 0
+    code, out, _ = run(*command, "--dry-run")
+    assert out.startswith("3 calls") and "counts in each row, and once in all" in " ".join(out.split())
+    assert run(*command)[0] == 0 and len(server.bodies) == 3
+    plan = json.loads(run(*command, "--dry-run", "--json")[1])
+    assert (plan["total"]["calls"], plan["total"]["stored"]) == (0, 3)
+
+
 def test_a_study_and_a_comparison_are_planned_too(run, server, sample):
     options = ("--references", sample / "references.json", "--endpoint", server.url, "--dry-run", "--json")
     ratings = sample / "ratings.jsonl"

@@ -184,13 +184,13 @@ def processes(generate, count, data, monkeypatch):
 
     def gather_object(values):
         gathered[threading.current_thread().name] = values
-        barrier.wait(20)
+        barrier.wait(60)
         return [value for name in sorted(gathered) for value in gathered[name]]
 
     def broadcast_object_list(values):
         if threading.current_thread().name == "0":
             sent.extend(values)
-        barrier.wait(20)
+        barrier.wait(60)
         values[:] = sent
 
     monkeypatch.setattr(accelerate.utils, "gather_object", gather_object)
@@ -215,7 +215,7 @@ def processes(generate, count, data, monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     return [results[rank] for rank in range(count)]
 
 

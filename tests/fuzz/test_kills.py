@@ -23,6 +23,15 @@ def children(task, folder, *arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+SCORING = ("pandas", "captious.runs.report", "captious.render.html", "captious.render.terminal", "captious._evaluate")
+
+
+def load(*modules):
+    """Import what the children need once, before they fork."""
+    for module in ("captious.cli.app", "rich.progress", *modules):
+        import_module(module)
+
+
 def moments(total, number):
     """Different moments of a run, the same under the same seed."""
     return sorted(random.Random(SEED).sample(range(1, total + 1), min(number, total)))
@@ -49,6 +58,7 @@ def test_many_kills(task, tmp_path):
 
 def out(folder, number):
     """``score --out --overwrite``: a whole run is there after every kill, and drafts are gone after the next run."""
+    load(*SCORING, "captious.metrics.bleu", "captious.metrics.cider", "captious.metrics.rouge")
     from tests.fuzz.kills import leftovers, run_killed
 
     from captious._files import sweep
@@ -74,8 +84,12 @@ def out(folder, number):
 
 def store(folder, number):
     """Features in the cache: after a kill the next run has the same scores, and no file of the cache is damaged."""
+    load(*SCORING, "captious.metrics.clip.clipscore", "captious.models.mini", "captious.models.decoding")
     from tests.fuzz.kills import leftovers, run_killed
 
+    from captious.models import store as stores
+
+    stores.SETTLED_SECONDS = -1e9  # images are remembered by their paths in every run, however soon it comes
     images, predictions = SLOTS["images"].right(folder, "images"), SLOTS["predictions"].right(folder, "predictions")
     metric = ("--metrics", "clipscore(weights=captious-mini)", "--samples", 0, "--overwrite")
     command = ("score", predictions, "--images", images, *metric, "--out")
@@ -104,6 +118,7 @@ def _scores(run):
 
 def runs(folder, number):
     """Finished runs of an audit: after a kill the next one takes them up and comes to the same numbers."""
+    load("captious.bias.audit", "captious.bias.classifiers.linear", "captious.render.html", "captious.engines.tasks")
     from tests.fuzz.kills import leftovers, run_killed
 
     labeled, kept = SLOTS["labeled"].right(folder, "labeled"), folder / "kept"
@@ -125,8 +140,7 @@ def runs(folder, number):
 
 def studio(folder, number):
     """Answers of a study: two processes store and confirm them, one is killed; what was confirmed is there."""
-    for module in ("captious.studio.collect.verify", "numpy.random"):
-        import_module(module)  # once, before the children fork
+    load("captious.studio.collect.verify", "numpy.random")
     from tests.studio.logs import make_plan, make_tasks
 
     from captious.studio.collect.log import StudyLog
@@ -176,8 +190,7 @@ def _answering(database, rater):
 
 def replies(folder, number):
     """Replies of chat models: two processes ask and count them, both are killed; what was counted is stored."""
-    for module in ("tests.models.chat.stub", "captious.models.chat.judge"):
-        import_module(module)  # once, before the children fork
+    load("tests.models.chat.stub", "captious.models.chat.judge")
     import sqlite3
 
     path, faults = folder / "replies.db", []
@@ -232,13 +245,7 @@ def _results(run):
 
 def training(folder, number):
     """A training: after a kill it resumes from its last checkpoint to the same weights."""
-    for module in (
-        "accelerate",
-        "transformers.models.clip.modeling_clip",
-        "captious.train.run",
-        "captious.models.clip",
-    ):
-        import_module(module)  # once, before the children fork
+    load("accelerate", "transformers.models.clip.modeling_clip", "captious.train.run", "captious.models.clip")
     from tests.fuzz.kills import leftovers, run_killed
 
     data, images = SLOTS["training"].right(folder, "training"), SLOTS["images"].right(folder, "images")

@@ -444,7 +444,8 @@ def test_rows_read_column_by_column_are_those_read_one_by_one(gather, records, c
     outcomes = []
     for complain in ({}, {"complain": stop}):
         try:
-            outcomes.append(gather(rows(), Reading(), **complain))
+            gathered = gather(rows(), Reading(), **complain)
+            outcomes.append((gathered, [gathered.first_row(key) for key in gathered.candidates]))
         except InputError as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]

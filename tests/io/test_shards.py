@@ -443,3 +443,39 @@ def test_text_of_a_table_that_is_not_utf8(tmp_path):
     assert result.faults == {"caption is bytes": 1, "reference is bytes": 1}
     with pytest.raises(InputError, match=r"0\.parquet: row 2: reference is bytes \(b'\\xff'\), expected a string"):
         read(tmp_path / "0.parquet")
+
+
+FURTHER = {"url": ["u", "v"], "width": [3, None], "references": [["the dog", "dogs"], ["one cat"]]}
+"""The columns of a table beside ids and captions."""
+
+
+@pytest.mark.parametrize("image", [{}, {"file_name": ["1.png", "2.png"]}, {"file_name": ["1.wav", "2.png"]}])
+@pytest.mark.parametrize("captions", [["a dog", "a cat"], ["a dog", "[1 2]"], ["a dog", None]])
+def test_a_table_is_read_by_columns_as_it_is_by_rows(tmp_path, image, captions):
+    """A block with a row that needs a closer look is read row by row, as JSON Lines are where they differ."""
+    columns = {"key": ["7", "8"], "caption": captions, **FURTHER, **image}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    (tmp_path / "b.jsonl").write_bytes(lines([rows[0], {"caption": "no id"}, rows[1]]))
+    table, others = (read_shard(expand(tmp_path / name)[0]) for name in ("a.parquet", "b.jsonl"))
+    assert table.captions.ids == others.captions.ids and list(table.captions) == list(others.captions)
+    assert dict(others.faults).pop("no id") == 1
+    assert dict(table.faults) == {reason: number for reason, number in others.faults.items() if reason != "no id"}
+
+
+def test_only_the_columns_of_ids_and_captions_are_read_where_no_other_is_wanted(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"key": ["7", "8"], "caption": ["a dog", "a cat"], **FURTHER}), tmp_path / "a.parquet")
+    read_columns, read_file = [], pq.ParquetFile.read
+    monkeypatch.setattr(
+        pq.ParquetFile, "read", lambda file, columns: read_columns.append(columns) or read_file(file, columns)
+    )
+    (shard,) = expand(tmp_path / "a.parquet")
+    whole, texts = read_shard(shard).captions, read_shard(shard, further=False).captions
+    assert read_columns == [["key", "caption", "url", "width", "references"], ["key", "caption", "references"]]
+    assert [item.references for item in texts] == [item.references for item in whole]
+    assert set(whole.columns) == {"key", "url", "width"} and "url" not in texts.columns
+    named = Reading(id_column="url, key", candidate_column="url")
+    read_shard(shard, named, further=False)
+    assert read_columns.pop() == ["key", "url", "references"]
+    with pytest.raises(InputError, match="found columns key, caption, url, width, references, expected 'text'"):
+        read_shard(shard, Reading(candidate_column="text"), further=False)

@@ -44,6 +44,14 @@ def test_ci_installs_it_as_root(machine):
     assert printed == ""
 
 
+def test_ci_installs_the_browser_without_a_window_where_apt_has_it(machine):
+    program(machine / "apt-cache", 'test "$1" = show')
+    _, installed = run(machine, CI="true")
+    assert "chromium-headless-shell" in installed.splitlines()[1].split()
+    program(machine / "chromium-headless-shell", "exit 1")
+    assert "chromium" not in run(machine)[0]
+
+
 def test_ci_installs_nothing_for_another_user(machine):
     program(machine / "id", "echo 1000")
     printed, installed = run(machine, CI="true")

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 from tests.render.conftest import NASTY
-from tests.render.test_page import needs_browser, rendered
 
 from captious.render import Document, Graph, ItemMetric, Statement, Table, Why
 from captious.render._graphs import ARROWS, OBJECTS, drawing, lists, svg
@@ -171,10 +170,9 @@ def test_the_lists_on_the_page_are_bounded_and_counted(samples):
     assert graph["counts"] == {"matched": 3 * LISTED} and len(graph["lists"]["matched"]) == LISTED
 
 
-@needs_browser
-def test_the_browser_draws_the_graph_of_the_item_that_is_opened(samples, tmp_path):
+def test_the_browser_draws_the_graph_of_the_item_that_is_opened(samples, drawn):
     document = Document("t", sections=[explained(samples)])
-    closed = rendered(page(document), tmp_path)
+    closed = drawn(page(document))
     assert 'class="why"' in closed and 'class="scene"' not in closed
-    opened = rendered(page(document), tmp_path, f"#item={samples.IDS[0]}")
+    opened = drawn(page(document), f"#item={samples.IDS[0]}")
     assert 'class="scene"' in opened and "dressed up in" in opened and "(pony, brown)" in opened

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -16,9 +14,6 @@ from PIL import Image
 from captious.render import Column, Document, Phrase, Span, Table, Text
 from captious.render.html import page
 from captious.render.items import explorer, select
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to draw the page with")
 
 
 class Reading(HTMLParser):
@@ -194,23 +189,13 @@ def test_a_lone_surrogate_does_not_stop_the_page(samples):
     assert "a ? b" in page(samples.Sample([Text(["a \ud800 b"])]).document())
 
 
-def rendered(text, folder, address=""):
-    file = folder / "report.html"
-    file.write_text(text, encoding="utf-8")
-    quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", *quiet]
-    command += [f"--user-data-dir={folder / 'profile'}", "--dump-dom", f"{file.as_uri()}{address}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
-@needs_browser
 @pytest.mark.parametrize(
     ("address", "first"), [("", "bad"), ("#sort=rouge&order=best", "good"), ("#q=red+chair", "fair")]
 )
-def test_the_browser_lists_items_as_the_address_says(samples, tmp_path, address, first):
-    drawn = rendered(page(samples.everything().document()), tmp_path, address)
-    assert re.findall(r'<article [^>]*data-id="(\w+)"', drawn)[0] == first
-    assert "<script>alert" not in drawn.partition('<script type="application/json"')[0]
+def test_the_browser_lists_items_as_the_address_says(samples, drawn, address, first):
+    text = drawn(page(samples.everything().document()), address)
+    assert re.findall(r'<article [^>]*data-id="(\w+)"', text)[0] == first
+    assert "<script>alert" not in text.partition('<script type="application/json"')[0]
 
 
 def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(samples, monkeypatch):
@@ -227,18 +212,16 @@ def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(sam
     assert all(key in data["ids"] for system in data["reasons"] for why in system for key in why)
 
 
-@needs_browser
-def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, tmp_path, monkeypatch):
+def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, drawn, monkeypatch):
     monkeypatch.setattr("captious.render.items.ITEMS", 3)
-    drawn = rendered(page(samples.Sample([samples.items(limit=2)]).document()), tmp_path)
-    assert "This page contains 3 of 4 items, and captions of 2" in drawn
+    text = drawn(page(samples.Sample([samples.items(limit=2)]).document()))
+    assert "This page contains 3 of 4 items, and captions of 2" in text
 
 
-@needs_browser
-def test_the_browser_states_the_limit_and_marks_the_unscored(samples, tmp_path):
-    drawn = rendered(page(samples.Sample([samples.items(limit=3)]).document()), tmp_path)
-    assert "Captions of 3 of 4 items are on this page" in drawn
-    whole = rendered(page(samples.Sample([samples.items()]).document()), tmp_path, "#unscored=1")
+def test_the_browser_states_the_limit_and_marks_the_unscored(samples, drawn):
+    part = drawn(page(samples.Sample([samples.items(limit=3)]).document()))
+    assert "Captions of 3 of 4 items are on this page" in part
+    whole = drawn(page(samples.Sample([samples.items()]).document()), "#unscored=1")
     assert re.findall(r'data-id="(\w+)"', whole) == ["nasty"]
     assert "not scored, no references" in whole and "—" in whole
 

@@ -156,7 +156,7 @@ def test_without_a_terminal_lines_come_by_themselves(monkeypatch):
     monkeypatch.setattr(progress, "messages", lambda: console)
     with progress.display(every=0.01) as shown:
         shown.step("CLAIR")
-        assert seen.wait(30)
+        assert seen.wait(60)
     assert "min so far" in screen.getvalue()
 
 

@@ -17,6 +17,7 @@ from captious import InputError
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
 from captious.rewarding._signs import StepCheck, judge_checks
+from captious.runs import Run
 
 DEMO = captious.demo()
 IDS = list(DEMO.systems["solid"].ids)
@@ -194,7 +195,7 @@ def test_a_damaged_part_is_refused_in_one_line(rigged, tmp_path):
     table = pq.read_table(part)
     texts = pa.array(["x"] * len(table), pa.string())
     pq.write_table(table.set_column(table.column_names.index("reward"), "reward", texts), part)
-    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: column 'reward' holds no numbers"):
+    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: column 'reward' contains no numbers"):
         read_drift(tmp_path / "run")
     part.write_bytes(b"no table")
     with pytest.raises(InputError, match=r"step-0000005-0\.parquet: is damaged"):
@@ -317,3 +318,94 @@ def test_a_fall_alone_and_length_alone_are_signs_but_no_alarm():
     ]
     assert [one.alarm for one in verdicts] == [False] * 5 + [True]
     assert verdicts[3].signs[0].text == "the reward rose and M fell by 48%"  # from 1.05 to 0.55
+
+
+def test_a_check_opens_only_the_new_part(tmp_path, monkeypatch):
+    """The log of a long training must not cost more with every check."""
+    opened = []
+    real = Run.parquet
+    monkeypatch.setattr(Run, "parquet", lambda run, name: opened.append(name) or real(run, name))
+    out = tmp_path / "run"
+    train(monitored(out, every=1), range(6))
+    assert opened == [f"items/step-{step:07d}-0.parquet" for step in range(6)]
+    assert captious.open_run(out).marker.items == 6 * PROMPTS * SAMPLES
+    monkeypatch.setenv("RANK", "1")
+    train(monitored(out, every=1), range(2))
+    monkeypatch.setenv("RANK", "0")
+    opened.clear()
+    resumed = monitored(out, every=1)
+    assert len(opened) == 8  # what other processes wrote is read once
+    keys, captions = policy(3, 0.0)
+    resumed[0](completions=captions[:4], image_id=keys[:4], trainer_state=SimpleNamespace(global_step=3))
+    assert captious.open_run(out).marker.parts == {
+        **{f"step-{step:07d}-{rank}": 32 for step in (0, 1) for rank in (0, 1)},
+        "step-0000002-0": 32,
+        "step-0000003-0": 4,  # written again, with another number of captions
+    }
+
+
+def probed(out, said, **options):
+    """Rewards whose monitor asks the policy for captions of ten fixed items; ``said`` is what it answers now."""
+    asked = []
+
+    def generate(ids):
+        asked.append(ids)
+        return [said["text"] or DEMO.systems["solid"][key].candidate for key in ids]
+
+    given = {"watch": "cider, rouge", "every": 5, "probe": IDS[:10], "generate": generate, **options}
+    return captious.rewards(METRIC, DEMO.references, DEMO.images, out=out, **given), asked
+
+
+def test_a_probe_set_is_checked_instead_of_the_batch(tmp_path):
+    said = {"text": ""}
+    rewards, asked = probed(tmp_path / "run", said)
+    train(rewards, range(16), gamed=lambda step: 1.0)  # what the batch says is not what is checked
+    said["text"] = NGRAM
+    warned, _ = train(rewards, range(16, 26))
+    assert asked == [IDS[:10]] * 6
+    drift = read_drift(tmp_path / "run")
+    assert [one.prompts for one in drift.logged] == [IDS[:10]] * 6
+    assert drift.logged[0].texts == [DEMO.systems["solid"][key].candidate for key in IDS[:10]]
+    assert drift.alarms == [20, 25] and any("at step 20" in one for one in warned)
+    assert "of the same 10 items" in drift.document().about
+    expected = captious.Scorer(METRIC, DEMO.references, DEMO.images)(IDS[:10], [NGRAM] * 10)["clipscore"]
+    np.testing.assert_allclose(drift.logged[-1].reward, expected, rtol=1e-6)
+    with pytest.raises(InputError, match="contains the checks of other rewards or with other settings"):
+        probed(tmp_path / "run", said, probe=IDS[:9])
+
+
+def test_ranks_share_a_probe_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        rewards, asked = probed(tmp_path / "run", {"text": ""})
+        train(rewards, [0])
+        assert asked == [IDS[int(rank) : 10 : 2]]
+    (logged,) = read_drift(tmp_path / "run").logged
+    assert sorted(logged.prompts) == sorted(IDS[:10])
+
+
+def test_prompts_that_are_the_same_each_time_are_compared_with_themselves():
+    """Scores of prompts from 4 to 11 that all fall by 1.5: no shift by independent samples, a certain one by pairs."""
+    values = np.arange(8.0)
+    prompts, texts = list("abcdefgh"), [f"w{index}" for index in range(8)]
+    checks = [StepCheck.of(step, prompts, texts, values + step, {"m": values + 4}) for step in range(3)]
+    checks.append(StepCheck.of(3, prompts, texts, values + 9, {"m": values + 2.5}))
+    fallen = judge_checks(checks, {"m": "M"}, ["m"])[-1]
+    assert [sign.text for sign in fallen.signs] == ["the reward rose and M fell by 20%"]  # 7.5 − 1.5
+    others = [StepCheck.of(one.step, list("ABCDEFGH"), texts, one.reward, one.watched) for one in checks[:3]]
+    assert judge_checks([*others, checks[3]], {"m": "M"}, ["m"])[-1].signs == ()
+
+
+def test_a_probe_that_cannot_be_meant_is_refused_and_one_that_fails_ends_no_training(tmp_path):
+    with pytest.raises(InputError, match=r"probe=... and generate=...: expected ids of items, and a function"):
+        captious.rewards("rouge", DEMO.references, probe=IDS[:2], out=tmp_path / "a")
+    with pytest.raises(InputError, match=r"probe=... needs out="):
+        captious.rewards("rouge", DEMO.references, probe=IDS[:2], generate=list)
+    with pytest.raises(InputError, match="probe: '77' is not among the references or images"):
+        captious.rewards("rouge", DEMO.references, probe=["77"], generate=list, out=tmp_path / "a")
+    with pytest.raises(InputError, match=r"probe=... needs the references and images of its items by id"):
+        captious.rewards("rouge", probe=["1"], generate=list, out=tmp_path / "a")
+    rewards = captious.rewards("rouge", DEMO.references, probe=IDS[:2], generate=lambda ids: [], out=tmp_path / "a")
+    with pytest.warns(RuntimeWarning, match="not monitored at this step: generate: 0 captions for 2 items"):
+        assert rewards[0](completions=["a dog"], id=IDS[:1])[0] is not None

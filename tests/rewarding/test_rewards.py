@@ -1,14 +1,19 @@
 """A reward has the value of `Scorer`, whatever form the completions have and however a batch is split."""
 
+import asyncio
+import inspect
 import math
 import pickle
 import re
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
+from tests.models.chat.stub import StubServer, response
 
 import captious
 from captious import InputError, Judging, Runtime, Scorer
@@ -21,6 +26,14 @@ REFERENCES = {
 IDS = ["2", "1", "2", "3"]
 CAPTIONS = ["two cats sleep", "a dog runs on grass", "a cat on the sofa, asleep", "zebras"]
 METRICS = "cider, rouge, bleu(n=2)"
+
+
+@pytest.fixture
+def server():
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    stub = StubServer()
+    yield stub
+    stub.close()
 
 
 def _chat(text):
@@ -201,6 +214,82 @@ def test_a_server_that_is_down_gives_none_in_all_metrics(tmp_path):
     assert rewards[1](completions=CAPTIONS[:2], id=IDS[:2]) == [None, None]
 
 
+def test_two_judges_are_asked_at_the_same_time(server, tmp_path):
+    """The server answers none before it has a question of each: one after the other they would wait forever."""
+    both = threading.Barrier(2, timeout=60)
+
+    def behave(number, body, headers):
+        both.wait()
+        return 200, {}, response('{"score": 80, "reason": "x"}')
+
+    server.behave = behave
+    judging = Judging(endpoint=server.url, most_tokens=10_000, replies=tmp_path / "replies.db")
+    rewards = captious.rewards("clair(model=a), rouge, clair(model=b)", REFERENCES, runtime=Runtime(judging=judging))
+    values = [one(completions=CAPTIONS[:1], id=IDS[:1]) for one in rewards]
+    assert values[0] == values[2] == [0.8]
+    assert values[1] == Scorer("rouge", REFERENCES)(IDS[:1], CAPTIONS[:1])["rouge"].tolist()
+    assert len(server.bodies) == 2
+
+
+def test_judges_that_are_asked_at_once_stop_at_one_ceiling(server, tmp_path):
+    """100 tokens a call and a limit of 1,000: ten calls of both together, and what is under way."""
+
+    def behave(number, body, headers):
+        time.sleep(0.02)
+        return 200, {}, response('{"score": 80, "reason": "x"}', prompt_tokens=90, reply_tokens=10)
+
+    server.behave = behave
+    judging = Judging(endpoint=server.url, most_tokens=1000, concurrency=1, replies=tmp_path / "replies.db")
+    rewards = captious.rewards("clair(model=a), clair(model=b)", REFERENCES, runtime=Runtime(judging=judging))
+    with pytest.warns(RuntimeWarning, match="the limit is 1,000"):
+        rewards[0](completions=[f"a dog {number}" for number in range(20)], id=["1"] * 20)
+    assert 10 <= len(server.bodies) <= 12
+    sent = len(server.bodies)
+    assert rewards[0](completions=["a cat"], id=["2"]) == [None] and len(server.bodies) == sent
+
+
+def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
+    calls, others = [], []
+    begun = threading.Event()
+    real = Scorer.explained
+
+    def waiting(self, *given):
+        calls.append(1)
+        assert begun.wait(60)  # until another function of the trainer has run
+        return real(self, *given)
+
+    monkeypatch.setattr(Scorer, "explained", waiting)
+    rewards = captious.rewards(METRICS, REFERENCES, weights=[1, 2, 3]).asynchronous
+    assert all(inspect.iscoroutinefunction(one.__call__) for one in rewards)  # what TRL looks at
+    assert [one.__name__ for one in rewards] == [one.__name__ for one in captious.rewards(METRICS, REFERENCES)]
+    assert rewards.weights == [1, 2, 3]
+
+    async def another():
+        await asyncio.sleep(0)
+        others.append(1)
+        begun.set()
+
+    async def trainer():
+        return await asyncio.gather(*(one(completions=CAPTIONS, id=IDS) for one in rewards), another())
+
+    values = asyncio.run(trainer())[:-1]
+    monkeypatch.undo()
+    assert values == [one(completions=CAPTIONS, id=IDS) for one in captious.rewards(METRICS, REFERENCES)]
+    assert len(calls) == 1 and others == [1]
+
+
+def test_threads_that_ask_for_one_batch_have_it_scored_once(monkeypatch):
+    calls = []
+    real = Scorer.explained
+    monkeypatch.setattr(
+        Scorer, "explained", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
+    )
+    rewards = captious.rewards(METRICS, REFERENCES)
+    with ThreadPoolExecutor(3) as pool:
+        values = list(pool.map(lambda one: one(completions=CAPTIONS, id=IDS), rewards))
+    assert len(calls) == 1 and len({tuple(one) for one in values}) == 3
+
+
 def test_judges_need_a_ceiling_which_ranks_share(monkeypatch):
     with pytest.raises(InputError, match="a judge as a reward needs a limit"):
         captious.rewards("clair(model=m)", REFERENCES)
@@ -217,7 +306,7 @@ def test_a_metric_without_a_worst_value_needs_one():
 
 def test_unknown_ids_are_gaps_unless_none_is_known():
     rewards = captious.rewards("rouge", REFERENCES)
-    with pytest.raises(InputError, match="no column of the data set holds ids"):
+    with pytest.raises(InputError, match="no column of the data set has ids"):
         rewards[0](completions=["a dog"], image_id=["77"])
     with pytest.warns(RuntimeWarning, match="its id is not among"):
         assert rewards[0](completions=["a dog", "a dog is running"], image_id=["77", "1"])[0] is None

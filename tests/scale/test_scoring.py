@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.scale.data import records, write_shards, write_tars
@@ -153,6 +154,15 @@ def test_folders_of_states_are_not_listed_for_every_shard(tmp_path: Path, monkey
         score_shards(source, "cider", out=tmp_path / f"out-{shards}", resampling=FEW, engine=SERIAL)
         numbers.append(sum(folder.startswith("states") for folder in listed))
     assert numbers[0] == numbers[1] > 0
+
+
+def test_the_first_pass_reads_ids_and_captions_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{**row, "url": row["id"]} for row in records(20)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    read, read_file = [], pq.ParquetFile.read
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda file, *names: read.append(names) or read_file(file, *names))
+    score_shards(str(tmp_path / "*.parquet"), "cider", out=tmp_path / "out", resampling=FEW, engine=SERIAL)
+    assert read[:2] == [(["id", "caption", "references"],), (["id", "caption", "references", "url"],)]
 
 
 def test_features_are_stored_only_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from captious.metrics.registry import parse
 from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
 from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import (
+    Resamples,
     Statistic,
     bootstrap_weights,
     holm,
@@ -102,6 +103,35 @@ def test_statistics_that_share_columns_are_resampled_as_each_alone():
     for values, one in zip(together, ratios, strict=True):
         sums = weights @ one.rows
         assert np.array_equal(values, sums[:, 0] / sums[:, 1])
+
+
+def test_values_in_the_same_resamples_are_computed_once(monkeypatch):
+    """Intervals and tests share their draws, which are those of the bootstrap."""
+    one, other = mean_of([0.1, 0.5, 0.9, 0.4]), mean_of([0.2, 0.1, 0.3, 0.8])
+    expected = resampled([one, other], bootstrap_weights(4, 50, seed=3))
+    assert np.allclose(resampled([one], Resamples(4, 50, seed=3)), expected[:1], rtol=1e-15, atol=0)
+    drawn = []
+    monkeypatch.setattr(
+        "captious.stats.resampling.bootstrap_weights", lambda *given: drawn.append(given) or bootstrap_weights(*given)
+    )
+    assert np.allclose(resampled([one, other], Resamples(4, 50, seed=3)), expected, rtol=1e-15, atol=0)
+    assert len(drawn) == 1  # for the other one alone
+    assert not np.allclose(resampled([one], Resamples(4, 50, seed=4)), expected[:1])
+    resampled([one, other], Resamples(4, 50, seed=3))
+    assert len(drawn) == 2
+
+
+def test_shuffles_of_items_on_which_two_systems_agree_are_counted():
+    """The p-value by plain arithmetic, where half of the items have the same values on both sides."""
+    generator = np.random.default_rng(5)
+    ours, theirs = generator.random(60), generator.random(60)
+    ours[::2] = theirs[::2]
+    differences = [
+        np.where(mask, theirs, ours).mean() - np.where(mask, ours, theirs).mean()
+        for mask in np.concatenate(list(swap_masks(60, 300, seed=1)))
+    ]
+    larger = sum(abs(one) >= abs(ours.mean() - theirs.mean()) for one in differences)
+    assert paired_randomization([(mean_of(theirs), mean_of(ours))], swap_masks(60, 300, seed=1)) == [(1 + larger) / 301]
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():

@@ -1,12 +1,10 @@
 """A tab, a PostgreSQL and a server for the tests of the studio; a test skips with the reason if one is absent."""
 
 import threading
-import time
 
 import pytest
 from lab.postgres import PostgreSQL, free_port, missing
-
-SECONDS = 60
+from tests.waiting import SECONDS, until
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +37,7 @@ def database(request, tmp_path):
 def page(chromium):
     """An empty tab with its own cookies. A script error on any page it opens fails the test."""
     context = chromium.new_context()
+    context.set_default_timeout(1000 * SECONDS)
     tab = context.new_page()
     errors = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -59,10 +58,8 @@ def serve():
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         running.append((server, thread))
-        deadline = time.monotonic() + SECONDS
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.01)
+        until(lambda: server.started or not thread.is_alive(), "the start of the server")
+        assert server.started
         return f"http://127.0.0.1:{port}"
 
     yield start

@@ -51,7 +51,7 @@ def test_serve_prints_the_owners_link_and_stops_at_ctrl_c(toml):
         try:
             lines = [server.stdout.readline() for _ in range(5)]
             link = re.search(r"owner +(http://127\.0\.0\.1:\d+/owner\?token=\S{22})\n", lines[1])[1]
-            with urllib.request.urlopen(link.replace("/owner?token=", "/health?"), timeout=30) as reply:
+            with urllib.request.urlopen(link.replace("/owner?token=", "/health?"), timeout=60) as reply:
                 assert json.load(reply) == {"status": "ok"}
             server.send_signal(signal.SIGINT)
             _, complaints = server.communicate(timeout=60)
@@ -107,7 +107,7 @@ def test_a_server_in_the_background_has_a_clean_end(toml):
     server = StudyServer.of(plan, log, port=0)
     ((_, link),) = invite(log, 1, server.address)
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with server.running() as address, opener.open(link, timeout=30) as reply:
+    with server.running() as address, opener.open(link, timeout=60) as reply:
         assert reply.url == f"{address}/task"
     port = int(address.rpartition(":")[2])
     with pytest.raises(OSError):

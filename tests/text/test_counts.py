@@ -9,7 +9,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.text.counts import CountsKind, KeyCounts, merged
+from captious.text.counts import COUNT, CountsKind, KeyCounts, TableCounts, merged, sums_by_part
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
@@ -62,6 +62,36 @@ def test_a_file_gives_back_what_was_written_without_reading_it_all(tmp_path):
     assert as_dict(mapped) == as_dict(counts)
     assert all(isinstance(array.base, np.memmap) and not array.flags.writeable for array in mapped.arrays)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("size", [100, 1 << 17], ids=["many ranges", "one range"])
+@pytest.mark.parametrize("sizes", [(0,), (0, 0), (4000,), (3000, 0, 1, 2500, 6000)])
+def test_the_sums_of_parts_are_given_to_each_part_in_its_own_order(monkeypatch, sizes, size):
+    monkeypatch.setattr("captious.text.counts.RANGE", size)
+    generator = np.random.default_rng(3)
+    arrays = []
+    for number in sizes:
+        keys = generator.permutation(20_000)[:number].astype(np.uint64) << np.uint64(49)
+        arrays.append((keys, generator.integers(0, 3, number).astype(COUNT)))
+    tables = [TableCounts(lambda one=one: one) for one in arrays]
+    parts = [*tables, KeyCounts((np.arange(0, 9000, 3, dtype=np.uint64) << np.uint64(49), np.full(3000, 5, COUNT)))]
+    arrays.append(parts[-1].arrays)
+    expected = {}
+    for keys, counts in arrays:
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+            expected[key] = expected.get(key, 0) + count
+    sums, own = sums_by_part(parts)
+    assert as_dict(sums) == {key: expected[key] for key in sorted(expected) if expected[key]}
+    assert list(as_dict(sums)) == sorted(as_dict(sums)) and sums.counts.dtype == COUNT
+    for (keys, _), found in zip(arrays, own, strict=True):
+        assert found.tolist() == [expected[key] for key in keys.tolist()]
+
+
+def test_counts_of_a_table_are_sorted_without_those_that_are_zero():
+    counts = TableCounts(lambda: (np.array([9, 2**63, 4], np.uint64), np.array([2, 1, 0], COUNT)))
+    assert counts.unsorted[0].tolist() == [9, 2**63, 4]
+    assert as_dict(counts) == {9: 2, 2**63: 1}
+    assert as_dict(pickle.loads(pickle.dumps(counts))) == {9: 2, 2**63: 1}
 
 
 @pytest.mark.parametrize("indexed", [0, 1 << 22])

@@ -54,6 +54,16 @@ def test_ngram_rows_are_the_counts_of_each_caption(items, n):
 
 
 @given(ITEMS, st.integers(1, 4))
+def test_compact_rows_are_the_same_rows_in_fewer_bytes(items, n):
+    table = TextTable.of(caption_set(items), "whitespace")
+    whole, again = table.ngrams(n), table.compact().ngram_rows(n)
+    for name in ("gram", "caption", "count", "group", "heads", "candidate_rows", "first_reference", "reference_max"):
+        assert getattr(again, name).tolist() == getattr(whole, name).tolist(), name
+    assert again.size == whole.size and again.document_frequency.tolist() == whole.document_frequency.tolist()
+    assert table.compact().compact_rows[n - 1].nbytes <= 4 * len(whole.gram)
+
+
+@given(ITEMS, st.integers(1, 4))
 def test_document_frequency_counts_items_whose_references_hold_the_ngram(items, n):
     table = TextTable.of(caption_set(items), "whitespace")
     grams = table.ngrams(n)

@@ -41,6 +41,7 @@ from captious.options import (
 )
 
 if TYPE_CHECKING:
+    from captious._by_language import LanguageReports
     from captious.io.storage import Storage
     from captious.metrics.contract import Metric
     from captious.render import Document, Result
@@ -86,6 +87,7 @@ def score(
     --explain 1002 shows why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
+    If a column language names codes such as zh, each language is scored by itself.
     If you give the folder of a run instead of captions, its report is printed again and nothing is scored.
 
     Example: captious score preds.json --references refs.json
@@ -94,6 +96,7 @@ def score(
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
+    from captious._by_language import by_language, evaluate_by_language, names_languages
     from captious._evaluate import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
@@ -120,12 +123,32 @@ def score(
             captions = session.read(predictions)
             if explain is not None:
                 captions.position(explain)  # an unknown id is said before anything is computed
-            report = evaluate(captions, metrics, session.resampling, progress=step)
-            report = replace(report, store_references=not no_references)
-            if explain is not None:
-                report = replace(report, explanations=report.explain(explain))
+            sets = by_language(captions) if names_languages(captions) else {}
+            if len(sets) > 1:
+                languages = evaluate_by_language(captions, metrics, session.resampling, progress=step)
+            else:
+                captions = next(iter(sets.values()), captions)
+                report = evaluate(captions, metrics, session.resampling, progress=step)
+                report = replace(report, store_references=not no_references)
+                if explain is not None:
+                    report = replace(report, explanations=report.explain(explain))
+        if len(sets) > 1:
+            _show_languages(languages, session, worst, where, explain, no_references)
+            return
     session.deliver(report)
     _print_worst(report, worst, where, session.output)
+
+
+def _show_languages(
+    result: LanguageReports, session: Session, worst: int, where: str | None, explain: str | None, no_references: bool
+) -> None:
+    """Print the table of languages, and the explained item and the worst ones of each language after it."""
+    reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    session.deliver(replace(result, reports=reports))
+    for report in reports.values():
+        if explain is not None and explain in report.captions and not session.output.json:
+            report.explain(explain).print()
+        _print_worst(report, worst, where, session.output)
 
 
 def _fits_in_memory(predictions: str, output: Output) -> bool:
@@ -743,7 +766,7 @@ def _body(text: str) -> list[str]:
 
 
 def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
-    """Score four captioners of the sample, test their differences, and write the HTML report.
+    """Score four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
     """

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, Scripts, chosen_tokenizer
-from captious.captions import CaptionSet, ImageData
+from captious._languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer
+from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
 from captious.io.join import first_few, join
@@ -128,26 +128,24 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
 
 
 def _language(captions: CaptionSet) -> Iterable[Finding]:
-    """Scripts without spaces, in a language that was not named."""
+    """Scripts without spaces, in a language that was named neither for all captions nor in a column."""
+    if any(captions.columns.get(LANGUAGE_COLUMN, ())):
+        return
     tokenizer = chosen_tokenizer(AUTO, captions.language)
-    if warning := _scripts(captions).clause_warning(tokenizer, captions.language):
+    if warning := captions.scripts.clause_warning(tokenizer, captions.language):
         yield Finding("warning", warning)
 
 
 def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
     """A column that says that the captions are in several languages, whose values do not compare."""
-    codes = sorted({str(code) for code in captions.columns.get("language", ()) if code})
+    codes = sorted({str(code) for code in captions.columns.get(LANGUAGE_COLUMN, ()) if code})
     if len(codes) > 1:
         yield Finding(
             "warning",
             f"the column 'language' has {len(codes)} values ({first_few(codes)}): one number over several languages "
-            "means nothing; score each language by itself",
+            "means nothing; captious.evaluate_by_language, and captious score, score each language by itself",
             True,
         )
-
-
-def _scripts(captions: CaptionSet) -> Scripts:
-    return Scripts.of([*captions.candidates.values, *captions.references.values])
 
 
 def _empty(captions: CaptionSet) -> Iterable[Finding]:
@@ -210,20 +208,29 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     if sum(len(set(captions.references[i])) == 1 for i in several[:SAMPLE]) > 0.5 * len(several[:SAMPLE]):
         alike = [captions.ids[i] for i in several if len(set(captions.references[i])) == 1]
         yield Finding("warning", f"{counted(alike, 'item')} whose references are all the same text", True)
-    most, number = Counter(captions.candidates.values).most_common(1)[0] if captions.candidates.values else ("", 0)
-    if number > max(2, 0.1 * len(captions.candidates.values)):
+    most, number = _most_common(captions.candidates, 0.1)
+    if number:
         share = number / len(captions.candidates.values)
         yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
-    most, number = Counter(captions.references.values).most_common(1)[0]
-    if number > max(2, 0.5 * len(captions.references.values)):
+    most, number = _most_common(captions.references, 0.5)
+    if number:
         share = number / len(captions.references.values)
         message = f"{share:.0%} of the references are the same text, {most[:60]!r}: is it the right column?"
         yield Finding("warning", message, True)
 
 
+def _most_common(texts: Ragged, share: float) -> tuple[str, int]:
+    """The text that occurs most often, and how often, if that is more than a share of all; otherwise 0."""
+    least = max(2, share * len(texts.values))
+    if len(texts.values) - len(texts.distinct) + 1 <= least:  # as often at most, and nothing is counted
+        return "", 0
+    most, number = Counter(texts.values).most_common(1)[0]
+    return (most, number) if number > least else ("", 0)
+
+
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     # A candidate that is nobody's reference, which is most of them, needs no closer look.
-    shared = set(captions.candidates.values).intersection(captions.references.values)
+    shared = captions.candidates.distinct & captions.references.distinct
     equal = [
         captions.ids[owner]
         for owner, text in zip(captions.candidates.owners.tolist(), captions.candidates.values, strict=True)
@@ -238,7 +245,7 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(_scripts(captions).unsplit)  # no spaces: characters stand for words
+    whole = bool(captions.scripts.unsplit)  # no spaces: characters stand for words
     words = [set(_cut(captions.candidates[i][0], whole)) for i in sample]
     theirs = [set(_cut(" ".join(captions.references[i]), whole)) for i in sample]
     common = Counter(word for caption in theirs for word in caption)

@@ -47,6 +47,45 @@ class Row(NamedTuple):
     """Whether the id is the number of the line; None for captions in memory that stand by position."""
 
 
+class RowBlock(Sequence[Row]):
+    """Rows of a table by their columns. A row is made when it is looked at, which most never are."""
+
+    def __init__(
+        self, name: str, first: int, columns: Mapping[str, list[Any]], unit: str = "row", keyed: bool = False
+    ) -> None:
+        self.name, self.first, self.columns, self.unit, self.keyed = name, first, columns, unit, keyed
+
+    @classmethod
+    def of_records(cls, records: Sequence[Any], name: str, first: int = 1, unit: str = "row") -> RowBlock | None:
+        """The block of records, if they are dictionaries with the same keys."""
+        if set(map(type, records)) != {dict}:
+            return None
+        names = records[0].keys()
+        if any(record.keys() != names for record in records):
+            return None
+        return cls(name, first, {key: [record[key] for record in records] for key in names}, unit)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, index: int) -> Row:  # type: ignore[override]  # no slices
+        fields = {column: values[index] for column, values in self.columns.items()}
+        return Row(self.place(index), fields, self.keyed)
+
+    def __iter__(self) -> Iterator[Row]:
+        for index, values in enumerate(zip(*self.columns.values(), strict=True)):
+            yield Row(self.place(index), dict(zip(self.columns, values, strict=True)), self.keyed)
+
+    def place(self, index: int) -> str:
+        """Where a row stands: by its id where the format says it, otherwise by its number."""
+        return f"{self.name}: " + (
+            f"id {self.columns['id'][index]!r}" if self.keyed else f"{self.unit} {self.first + index}"
+        )
+
+
+Piece = Row | RowBlock
+
+
 def rows_of(
     source: Any,
     format: str | None = None,
@@ -59,20 +98,39 @@ def rows_of(
     A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, … Without
     ``harnesses`` no columns of a file are renamed: those of questions look like a harness's log of answers.
     """
+    return _singly(pieces_of(source, format, role, ids, harnesses))
+
+
+def pieces_of(
+    source: Any,
+    format: str | None = None,
+    role: str = "captions",
+    ids: Sequence[str] | None = None,
+    harnesses: bool = True,
+) -> Iterator[Piece]:
+    """The same, with those rows in blocks that were read by columns."""
     name = name_of(source, role)
     if isinstance(source, FileList):
         return _rows_of_files(source, format)
     if not isinstance(source, (str, os.PathLike)):
         rows = _objects(source, name, role, ids)
         return _of_harness(rows, named_harness(format)) if role in _TEXTS else rows
-    return rows_of_content(_content(source), name, format, harnesses)
+    return _pieces_of_content(_content(source), name, format, harnesses)
+
+
+def _singly(pieces: Iterable[Piece]) -> Iterator[Row]:
+    for piece in pieces:
+        if isinstance(piece, RowBlock):
+            yield from piece
+        else:
+            yield piece
 
 
 class FileList(tuple[str, ...]):
     """Several files of references, whose captions of one id add up; a list of texts in memory is no such thing."""
 
 
-def _rows_of_files(files: FileList, format: str | None) -> Iterator[Row]:
+def _rows_of_files(files: FileList, format: str | None) -> Iterator[Piece]:
     """The rows of all files; of files with a caption on each line, all must have as many lines."""
     lengths: dict[str, int] = {}
     for file in files:
@@ -90,8 +148,12 @@ def named_harness(format: str | None) -> Harness | None:
     return cast("Harness", format) if format in HARNESSES else None
 
 
-def rows_of_content(content: bytes, name: str, format: str | None = None, harnesses: bool = True) -> Iterator[Row]:
+def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
+    return _singly(_pieces_of_content(content, name, format, True))
+
+
+def _pieces_of_content(content: bytes, name: str, format: str | None, harnesses: bool) -> Iterator[Piece]:
     harness = named_harness(format)
     content = in_utf8(content, name)
     format = _format_of(name, content) if format is None or harness else format
@@ -102,20 +164,21 @@ def rows_of_content(content: bytes, name: str, format: str | None = None, harnes
     return _sound(rows) if format not in BINARY and _is_suspicious(content) else rows
 
 
-def _of_harness(rows: Iterator[Row], harness: Harness | None) -> Iterator[Row]:
+def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Piece]:
     """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named.
 
     Rows without an id, as trainers log them, are numbered 0, 1, 2, …
     """
-    first = next(rows, None)
+    first = next(pieces, None)
     if first is None:
         return
-    harness = harness or harness_of(first.fields)
+    row = first[0] if isinstance(first, RowBlock) else first
+    harness = harness or harness_of(row.fields)
     if harness is None:
         yield first
-        yield from rows
+        yield from pieces
         return
-    for number, row in enumerate(chain([first], rows)):
+    for number, row in enumerate(_singly(chain([first], pieces))):
         yield Row(row.where, {"id": number, **translated(harness, row.fields, row.where)}, keyed=True)
 
 
@@ -141,9 +204,9 @@ def _is_suspicious(content: bytes) -> bool:
     return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
-def _sound(rows: Iterator[Row]) -> Iterator[Row]:
+def _sound(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
-    for row in rows:
+    for row in _singly(pieces):
         _refuse_unsound(row)
         yield row
 
@@ -213,7 +276,7 @@ def named_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]
     return unique
 
 
-def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Row]:
+def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Piece]:
     """Rows of what Python programs hold."""
     if isinstance(source, CaptionSet):
         return _items(source, name, role)
@@ -520,10 +583,47 @@ def _lines(content: bytes, name: str) -> Iterator[Row]:
         yield Row(f"{name}: line {number + 1}", {"id": number, "caption": line.strip()}, keyed=True, aligned=True)
 
 
-def _jsonl(content: bytes, name: str) -> Iterator[Row]:
+_PART = 1 << 20
+"""Bytes of JSON Lines that are parsed together: the whole file as text would take as much memory again, or more."""
+
+
+def _jsonl(content: bytes, name: str) -> Iterator[Piece]:
     """Rows of a JSON Lines file; blank lines are passed over."""
-    # Line by line: the whole file as text would take as much memory again, or four times as much.
-    for number, line in enumerate(io.BytesIO(content), start=1):
+    first, number = 0, 1
+    while first < len(content):
+        end = content.find(b"\n", first + _PART) + 1 or len(content)
+        part = content[first:end]
+        if (block := _plain_lines(part, name, number)) is not None:
+            yield block
+        else:
+            yield from _single_lines(part, content, name, number)
+        first, number = end, number + part.count(b"\n")
+
+
+def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
+    """The records of whole lines parsed as one list, if each line is a record without another inside and all are alike.
+
+    No record has a key twice if there are as many keys as there are quotation marks before a colon.
+    """
+    part = part.removesuffix(b"\n")
+    lines = part.count(b"\n") + 1
+    if part[:1] != b"{" or part.count(b"{") != lines or part.count(b"\n{") != lines - 1:
+        return None
+    try:
+        records = json.loads(f"[{part.decode().replace(chr(10), f',{chr(10)}')}]")
+    except (ValueError, RecursionError):
+        return None
+    block = RowBlock.of_records(records, name, number) if len(records) == lines else None
+    if block is None or len(block.columns) * lines != part.count(b'":'):
+        return None
+    return None if _SPACED_COLON.search(part) and _SPACED_KEY.search(part) else block
+
+
+_SPACED_COLON, _SPACED_KEY = re.compile(rb":(?<=[ \t\r]:)"), re.compile(rb'"[ \t\r]+:')
+
+
+def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterator[Row]:
+    for number, line in enumerate(io.BytesIO(part), start=first):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError:
@@ -554,7 +654,7 @@ def _record(text: str, where: str) -> Row:
     return Row(where, record)
 
 
-def _json(content: bytes, name: str) -> Iterator[Row]:
+def _json(content: bytes, name: str) -> Iterator[Piece]:
     """Rows of a JSON document, whatever of the known layouts it has."""
     text = decoded(content, name)
     try:
@@ -577,7 +677,7 @@ def _json(content: bytes, name: str) -> Iterator[Row]:
     raise InputError(f"{name}: contains a JSON {type(document).__name__}, expected a list or an object of captions")
 
 
-def _document(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
+def _document(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
     """Rows of a dictionary: Karpathy's splits, COCO annotations, or captions by id."""
     if _has_sentences(document):
         return _sentences(document, name)
@@ -600,14 +700,19 @@ def _are_records(entries: Any) -> bool:
     return not entries[0].keys().isdisjoint(ID_COLUMNS)
 
 
-def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
+def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
     """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``.
 
     A list of objects with a ``question`` each, as CaptionQA's files have it, is the column ``questions``.
     """
+    values = list(document.values())
+    kinds = set(map(type, values))
+    if kinds == {str} or (kinds == {list} and set(map(type, chain.from_iterable(values))) == {str}):
+        yield RowBlock(name, 1, {"id": list(document), "caption": values}, keyed=True)
+        return
     for key, value in document.items():
         where = f"{name}: id {key!r}"
-        if isinstance(value, str):  # nearly always, and much quicker than asking for a Mapping
+        if isinstance(value, str):  # much quicker than asking for a Mapping
             yield Row(where, {"id": key, "caption": value}, keyed=True)
         elif isinstance(value, Mapping):
             rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
@@ -656,8 +761,11 @@ def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         yield Row(where, fields | {column: value for column, value in extra.items() if value is not None}, keyed=True)
 
 
-def _records(document: Sequence[Any], name: str) -> Iterator[Row]:
+def _records(document: Sequence[Any], name: str) -> Iterator[Piece]:
     """Rows of a list of records, such as COCO results."""
+    if (block := RowBlock.of_records(document, name, unit="entry")) is not None:
+        yield block
+        return
     for number, record in enumerate(document, start=1):
         where = f"{name}: entry {number}"
         if not isinstance(record, Mapping):
@@ -701,17 +809,24 @@ def _parquet(content: bytes, name: str) -> Iterator[Row]:
 
 def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
     """Rows of an open Parquet file; without ``images`` a column of their bytes is not even read."""
+    return chain.from_iterable(parquet_blocks(file, name, images))
+
+
+def parquet_blocks(
+    file: IO[bytes], name: str, images: bool = True, choose: Callable[[list[str]], list[str]] = list
+) -> Iterator[RowBlock]:
+    """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         parquet = pq.ParquetFile(file)
         _refuse_repeated(parquet.schema_arrow.names, name)
-        columns = [field.name for field in parquet.schema_arrow if images or not _holds_images(field)]
+        columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
         table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
-    return _table(table, name)
+    return _blocks(table, name)
 
 
 def _holds_images(field: Any) -> bool:
@@ -729,13 +844,16 @@ def _table(table: Any, name: str) -> Iterator[Row]:
             table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         except (TypeError, ValueError, AttributeError):
             raise InputError(f"{name}: {_a(table)}, expected {EXPECTED}") from None
-    columns = table.column_names
-    _refuse_repeated(columns, name)
-    number = 0
+    _refuse_repeated(table.column_names, name)
+    yield from chain.from_iterable(_blocks(table, name))
+
+
+def _blocks(table: Any, name: str) -> Iterator[RowBlock]:
+    """The rows of an Arrow table."""
+    first = 1
     for batch in table.to_batches(max_chunksize=65536):
-        for values in zip(*map(_column, batch.columns), strict=True):
-            number += 1
-            yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+        yield RowBlock(name, first, dict(zip(table.column_names, map(_column, batch.columns), strict=True)))
+        first += len(batch)
 
 
 def _column(column: Any) -> list[Any]:
@@ -766,7 +884,7 @@ def _webdataset(content: bytes, name: str) -> Iterator[Row]:
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
-_READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
     "json": _json,
     "jsonl": _jsonl,
     "csv": partial(_delimited, delimiter=","),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
 )
-from captious.io.formats import Row, looks_printed, name_of, printed_list
+from captious.io.formats import Piece, Row, RowBlock, looks_printed, name_of, printed_list
 from captious.io.images import images_of
 from captious.options import Reading
 
@@ -51,14 +51,30 @@ class Gathered:
     candidates: dict[str, list[str]] = field(default_factory=dict)
     references: dict[str, list[str]] = field(default_factory=dict)
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
-    first_rows: dict[str, str] = field(default_factory=dict)
-    """Where each id first occurs."""
+    first_rows: dict[str, str] = field(default_factory=dict, compare=False)
+    """Where each id of a candidate first occurs, if it was not read in a block."""
+    blocks: list[tuple[Sequence[str], Sequence[Row]]] = field(default_factory=list, compare=False)
+    """Blocks of candidates with their ids."""
     aligned: bool | None = None
     """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
+    joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
+    """The ids of the items that `join` asked for last, and their references."""
+
+    def references_of(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], Ragged]:
+        """The references of items, and the ids: systems with the same items share both."""
+        if self.joined is None or self.joined[0] != ids:
+            self.joined = ids, Ragged.of([self.references.get(key, ()) for key in ids])
+        return self.joined
+
+    def first_row(self, key: str) -> str:
+        """Where the id of a candidate first occurs."""
+        places = (_place(rows, keys.index(key)) for keys, rows in self.blocks if key in keys)
+        return self.first_rows[key] if key in self.first_rows else next(places)
+
 
 def gather_candidates(
-    rows: Iterable[Row],
+    rows: Iterable[Piece],
     reading: Reading = Reading(),
     complain: Complain = refuse,
     notice: Callable[[Row], None] | None = None,
@@ -95,7 +111,7 @@ def gather_candidates(
                 swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
                 other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
                 complain(
-                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.first_rows[key]}), expected "
+                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.first_row(key)}), expected "
                     f"one row per id; {swapped}pass reading=Reading(several=True) where an item has several "
                     f"candidates, {other}"
                 )
@@ -117,7 +133,7 @@ def gather_candidates(
     return gathered
 
 
-def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
+def gather_references(rows: Iterable[Piece], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
     """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
     gathered, named = Gathered(), reading.references_id_column or reading.id_column
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
@@ -134,36 +150,72 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
         if key is None:
             continue
         gathered.references.setdefault(key, []).extend(_references(row, column, complain))
-        gathered.first_rows.setdefault(key, row.where)
         _add_fields(gathered, key, row, {column, id_column})
     return gathered
 
 
-def _unusual(rows: Iterable[Row], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
+def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
+    """Those columns of a table that `gather_candidates` needs for ids and captions.
+
+    All, if one is missing or several make a list: messages name all columns.
+
+    >>> caption_columns(["key", "url", "caption", "width", "references"], Reading())
+    ['key', 'caption', 'references']
+    """
+    row = Row("", dict.fromkeys(columns))
+    ids = (reading.id_column or "").split(",") if reading.id_column not in row.fields else [reading.id_column or ""]
+    wanted = [_pick(row, name.strip() or None, ID_COLUMNS) for name in ids]
+    wanted.append(_pick(row, reading.candidate_column, CANDIDATE_COLUMNS))
+    references = _pick(row, reading.references_column, REFERENCE_COLUMNS)
+    missing = None in wanted or (references is None and reading.references_column is not None)
+    if missing or _numbered(tuple(columns)):
+        return list(columns)
+    return [name for name in columns if name in (*wanted, references, STYLE_COLUMN)]
+
+
+def _unusual(rows: Iterable[Piece], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
     """The rows that ``add_plain`` does not add: all of a block in which one needs a closer look.
 
     Without it all rows, one by one: whoever collects complaints has them in the order of the rows.
     """
-    if add_plain is None:
-        yield from rows
-        return
-    rows = iter(rows)
-    while True:
-        block: list[Row] = []
-        try:
-            for row in islice(rows, BLOCK):
+    for block in _blocks(rows, BLOCK if add_plain else 1):
+        if add_plain is None or not _are_alike(block) or not add_plain(block):
+            yield from block
+
+
+def _blocks(rows: Iterable[Piece], size: int) -> Iterator[Sequence[Row]]:
+    """So many rows at a time; those of a block as they come."""
+    block: list[Row] = []
+    try:
+        for row in rows:
+            if isinstance(row, RowBlock):
+                yield from filter(None, (block, row))
+                block = []
+            else:
                 block.append(row)  # what comes before an error is kept
-        except InputError:  # a row that cannot be parsed; complaints about rows before it come first
-            yield from block
-            raise
-        if not block:
-            return
-        if not _are_alike(block) or not add_plain(block):
-            yield from block
+            if len(block) == size:
+                yield block
+                block = []
+    except InputError:  # a row that cannot be parsed; complaints about rows before it come first
+        yield block
+        raise
+    yield block
+
+
+def _cells(rows: Sequence[Row], column: str) -> list[Any]:
+    """The values of a column in rows that are alike."""
+    return rows.columns[column] if isinstance(rows, RowBlock) else [row.fields[column] for row in rows]
+
+
+def _place(rows: Sequence[Row], index: int) -> str:
+    """Where a row stands."""
+    return rows.place(index) if isinstance(rows, RowBlock) else rows[index].where
 
 
 def _are_alike(rows: Sequence[Row]) -> bool:
     """Whether rows have the same columns, none of them numbered, and come from the same kind of source."""
+    if isinstance(rows, RowBlock) or not rows:
+        return len(rows) > 0 and not _numbered(tuple(rows[0].fields))
     first = rows[0]
     names, keyed = first.fields.keys(), first.keyed
     return not _numbered(tuple(names)) and all(row.fields.keys() == names and row.keyed is keyed for row in rows)
@@ -184,7 +236,7 @@ def _add_plain_candidates(gathered: Gathered, rows: Sequence[Row], reading: Read
         return False
     gathered.aligned = rows[-1].aligned
     gathered.candidates.update(zip(keys, texts, strict=True))
-    gathered.first_rows.update(zip(keys, [row.where for row in rows], strict=True))
+    gathered.blocks.append((keys, rows))
     if reference_column is not None:
         gathered.references.update(zip(keys, references, strict=True))
     _add_further(gathered, keys, rows, {text_column, reference_column, reading.id_column})
@@ -202,9 +254,11 @@ def _add_plain_references(
     if keys is None or column is None or (texts := _plain_texts(rows, column)) is None:
         return False
     gathered.aligned = rows[-1].aligned
-    for key, own, row in zip(keys, texts, rows, strict=True):
-        gathered.references.setdefault(key, []).extend(own)
-        gathered.first_rows.setdefault(key, row.where)
+    if gathered.references.keys().isdisjoint(keys) and len(set(keys)) == len(keys):
+        gathered.references.update(zip(keys, texts, strict=True))
+    else:
+        for key, own in zip(keys, texts, strict=True):
+            gathered.references.setdefault(key, []).extend(own)
     _add_further(gathered, keys, rows, {column, id_column})
     return True
 
@@ -214,7 +268,7 @@ def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
     name = _pick(rows[0], column, ID_COLUMNS)
     if name is None:
         return None
-    values = [row.fields[name] for row in rows]
+    values = _cells(rows, name)
     if not {str, int}.issuperset(map(type, values)):
         return None
     keys = list(map(str, values))
@@ -223,7 +277,7 @@ def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
 
 def _plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
     """The texts of a column, if each cell holds a text or a list of texts, and none needs a closer look."""
-    cells = [row.fields[column] for row in rows]
+    cells = _cells(rows, column)
     kinds = set(map(type, cells))
     if kinds == {str}:
         lists, flat = [[text] for text in cells], cells
@@ -255,9 +309,16 @@ def _has_list(text: str) -> bool:
 
 def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
     """Add the further fields of rows that are alike, where they have any besides ids and captions."""
-    if any(column not in used and column not in ("id", "image_id") for column in rows[0].fields):
+    columns = [column for column in rows[0].fields if column not in used and column not in ("id", "image_id")]
+    if not columns:
+        return
+    new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
+    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # which may be that of a sound
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
+        return
+    values = zip(*(_cells(rows, column) for column in columns), strict=True)
+    gathered.fields.update((key, dict(zip(columns, own, strict=True))) for key, own in zip(keys, values, strict=True))
 
 
 def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
@@ -322,10 +383,11 @@ def join(
             columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
+    ids, people = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
-        ids=tuple(keys),
+        ids=ids,
         candidates=Ragged.of([candidates.candidates[key] for key in keys]),
-        references=Ragged.of([references.get(key, ()) for key in keys]),
+        references=people,
         columns=columns,
         name=name,
         skipped=len(lonely) + len(unused),
@@ -343,15 +405,13 @@ def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, ot
 
 def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
     """The further fields of items as columns; of a field that two sources have, the first counts."""
-    if not any(sources):
-        return {}
+    first, *further = [source for source in sources if source] or [{}]
     none: Mapping[str, Any] = {}
-    names = dict.fromkeys(column for key in keys for source in reversed(sources) for column in source.get(key, none))
-    columns = {}
-    for name in names:
-        having = [next((source[key] for source in sources if name in source.get(key, none)), none) for key in keys]
-        columns[name] = tuple([fields.get(name) for fields in having])
-    return columns
+    rows = [first.get(key, none) for key in keys]
+    for source in further:
+        rows = [{**source.get(key, none), **row} for key, row in zip(keys, rows, strict=True)]
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, rows))))
+    return {name: tuple([row.get(name) for row in rows]) for name in names}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io._lists import select
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import Piece, name_of, pieces_of
 from captious.io.images import with_images
 from captious.io.join import Complain, Gathered, gather_candidates, gather_references, in_language, join, refuse
 from captious.options import Reading
@@ -105,11 +105,11 @@ def refuse_unused(reading: Reading) -> None:
         )
 
 
-def _rows(source: Any, complain: Complain, format: str | None = None, **options: Any) -> Iterator[Row]:
+def _rows(source: Any, complain: Complain, format: str | None = None, **options: Any) -> Iterator[Piece]:
     """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
     stopped = ""
     try:
-        yield from rows_of(source, format, **options)
+        yield from pieces_of(source, format, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -25,8 +25,19 @@ from captious.errors import InputError, one_line
 from captious.io._braces import expand_braces
 from captious.io._harnesses import HARNESSES
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import GZIP, LINES, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
-from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
+from captious.io.formats import (
+    GZIP,
+    LINES,
+    Piece,
+    Row,
+    in_utf8,
+    json_row,
+    parquet_blocks,
+    rows_of,
+    rows_of_content,
+    unpack,
+)
+from captious.io.join import REPEATED, Gathered, caption_columns, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.tars import KEY, tar_rows
@@ -297,7 +308,7 @@ class Faults:
         self.examples.setdefault(reason, example[:LONGEST_EXAMPLE])
 
 
-def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) -> ShardContent:
+def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, further: bool = True) -> ShardContent:
     """The captions of a shard.
 
     A row that cannot be used is left out and counted by its reason. So is the rest of a tar, or of JSON Lines, that is
@@ -315,13 +326,15 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
     images
         Whether images in the shard are wanted. If not, they are not read; otherwise they are the column ``image``, as
         bytes that are not decoded.
+    further
+        Whether other columns than ids and captions are wanted. If not, those of a Parquet file are not read.
     """
     refuse_unused(reading)
     if reading.items is not None:
         raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
-    candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)
+    candidates = _candidates(_rows(shard, reading, images, further, faults), shard, reading, faults)
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")
@@ -346,7 +359,7 @@ def _empty(shard: Shard) -> CaptionSet:
     return CaptionSet((), Ragged.of([]), Ragged.of([]), name=shard.address)
 
 
-def _candidates(rows: Iterable[Row], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
+def _candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
     """Candidates by id; rows that cannot be used are counted."""
     tar = shard.format == "tar"
     reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
@@ -382,14 +395,15 @@ def _reason(complaint: str) -> str:
     return _VALUE.sub("…", _DETAILS.sub("", complaint))
 
 
-def _rows(shard: Shard, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
+def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults) -> Iterator[Piece]:
     """Rows of a shard of any format."""
     name, format = shard.address, shard.format or reading.format
     with open_shard(shard) as file:
         if not shard.size:
             return
         if format == "parquet":
-            yield from parquet_rows(file, name, images)
+            choose = list if further else partial(caption_columns, reading=reading)
+            yield from parquet_blocks(file, name, images, choose)
         elif format == "tar":
             yield from tar_rows(unpacked(file, name, faults), name, reading, images, faults.add)
         elif format == "jsonl":

@@ -47,7 +47,9 @@ class Bleu(NgramMetric, CandidateMetric):
     compares_jointly: ClassVar[bool] = True
     highest_n: ClassVar[int] = ORDERS
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
-    citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
+    citation: ClassVar[str] = (
+        "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation of machine translation. ACL 2002."
+    )
 
     @property
     def label(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -19,12 +18,13 @@ from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored
+from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable, table_key
 
 CHUNK = 10_000
 """Items of a chunk: so many have n-gram tables of about 100 MB."""
-KEPT = 1 << 27
-"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 40,000 items."""
+KEPT = 1 << 29
+"""Bytes of n-gram counts that are kept from the first pass to the second: those of 200,000 to 300,000 items."""
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
@@ -138,16 +138,10 @@ def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metri
     trees = {metric: _States() for metric in metrics if metric.by_chunk}
     for chunk, _ in _chunks(captions, CHUNK):
         for metric, tree in trees.items():
-            tree.add(_prepared(metric, chunk, captions))
+            state = metric.prepared(chunk)
+            state.release()
+            tree.add(state)
     return {metric: trees[metric].merged() if metric.by_chunk else metric.prepared(captions) for metric in metrics}
-
-
-def _prepared(metric: Metric, chunk: CaptionSet, captions: CaptionSet) -> Any:
-    """The state of a chunk; that of one among several does not keep the n-gram tables."""
-    state = metric.prepared(chunk)
-    if chunk is not captions:
-        state.release()
-    return state
 
 
 def _by_chunk(
@@ -165,21 +159,20 @@ def _by_chunk(
     room = KEPT
     chunks = list(_chunks(captions, size))
     for chunk, place in chunks:
+        prepared: dict[Metric, Any] = {}
         for metric in metrics:
             step(f"{metric.label}{place}")
             if metric.needs_corpus and metric not in states:
-                partial_states.setdefault(metric, _States()).add(_prepared(metric, chunk, captions))
+                prepared[metric] = metric.prepared(chunk)
                 continue
             if metric not in states:
                 states[metric] = metric.prepare(chunk)
             parts[metric].append(score(metric, chunk, states[metric]))
+        tables = dict[Metric, TextTable]()
         if chunk is not captions:
-            names = {one.tokenizer_name(captions) for one in partial_states if isinstance(one, TokenMetric)}
-            tables = {name: TextTable.of(chunk, name).for_later(room) for name in names}
-            room -= sum(table.kept_bytes for table in tables.values())
-            chunk.forget()
-            for name, table in tables.items():
-                chunk.keep(table_key(name), table)
+            tables, room = _set_aside(chunk, prepared, room)
+        for metric, state in prepared.items():
+            partial_states.setdefault(metric, _States()).add(state, tables.get(metric))
     states |= {metric: tree.merged() for metric, tree in partial_states.items()}
     for chunk, place in chunks if partial_states else ():
         for metric in partial_states:
@@ -189,6 +182,27 @@ def _by_chunk(
         if chunk is not captions:
             chunk.forget()
     return states, parts, [len(chunk) for chunk, _ in chunks]
+
+
+def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
+    """Reduce a chunk and its states to what the second pass needs, and give the tables that keep n-gram counts.
+
+    Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
+    """
+    names = {one: one.tokenizer_name(chunk) for one in prepared if isinstance(one, TokenMetric)}
+    tables = {name: TextTable.of(chunk, name) for name in names.values()}
+    counted = {names[one]: state for one, state in prepared.items() if isinstance(state, DocumentFrequency)}
+    for state in prepared.values():
+        state.release()
+    for name, state in counted.items() if room > 0 else ():
+        compact = tables[name].compact()
+        room -= state.counts.nbytes + sum(one.nbytes for one in compact.compact_rows)
+        if room >= 0:
+            tables[name] = compact
+    chunk.forget()
+    for name, table in tables.items():
+        chunk.keep(table_key(name), table if table.compact_rows else replace(table))
+    return {one: tables[name] for one, name in names.items() if tables[name].compact_rows}, room
 
 
 def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
@@ -202,13 +216,20 @@ def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]
 
 
 class _States:
-    """States of chunks, merged two of a size at a time: each is merged log₂(chunks) times, and few are held."""
+    """States of chunks. Those of tables that wait for the merged state are merged with the rest at the end.
+
+    The others are merged two of a size at a time: each is merged log₂(chunks) times, and few are held.
+    """
 
     def __init__(self) -> None:
         self._merged: list[tuple[int, Any]] = []
+        self._waiting: list[tuple[Any, TextTable]] = []
 
-    def add(self, state: Any) -> None:
-        """Add the state of the next chunk."""
+    def add(self, state: Any, table: TextTable | None = None) -> None:
+        """Add the state of the next chunk, and the table that waits."""
+        if table is not None:
+            self._waiting.append((state, table))
+            return
         size = 1
         while self._merged and self._merged[-1][0] == size:
             state, size = self._merged.pop()[1].merge(state), 2 * size
@@ -216,4 +237,6 @@ class _States:
 
     def merged(self) -> Any:
         """The state of all chunks."""
-        return reduce(lambda one, other: one.merge(other), (state for _, state in self._merged))
+        states = [state for state, _ in self._waiting] + [state for _, state in self._merged]
+        tables = [table for _, table in self._waiting] + [None] * len(self._merged)
+        return type(states[0]).merge_all(states, tables)

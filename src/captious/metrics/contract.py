@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from captious import _specs
-from captious._languages import ENGLISH, ENGLISH_MODELS, Scripts, chosen_tokenizer, language_named
+from captious._languages import ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -168,7 +168,7 @@ class Metric(ABC):
         """
         if captions.language:
             return self._foreign_to_model(captions.language)
-        scripts = scripts_of(captions)
+        scripts = captions.scripts
         if not self.languages or scripts.main == "Latin":
             return []
         return [f"{self.label} knows English only, and {scripts.described([scripts.main])}: it means nothing here"]
@@ -344,17 +344,11 @@ class MeanMetric(Metric):
         return result
 
 
-def scripts_of(captions: CaptionSet) -> Scripts:
-    """The scripts of a set, counted once for all metrics."""
-    texts = captions.candidates.values, captions.references.values
-    return captions.once("scripts", lambda: Scripts.of([*texts[0], *texts[1]]))
-
-
 class TokenMetric(Metric):
     """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature.
 
     ``tokenizer=auto``, the usual default, is the tokenizer of the captions' language: ``ptb`` for English and other
-    languages with spaces.
+    languages with spaces. If all that it needs is captions, then `prepare` gets shards without their further columns.
     """
 
     tokenizer: str
@@ -375,7 +369,7 @@ class TokenMetric(Metric):
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
         """Also that the tokenizer takes a clause for a word."""
-        clause = scripts_of(captions).clause_warning(self.tokenizer_name(captions), captions.language)
+        clause = captions.scripts.clause_warning(self.tokenizer_name(captions), captions.language)
         return [*([clause] if clause else []), *super().text_warnings(captions)]
 
 

@@ -151,7 +151,9 @@ class DistinctN(NgramMetric):
 
     name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
-    citation: ClassVar[str] = "Li et al. A diversity-promoting objective function for conversation models. NAACL 2016."
+    citation: ClassVar[str] = (
+        "Li et al. A diversity-promoting objective function for neural conversation models. NAACL 2016."
+    )
 
     @property
     def label(self) -> str:

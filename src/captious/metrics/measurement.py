@@ -168,7 +168,7 @@ class Measurement(PlainState):
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
         rows = _zeroed(self.rows)
-        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
+        return Statistic(rows.take(_order(self.ids), axis=0), self.metric.aggregate, rows.sum(axis=0), self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
         """Two shards of one set as if they had been scored together."""
@@ -209,4 +209,6 @@ def _order(ids: tuple[str, ...]) -> Ints:
 
 def _zeroed(rows: Floats) -> Floats:
     """The rows with those of unscored items as zeros, which add nothing."""
+    if not np.isnan(rows.sum()):
+        return rows
     return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)

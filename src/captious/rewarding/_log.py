@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse
+from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import StepCheck
 from captious.runs import Run, open_run
 from captious.runs.marker import Marker, MetricFacts
@@ -39,7 +40,7 @@ _PART = re.compile(r"step-(\d+)-(\d+)")
 
 @dataclass(frozen=True)
 class LogPlan:
-    """What a reward run writes down of each check."""
+    """What a reward run records of each check."""
 
     rewards: Mapping[str, float]
     """The rewarded metrics by written form, with their weights."""
@@ -48,6 +49,10 @@ class LogPlan:
     diversity: tuple[str, ...] = ()
     """Watched metrics of all captions of a prompt."""
     every: int = 5
+    scalings: Mapping[str, Scaling] = field(default_factory=dict)
+    """How values become rewards, by written form, where they do not stay as they are."""
+    probe: tuple[str, ...] = ()
+    """The items whose captions are checked each time; without them the captions of the batch are."""
 
     @classmethod
     def of_record(cls, record: Any, where: str) -> LogPlan:
@@ -55,14 +60,18 @@ class LogPlan:
         try:
             rewards = {str(key): float(weight) for key, weight in record["rewards"].items()}
             held_out, diversity = (tuple(map(str, record[key])) for key in ("held_out", "diversity"))
-            return cls(rewards, held_out, diversity, int(record["every"]))
+            scaled = {str(key): Scaling.of_record(one) for key, one in record.get("scalings", {}).items()}
+            probe = tuple(map(str, record.get("probe", ())))
+            return cls(rewards, held_out, diversity, int(record["every"]), scaled, probe)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise InputError(f"{where}: is not of a reward run, expected one that captious.rewards wrote") from None
 
     def to_record(self) -> dict[str, Any]:
-        """The plan as JSON holds it."""
+        """The plan as JSON."""
         lists = {"held_out": list(self.held_out), "diversity": list(self.diversity)}
-        return {"rewards": dict(self.rewards), **lists, "every": self.every}
+        scaled = {key: one.to_record() for key, one in self.scalings.items()}
+        further = {**({"scalings": scaled} if scaled else {}), **({"probe": list(self.probe)} if self.probe else {})}
+        return {"rewards": dict(self.rewards), **lists, "every": self.every, **further}
 
 
 @dataclass(frozen=True)
@@ -80,12 +89,20 @@ class LoggedStep:
     """By written form: rewarded, watched, and those of all captions of a prompt."""
 
 
+class _CountedPart(NamedTuple):
+    version: tuple[int, int]
+    """When its file was written, and its size."""
+    rows: int
+
+
 @dataclass(frozen=True)
 class RewardLog:
     """The folder of a reward run."""
 
     run: Run
     plan: LogPlan = field(default_factory=lambda: LogPlan({}))
+    counted: Mapping[str, _CountedPart] = field(default_factory=dict)
+    """The parts whose rows were counted already; a part of the same name that was written again is another file."""
 
     @property
     def folder(self) -> Path:
@@ -114,22 +131,30 @@ class RewardLog:
         log.run.write_marker()
         return log
 
-    def write(self, step: int, rank: int, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> None:
-        """Write a check of a rank, whole, and then the marker that lists all parts."""
+    def write(self, step: int, rank: int, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> RewardLog:
+        """Write a check of a rank, whole, and then the marker that lists all parts; gives the log with it."""
         captions, name = without_machine_paths(captions), f"step-{step:07d}-{rank}"
         summary = part_summary(name, self.run, captions, measurements)
         items = items_table(captions, measurements, self.run.metrics)
         self.run.write_part(summary, items, {}, rows_table(measurements))
-        self.refreshed().run.write_marker()
+        log = self.refreshed()
+        log.run.write_marker()
+        return log
 
     def refreshed(self) -> RewardLog:
-        """The log with all parts that are there now, those of other ranks too."""
-        parts = {}
+        """The log with all parts that are there now, those of other ranks too. Only new ones are opened."""
+        counted = {}
         for name in self.parts():
-            with self.run.parquet(self.run.items_name(name)) as file:
-                parts[name] = file.metadata.num_rows
+            facts = (self.folder / self.run.items_name(name)).stat()
+            version, known = (facts.st_mtime_ns, facts.st_size), self.counted.get(name)
+            counted[name] = known if known and known.version == version else _CountedPart(version, self._rows(name))
+        parts = {name: one.rows for name, one in counted.items()}
         marker = replace(self.run.marker, parts=parts, items=sum(parts.values()))
-        return replace(self, run=replace(self.run, marker=marker))
+        return replace(self, run=replace(self.run, marker=marker), counted=counted)
+
+    def _rows(self, name: str) -> int:
+        with self.run.parquet(self.run.items_name(name)) as file:
+            return int(file.metadata.num_rows)
 
     def parts(self) -> list[str]:
         """The names of the parts in the order of steps and ranks."""
@@ -175,7 +200,7 @@ class RewardLog:
             except (TypeError, ValueError):
                 where = run.storage.address_of(run.items_name(names[0]))
                 raise InputError(
-                    f"{where}: column {key!r} holds no numbers, expected what captious.rewards wrote"
+                    f"{where}: column {key!r} contains no numbers, expected what captious.rewards wrote"
                 ) from None
 
         return LoggedStep(
@@ -214,7 +239,7 @@ def open_log(folder: str | Path) -> RewardLog:
 
 
 def is_reward_run(folder: str | Path) -> bool:
-    """Whether a folder is one that ``captious.rewards`` wrote; nothing of it is checked further."""
+    """Whether a folder is one that ``captious.rewards`` wrote; nothing else is checked."""
     path = Path(folder) / MARKER
     if is_remote(str(folder)) or not path.is_file():
         return False
@@ -226,7 +251,7 @@ def is_reward_run(folder: str | Path) -> bool:
 
 
 def _label(key: str) -> str:
-    """What a metric is called; its written form where it is not known here."""
+    """What a metric is called; its written form if it is not known here."""
     try:
         return parse(key).label
     except InputError:

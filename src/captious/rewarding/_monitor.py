@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
 from captious.rewarding._log import LoggedStep, LogPlan, RewardLog
 from captious.rewarding._panel import Panel, ScoredBatch
+from captious.rewarding._rollouts import Rollouts
+from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last
 from captious.runs.tracking import PREFIX
 
+Generate = Callable[[list[str]], Iterable[Any]]
 WORDS = "words"
 """What a list of watched metrics may name, and what every check counts."""
 
@@ -40,20 +43,34 @@ class WatchPlan:
     """Metrics of all captions of a prompt."""
     every: int
     out: Path
+    probe: tuple[str, ...] = ()
+    """The items whose captions are checked each time; without them the captions of the batch are."""
+    generate: Generate | None = None
+    """Captions of these items by the policy as it is now."""
 
-    @property
-    def log_plan(self) -> LogPlan:
+    def log_plan(self, scalings: Mapping[str, Scaling]) -> LogPlan:
         """The same in the words of the folder."""
         rewards = {str(metric): weight for metric, weight in self.rewarded.items()}
-        return LogPlan(rewards, tuple(map(str, self.watched)), tuple(map(str, self.diversity)), self.every)
+        watched, diversity = (tuple(map(str, metrics)) for metrics in (self.watched, self.diversity))
+        changed = {key: one for key, one in scalings.items() if one != Scaling()}
+        return LogPlan(rewards, watched, diversity, self.every, changed, self.probe)
 
 
 def watch_plan(
-    metrics: Sequence[Metric], weights: Sequence[float], watch: Specs | None, every: int, out: Any
+    metrics: Sequence[Metric],
+    weights: Sequence[float],
+    watch: Specs | None,
+    every: int,
+    out: Any,
+    probe: Sequence[Any] | None = None,
+    generate: Generate | None = None,
 ) -> WatchPlan:
-    """The plan of a monitor, once what is asked for is right."""
+    """The plan of a monitor, after the arguments have been checked."""
     if out is None:
-        raise InputError("watch=... needs out=..., the folder that the checks are written into")
+        what = "watch" if watch is not None else "probe"
+        raise InputError(f"{what}=... needs out=..., the folder that the checks are written into")
+    if (probe is None) != (generate is None) or isinstance(probe, str) or not callable(generate or print):
+        raise InputError("probe=... and generate=...: expected ids of items, and a function from ids to captions")
     if not isinstance(every, int) or every < 1:
         raise InputError(f"every={every!r}, expected a number of steps from 1 on")
     given = [watch] if isinstance(watch, (str, Metric)) else list(watch or ())
@@ -65,19 +82,22 @@ def watch_plan(
     diversity = [metric for metric in watched if not metric.needs or "several candidates" in metric.needs]
     signed = {one: weight if one.higher_is_better else -weight for one, weight in zip(metrics, weights, strict=True)}
     single = tuple(metric for metric in watched if metric not in diversity)
-    return WatchPlan(signed, single, tuple(diversity), every, Path(out))
+    ids = () if probe is None else tuple(map(str, probe))
+    return WatchPlan(signed, single, tuple(diversity), every, Path(out), ids, generate)
 
 
 class Monitor:
-    """Checks a batch every few steps, writes it down, and warns where a policy games its reward.
+    """Checks a batch every few steps, writes it down, and warns if a policy games its reward.
 
-    A fault of the monitor is warned of once and ends no training. Each rank checks and judges its own captions; the
+    If the monitor fails, it warns once and training continues. Each rank checks and judges its own captions; the
     page of the run joins them.
     """
 
     def __init__(self, panel: Panel, plan: WatchPlan) -> None:
         self.panel, self.plan = panel, plan
-        self._log = RewardLog.begun(plan.out, panel.prepared, plan.log_plan)
+        if plan.probe:
+            panel.refuse_unknown(plan.probe)
+        self._log = RewardLog.begun(plan.out, panel.prepared, plan.log_plan(panel.scalings))
         self._begin()
 
     def _begin(self) -> None:
@@ -118,7 +138,7 @@ class Monitor:
             self._calls += 1
         if step % self.plan.every or (self._checks and step <= self._checks[-1].step):
             return None
-        logged = self._measure_and_write(batch, step, rank)
+        logged = self._measure_and_write(self._probed(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))
         verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out)
         if verdict.alarm and rank == 0 and "alarm" not in self._said:
@@ -130,12 +150,21 @@ class Monitor:
         return verdict
 
     def _resumed(self, step: int | None, rank: int) -> list[StepCheck]:
-        """The checks of this rank before this step; later ones belong to a training that was not gone on with."""
+        """The checks of this rank before this step; later ones belong to a training that was not resumed."""
         if step is not None:
             self._log.supersede(step, rank)
         checks = [self._log.check(logged) for logged in self._log.read(rank)]
         self._calls = checks[-1].step + 1 if checks else 0
         return checks
+
+    def _probed(self, rank: int) -> ScoredBatch:
+        """The captions that the policy gives now to this rank's items of the probe set."""
+        assert self.plan.generate is not None
+        ids = list(self.plan.probe[rank :: max(int(os.environ.get("WORLD_SIZE", "1") or 1), 1)])
+        completions = list(self.plan.generate(ids))
+        if len(completions) != len(ids):
+            raise InputError(f"generate: {len(completions)} captions for {len(ids)} items, expected one for each")
+        return self.panel.scored(Rollouts(self.panel.reader.captions(completions), tuple(ids), tuple(ids), None, {}))
 
     def _measure_and_write(self, batch: ScoredBatch, step: int, rank: int) -> LoggedStep:
         """Score the captions of a batch by all metrics, and write them down."""
@@ -156,21 +185,19 @@ class Monitor:
         captions = replace(
             captions, columns={**captions.columns, **{key: tuple(own) for key, own in diversity.items()}}
         )
-        self._log.write(step, rank, captions, measurements)
+        self._log = self._log.write(step, rank, captions, measurements)
         values = {**{key: one.values for key, one in measurements.items()}, **diversity}
         return LoggedStep(step, names, prompts, texts, [], [], reward, values)
 
     def _total(self, batch: ScoredBatch) -> Floats:
-        """The weighted sum of the rewards of each caption; NaN where it has none."""
-        columns = [
-            weight * np.array([np.nan if value is None else value for value in batch.values[str(metric)]])
-            for metric, weight in self.plan.rewarded.items()
-        ]
-        total: Floats = np.sum(columns, axis=0)
+        """The weighted sum of the rewards of each caption; NaN if it has none."""
+        scaled = self.panel.scalings
+        parts = [weight * scaled[str(one)](batch.values[str(one)]) for one, weight in self.plan.rewarded.items()]
+        total: Floats = np.sum(parts, axis=0)
         return total
 
     def _warn(self, message: str) -> None:
-        """Warn of something once; training goes on."""
+        """Warn about something once; training continues."""
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -188,6 +215,6 @@ def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> 
 
 
 def _in_training(columns: Mapping[str, Any]) -> bool:
-    """Whether a batch is one that trains. TRL scores batches of an evaluation too, and only its model tells them."""
+    """Whether a batch is one that trains. TRL scores batches of an evaluation too, as its model shows."""
     trainer = getattr(columns.get("log_metric"), "__self__", None)
     return bool(getattr(getattr(trainer, "model", None), "training", True))

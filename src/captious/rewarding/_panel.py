@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 import os
 import threading
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import product
-from numbers import Real
 from operator import is_
 from typing import Any
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric, Need
 from captious.metrics.registry import find_key
 from captious.options import Runtime, current
 from captious.rewarding._rollouts import RolloutReader, Rollouts
+from captious.rewarding._scaling import is_number, scalings
 from captious.scorer import CaptionValues, Scorer
 
 REMEMBERED = 16
@@ -36,12 +38,19 @@ class ScoredBatch:
     """The values of a batch by each metric, as `Scorer` gives them."""
 
     rollouts: Rollouts
-    values: Mapping[str, Sequence[float | None]]
-    """By written form; the metric's floor for a fault of the caption, None in all metrics for a technical gap."""
+    values: Mapping[str, Floats]
+    """By written form; the metric's floor for a fault of the caption, NaN in all metrics for a technical gap."""
     faults: frozenset[int]
     """Captions that are empty, were not found in the completion, or have no value by their own fault."""
     gaps: Mapping[int, str]
     """Why a caption has no reward though it may be a good one."""
+
+    def listed(self, rewards: Floats) -> list[float | None]:
+        """A reward for each caption, as trainers want them; None for a technical gap."""
+        values: list[float | None] = rewards.tolist()
+        for index in self.gaps:
+            values[index] = None
+        return values
 
     @property
     def missing(self) -> float:
@@ -56,7 +65,7 @@ class ScoredBatch:
 
 @dataclass
 class _Remembered:
-    batch: ScoredBatch
+    batch: Future[ScoredBatch] = field(default_factory=Future)
     seen: set[str] = field(default_factory=set)
 
 
@@ -75,8 +84,10 @@ class Panel:
         floors: Mapping[str, float] | None = None,
         runtime: Runtime | None = None,
         watched: Sequence[Metric] = (),
+        clip: Any = None,
+        scale: Any = None,
     ) -> None:
-        """Prepare the metrics, and those that are only watched, which no reward asks for."""
+        """Prepare the metrics, and those that are only watched, which no reward uses."""
         self.metrics = tuple(metrics)
         self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
         self.runtime = _own_share(runtime, self.prepared)
@@ -89,6 +100,9 @@ class Panel:
             images=images is None and "image" in needs,
         )
         self._given = None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime)
+        missing = self.reader.references or self.reader.images
+        self.scalings = scalings(self.metrics, clip, scale, None if missing else self._given)
+        """How values become rewards, by written form."""
         self._settled = False
         """Whether ids of a batch were found among those given."""
         self._base = self._given
@@ -113,23 +127,28 @@ class Panel:
     def score(self, asker: str, completions: Sequence[Any], columns: Mapping[str, Any]) -> tuple[ScoredBatch, bool]:
         """The values of a batch, and whether it is a new one: the first of the rewards that asks has it scored.
 
-        A reward that asks twice for equal captions is in its next batch.
+        Others that ask meanwhile wait for it. A reward that asks twice for equal captions is in its next batch.
         """
         rollouts = self._read(completions, columns)
         key = (rollouts.texts, rollouts.ids, rollouts.references, _keys(rollouts.fields))
         with self._lock:
-            remembered = self._memo.get(key)
-            if remembered is not None:
-                new = asker in remembered.seen
-                remembered.seen = {asker} if new else remembered.seen | {asker}
-                return remembered.batch, new
-        batch = self._scored(rollouts)
-        self._say(batch.gaps)
-        with self._lock:
-            self._memo[key] = _Remembered(batch, {asker})
+            first = key not in self._memo
+            remembered = self._memo.setdefault(key, _Remembered())
+            new = first or asker in remembered.seen
+            remembered.seen = {asker} if new else remembered.seen | {asker}
             while len(self._memo) > REMEMBERED:
                 self._memo.popitem(last=False)
-        return batch, True
+        if first:
+            try:
+                batch = self.scored(rollouts)
+                self._say(batch.gaps)
+                remembered.batch.set_result(batch)
+            except BaseException as error:
+                with self._lock:
+                    self._memo.pop(key, None)
+                remembered.batch.set_exception(error)
+                raise
+        return remembered.batch.result(), new
 
     def _read(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
         """The captions and items of a batch; all rewards of a trainer are passed the same objects, read once."""
@@ -153,14 +172,15 @@ class Panel:
                 self._base = Scorer(self.prepared, items, runtime=self.runtime)
         return self._base.with_items(items)
 
-    def _scored(self, rollouts: Rollouts) -> ScoredBatch:
+    def scored(self, rollouts: Rollouts) -> ScoredBatch:
+        """The values of captions, whoever asks for them."""
         size = len(rollouts.texts)
         scorer = self.scorer(rollouts)
         unknown = {key for key in dict.fromkeys(rollouts.ids) if key not in scorer}
         gaps = {index: UNKNOWN for index, key in enumerate(rollouts.ids) if key in unknown} if unknown else {}
         if self._given is not None and not self._settled:
             self._settle(rollouts, len(gaps))
-        faults = {index for index, text in enumerate(rollouts.texts) if not (text or "").strip()} - gaps.keys()
+        faults = {index for index, text in enumerate(rollouts.texts) if not text or text.isspace()} - gaps.keys()
         scored = [index for index in range(size) if index not in faults and index not in gaps]
         found = self._found(scorer, [rollouts.ids[i] for i in scored], [rollouts.texts[i] or "" for i in scored])
         columns = {key: np.full(size, self.floors[key]) for key in self.floors}
@@ -175,13 +195,19 @@ class Panel:
                     gaps.setdefault(scored[place], f"{metric.label}: {reason}")
             for index in np.flatnonzero(~np.isfinite(column)).tolist():
                 gaps.setdefault(index, f"{metric.label}: the value is not finite")
-        values: dict[str, list[float | None]] = {key: column.tolist() for key, column in columns.items()}
-        for listed, index in product(values.values(), gaps):
-            listed[index] = None
-        return ScoredBatch(rollouts, values, frozenset(faults - gaps.keys()), gaps)
+        for column in columns.values():
+            column[list(gaps)] = np.nan
+        return ScoredBatch(rollouts, columns, frozenset(faults - gaps.keys()), gaps)
+
+    def refuse_unknown(self, ids: Sequence[str]) -> None:
+        """Refuse items of a probe set that cannot be scored before a batch comes."""
+        if self._given is None or self.reader.references or self.reader.images:
+            raise InputError("probe=... needs the references and images of its items by id: references=..., images=...")
+        if unknown := [key for key in ids if key not in self._given]:
+            raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
     def _settle(self, rollouts: Rollouts, unknown: int) -> None:
-        """Keep to the column of ids of the first batch; refuse it where it knows none of them."""
+        """Keep to the column of ids of the first batch; refuse it if none of them is known."""
         assert self._given is not None
         if rollouts.ids and unknown == len(rollouts.ids):
             raise InputError(
@@ -192,27 +218,21 @@ class Panel:
         self._settled = True
 
     def _found(self, scorer: Scorer, ids: Sequence[str], texts: Sequence[str]) -> dict[str, CaptionValues]:
-        """The values of captions by every metric.
-
-        Judges go by themselves, and are not asked again: their server is down, or their ceiling is reached.
-        """
+        """The values of captions by every metric. Judges are all asked at once, while the others score."""
         judges = [metric for metric in self.metrics if "judge" in metric.needs]
         others = [metric for metric in self.metrics if metric not in judges]
-        found: dict[str, CaptionValues] = {}
-        for group in ([others] if others else []) + [[judge] for judge in judges]:
-            try:
-                found |= scorer.explained(ids, texts, group)
-            except Exception as error:
-                for metric in group:
-                    if metric in judges:
-                        reasons = dict.fromkeys(range(len(texts)), one_line(error))
-                        found[str(metric)] = CaptionValues(np.full(len(texts), np.nan), reasons)
-                    else:
-                        found[str(metric)] = _one_by_one(scorer, ids, texts, metric)
-        return found
+        if not judges:
+            return _values(scorer, ids, texts, others)
+        with ThreadPoolExecutor(len(judges)) as pool:
+            asked = {
+                str(one): pool.submit(contextvars.copy_context().run, _judged, scorer, ids, texts, one)
+                for one in judges
+            }
+            found = _values(scorer, ids, texts, others) if others else {}
+            return {**found, **{key: one.result() for key, one in asked.items()}}
 
     def _say(self, gaps: Mapping[int, str]) -> None:
-        """Warn of each reason once: training goes on."""
+        """Warn about each reason once; training continues."""
         for reason, number in Counter(gaps.values()).items():
             if reason not in self._said:
                 self._said.add(reason)
@@ -224,17 +244,35 @@ class Panel:
 
 
 def _keys(fields: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What tells the columns of two batches apart; of images it is their address, as a remembered batch holds them."""
+    """What distinguishes the columns of two batches; images by their address, because a remembered batch keeps them."""
     return tuple((name, *map(id if name == "image" else repr, values)) for name, values in fields.items())
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Whether two lists contain the same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 
+def _values(
+    scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metrics: Sequence[Metric]
+) -> dict[str, CaptionValues]:
+    """The values of captions by metrics that ask nobody."""
+    try:
+        return {str(metric): found for metric, found in scorer.explained(ids, texts, metrics).items()}
+    except Exception:
+        return {str(metric): _one_by_one(scorer, ids, texts, metric) for metric in metrics}
+
+
+def _judged(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], judge: Metric) -> CaptionValues:
+    """The values by a judge. After a failure it is not asked again: its server is down, or its ceiling is reached."""
+    try:
+        return scorer.explained(ids, texts, [judge])[str(judge)]
+    except Exception as error:
+        return CaptionValues(np.full(len(texts), np.nan), dict.fromkeys(range(len(texts)), one_line(error)))
+
+
 def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric: Metric) -> CaptionValues:
-    """The values of captions after scoring them together failed: what fails alone has no value."""
+    """The values of captions after scoring them together failed: a caption that fails on its own has no value."""
     values, reasons = np.full(len(texts), np.nan), dict[int, str]()
     for index, (key, text) in enumerate(zip(ids, texts, strict=True)):
         try:
@@ -274,7 +312,7 @@ def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:
 
 
 def _refuse_corpora(metrics: Sequence[Metric]) -> None:
-    """Refuse metrics that must know all references where these come with the batches."""
+    """Refuse metrics that must know all references if these come with the batches."""
     for metric in metrics:
         if metric.needs_corpus:
             hint = ", or cider(idf=NAME) with document frequencies of a corpus" if metric.name == "cider" else ""
@@ -282,7 +320,7 @@ def _refuse_corpora(metrics: Sequence[Metric]) -> None:
 
 
 def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str, float]:
-    """The worst value of each metric, or the one that is given for it: what a caption gets that is empty."""
+    """The worst value of each metric, or the one that is given for it: the reward of an empty caption."""
     labels = {str(metric): metric.label for metric in metrics}
     given: dict[str, float] = {}
     for name, value in floors.items():
@@ -299,13 +337,8 @@ def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str,
     return found
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def _own_share(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | None:
-    """The runtime of one process of several: judges share the ceilings, and none goes without one."""
+    """The runtime of one process of several: judges share the limits, and none runs without one."""
     if not any("judge" in metric.needs for metric in metrics):
         return runtime
     runtime = runtime or current()

@@ -11,7 +11,8 @@
 
 A policy that has converged gives equal captions to one prompt, which is no sign: ``distinct`` counts them once. Changes
 of means count where a bootstrap over prompts rejects "no change" at 5 %, after Holm's correction where several
-metrics are tested. Two signs at one check are an alarm.
+metrics are tested; if the prompts are the same each time, each is compared with itself. Two signs at one check are an
+alarm.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class StepCheck:
     """The captions of one step: a number for each prompt, in the order in which prompts come."""
 
     step: int
+    prompts: tuple[str, ...]
     reward: Floats
     watched: Mapping[str, Floats]
     """By written form, higher is better: a metric for which lower is better is negated."""
@@ -76,6 +78,7 @@ class StepCheck:
         prompts_of = Counter(text for _, text in set(zip(prompts, texts, strict=True)))
         return cls(
             step,
+            tuple(numbers),
             _means(reward, groups),
             {key: _means(values, groups) for key, values in watched.items()},
             {key: np.array([_spearman(reward[one], values[one]) for one in groups]) for key, values in watched.items()},
@@ -124,7 +127,10 @@ def judge_last(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out:
     resampling = Resampling(interval="t")
 
     def shift(part: Callable[[StepCheck], Floats]) -> Shift:
-        return mean_shift(np.concatenate([part(check) for check in start]), part(now), resampling)
+        before = [part(check) for check in start]
+        if all(check.prompts == now.prompts for check in start):
+            return mean_shift(np.mean(before, axis=0), part(now), resampling, paired=True)
+        return mean_shift(np.concatenate(before), part(now), resampling)
 
     keys = [key for key in held_out if key in now.watched]
     signs = [
@@ -202,7 +208,7 @@ def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman's correlation; NaN where one side is constant or there are fewer than three pairs."""
+    """Spearman's correlation; NaN if one side is constant or there are fewer than three pairs."""
     both = ~np.isnan(one) & ~np.isnan(other)
     if both.sum() < 3:
         return float("nan")

@@ -83,7 +83,7 @@ class Drift(PlainState, Result):
         every = "every step" if self.log.plan.every == 1 else f"every {self.log.plan.every} steps"
         about = (
             f"{len(self.logged)} checks from step {self.logged[0].step} to {self.logged[-1].step}, {every}; "
-            f"{size:,} captions"
+            f"{size:,} captions" + (f" of the same {len(set(probe)):,} items" if (probe := self.log.plan.probe) else "")
         )
         sections = [self._summary(), *self._charts(), self._table(), *self._gallery()]
         return Document(title, about, sections, notes=self._notes(), data=self._data())
@@ -152,7 +152,7 @@ class Drift(PlainState, Result):
         return Table("checks", "Checks", [*columns, Column("missing", decimals=3)], rows, note)
 
     def _gallery(self) -> list[Any]:
-        """The captions that stand much higher by reward than by the metrics that are not rewarded."""
+        """The captions that rank much higher by reward than by the metrics that are not rewarded."""
         plan, labels = self.log.plan, self.log.labels
         if not plan.held_out:
             return []
@@ -195,7 +195,8 @@ class Drift(PlainState, Result):
         return [Picture(path) if path and Path(path).is_file() else None for path in paths]
 
     def _notes(self) -> list[str]:
-        rewards = ", ".join(f"{weight:g} × {key}" for key, weight in self.log.plan.rewards.items())
+        plan = self.log.plan
+        rewards = ", ".join(f"{weight:g} × {key}{plan.scalings.get(key, '')}" for key, weight in plan.rewards.items())
         return [
             f"reward: {rewards}",
             f"Each check is compared with the first {START}. {NEEDED} signs at one check are an alarm, from check "
@@ -255,7 +256,7 @@ def _different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[
 
 
 def _shares(values: Floats) -> Floats:
-    """The share of values that are lower, half of the equal ones included; NaN where a value is missing."""
+    """The share of values that are lower, half of the equal ones included; NaN if a value is missing."""
     known = np.sort(values[~np.isnan(values)])
     below, upto = np.searchsorted(known, values), np.searchsorted(known, values, side="right")
     return np.where(np.isnan(values), np.nan, (below + upto) / max(2 * len(known), 1))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from captious import _specs
 from captious._evaluate import Specs, metric_specs
@@ -12,9 +15,10 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse, short_names
 from captious.options import Runtime
-from captious.rewarding._monitor import Monitor, watch_plan
-from captious.rewarding._panel import Panel, ScoredBatch, is_number
+from captious.rewarding._monitor import Generate, Monitor, watch_plan
+from captious.rewarding._panel import Panel, ScoredBatch
 from captious.rewarding._rollouts import RolloutReader, extraction
+from captious.rewarding._scaling import Bounds, Scaling, is_number
 from captious.runs.tracking import PREFIX
 
 
@@ -29,31 +33,43 @@ class Reward:
         self.__name__ = name
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """The reward of each completion; None where a technical fault leaves it without one."""
+        """The reward of each completion; None if a technical fault leaves it without one."""
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
             tell(batch, columns)
             if self.monitor is not None:
                 self.monitor.observe(batch, columns)
-        sign = self.sign
-        return [None if value is None else sign * value for value in batch.values[str(self.metric)]]
+        return batch.listed(self.sign * self.scaling(batch.values[str(self.metric)]))
+
+    @property
+    def scaling(self) -> Scaling:
+        """The bounds of the metric's value, and what it is divided by."""
+        return self.panel.scalings[str(self.metric)]
 
     @property
     def sign(self) -> float:
-        """1 where higher is better, -1 otherwise."""
+        """1 if higher is better, -1 otherwise."""
         return 1.0 if self.metric.higher_is_better else -1.0
 
     @property
     def floor(self) -> float:
         """The reward of an empty caption."""
-        return self.sign * self.panel.floors[str(self.metric)]
+        return self.sign * float(self.scaling(np.array(self.panel.floors[str(self.metric)])))
 
     def __repr__(self) -> str:
-        return f"<Reward {self.__name__}: {self.metric}>"
+        return f"<{type(self).__name__} {self.__name__}: {self.metric}{self.scaling}>"
+
+
+class AsyncReward(Reward):
+    """A reward that a trainer awaits, so that it waits for judges and for other such functions at the same time."""
+
+    async def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:  # type: ignore[override]
+        """The reward of each completion, computed in a thread."""
+        return await asyncio.to_thread(super().__call__, completions, **columns)
 
 
 class Rewards(list[Reward]):
-    """The rewards of a run, a list as ``reward_funcs`` wants it. They share references, models and one pass a batch."""
+    """The rewards of a run, a list for ``reward_funcs``. They share references, models and one pass per batch."""
 
     weights: list[float]
     """The weight of each, as ``GRPOConfig(reward_weights=...)`` wants it."""
@@ -66,10 +82,15 @@ class Rewards(list[Reward]):
     def orms(self) -> dict[str, type]:
         """A class for each reward by its name, for ``swift.rewards.orms``; a missing value is the floor there.
 
-        ms-swift makes an object of each, calls it by the name of its class, and trains on 0 where a value is missing,
+        ms-swift makes an object of each, calls it by the name of its class, and trains on 0 if a value is missing,
         which may be better than any caption's reward.
         """
         return {one.__name__: swift_class(one) for one in self}
+
+    @property
+    def asynchronous(self) -> Rewards:
+        """The same as ``async`` functions, for TRL and ms-swift: they run together with other such functions."""
+        return Rewards([AsyncReward(one.panel, one.monitor, one.metric, one.__name__) for one in self], self.weights)
 
     @property
     def panel(self) -> Panel:
@@ -89,9 +110,13 @@ def rewards(
     extract: str | re.Pattern[str] | None = None,
     id_column: str | None = None,
     floors: Mapping[str, float] | None = None,
+    clip: Bounds | Mapping[str, Bounds] | None = None,
+    scale: Literal["references"] | Mapping[str, float] | None = None,
     watch: Specs | None = None,
     every: int = 5,
     out: Any = None,
+    probe: Sequence[Any] | None = None,
+    generate: Generate | None = None,
     runtime: Runtime | None = None,
 ) -> Rewards:
     """Metrics as reward functions for reinforcement learning, one for each metric.
@@ -117,6 +142,12 @@ def rewards(
         The column of the data set with the ids of items; without it ``image_id``, ``id`` and the like.
     floors
         The value of an empty caption by a metric without a worst value, by its name.
+    clip
+        Bounds of every metric's value, ``(low, high)``, or of some by name; None for no bound.
+    scale
+        What values are divided by, so that no metric outweighs the others only because its numbers are larger: numbers
+        by name, or ``references`` for each metric's standard deviation over references, each scored against the
+        others of its item. It is computed once, before the training, after which it stays the same.
     watch
         Metrics that are not rewarded, and ``words``, by which the same captions are scored to notice a policy that
         games the reward.
@@ -124,6 +155,10 @@ def rewards(
         The number of steps between two such checks.
     out
         The folder that the checks are written into; ``captious view`` opens it.
+    probe
+        Ids of items whose captions are checked each time, instead of those of the batch.
+    generate
+        A function from ids to the captions that the policy gives these items now, one for each; for ``probe``.
     runtime
         Where and how models run, and the ceilings of judges, which several processes share.
 
@@ -138,16 +173,17 @@ def rewards(
     members = _members(metrics)
     reader = RolloutReader(extraction(extract), id_column)
     shares = [_weight(metric, weights, members) for metric in members]
-    plan = None if watch is None and out is None else watch_plan(members, shares, watch, every, out)
+    monitored = any(one is not None for one in (watch, out, probe, generate))
+    plan = watch_plan(members, shares, watch, every, out, probe, generate) if monitored else None
     watched = plan.watched if plan else ()
-    panel = Panel(members, references, images, reader, floors, runtime, watched)
+    panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale)
     monitor = Monitor(panel, plan) if plan else None
     names = short_names(members)
     return Rewards([Reward(panel, monitor, one, f"{PREFIX}/{names[str(one)]}") for one in members], shares)
 
 
 def _members(metrics: Specs) -> list[Metric]:
-    """The metrics that are asked for; one with variants, such as ``bleu``, is its default variant."""
+    """The requested metrics; one with variants, such as ``bleu``, is its default variant."""
     specs = [part for one in metric_specs(metrics) for part in (_specs.split(one) if isinstance(one, str) else [one])]
     members = list(dict.fromkeys(one if isinstance(one, Metric) else parse(one) for one in specs))
     if not members:
@@ -156,7 +192,7 @@ def _members(metrics: Specs) -> list[Metric]:
 
 
 def tell(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
-    """Write the ids and the shares of missing and floored captions into the trainer's own logs, where it has some."""
+    """Write the ids and the shares of missing and floored captions into the trainer's own logs, if it has any."""
     log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
     if callable(log_metric):
         log_metric(f"{PREFIX}/missing", batch.missing)

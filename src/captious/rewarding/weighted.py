@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+
+from captious._typing import Floats
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
@@ -13,6 +16,7 @@ from captious.metrics.registry import parse, short_names
 from captious.options import Runtime
 from captious.rewarding._panel import Panel
 from captious.rewarding._rollouts import RolloutReader, extraction
+from captious.rewarding._scaling import Bounds
 from captious.rewarding.functions import tell
 from captious.runs.tracking import PREFIX
 
@@ -30,18 +34,15 @@ class WeightedReward:
         self.__name__ = f"{PREFIX}/reward"
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """The sum for each completion; None where a technical fault leaves a metric without a value."""
+        """The sum for each completion; None if a technical fault leaves a metric without a value."""
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
             tell(batch, columns)
             for key, name in self.names.items():
-                known = [value for value in batch.values[key] if value is not None]
-                if known and callable(columns.get("log_metric")):
-                    columns["log_metric"](name, sum(known) / len(known))
-        return [
-            None if index in batch.gaps else self._sum({key: own[index] for key, own in batch.values.items()})
-            for index in range(len(batch.rollouts.texts))
-        ]
+                known = batch.values[key][~np.isnan(batch.values[key])]
+                if len(known) and callable(columns.get("log_metric")):
+                    columns["log_metric"](name, float(known.mean()))
+        return batch.listed(self._sum(batch.values))
 
     def compute_score(
         self,
@@ -60,16 +61,20 @@ class WeightedReward:
         if ground_truth is not None and not any(name in columns for name in REFERENCE_COLUMNS):
             columns[REFERENCE_COLUMNS[0]] = [ground_truth]
         batch, _ = self.panel.score(self.__name__, [solution_str], columns)
-        floors, missing = self.panel.floors, bool(batch.gaps)
-        values = {key: floors[key] if missing else own[0] for key, own in batch.values.items()}
-        named = {self.names[key]: float(value or 0.0) for key, value in values.items()}
-        return {"score": self._sum(values), **named, f"{PREFIX}/missing": float(missing)}
+        missing = bool(batch.gaps)
+        values = {key: np.array([self.panel.floors[key]]) for key in batch.values} if missing else batch.values
+        named = {self.names[key]: float(own[0]) for key, own in values.items()}
+        return {"score": float(self._sum(values)[0]), **named, f"{PREFIX}/missing": float(missing)}
 
-    def _sum(self, values: Mapping[str, float | None]) -> float:
-        return sum(weight * (values[str(metric)] or 0.0) for metric, weight in self.weights.items())
+    def _sum(self, values: Mapping[str, Floats]) -> Floats:
+        scaled = self.panel.scalings
+        parts = [weight * scaled[str(one)](values[str(one)]) for one, weight in self.weights.items()]
+        total: Floats = np.sum(parts, axis=0)
+        return total
 
     def __repr__(self) -> str:
-        return f"<WeightedReward {' + '.join(f'{weight:g}*{metric}' for metric, weight in self.weights.items())}>"
+        terms = (f"{weight:g}*{one}{self.panel.scalings[str(one)]}" for one, weight in self.weights.items())
+        return f"<WeightedReward {' + '.join(terms)}>"
 
 
 def reward(
@@ -80,6 +85,8 @@ def reward(
     extract: str | re.Pattern[str] | None = None,
     id_column: str | None = None,
     floors: Mapping[str, float] | None = None,
+    clip: Bounds | Mapping[str, Bounds] | None = None,
+    scale: Literal["references"] | Mapping[str, float] | None = None,
     runtime: Runtime | None = None,
 ) -> WeightedReward:
     """A weighted sum of metrics as one reward; the other arguments are those of ``captious.rewards``.
@@ -94,11 +101,11 @@ def reward(
     """
     weights = weights_of(expression)
     reader = RolloutReader(extraction(extract), id_column)
-    return WeightedReward(Panel(list(weights), references, images, reader, floors, runtime), weights)
+    return WeightedReward(Panel(list(weights), references, images, reader, floors, runtime, (), clip, scale), weights)
 
 
 def weights_of(expression: str) -> dict[Metric, float]:
-    """The metrics of a sum with their weights. Spaces stand around + and -.
+    """The metrics of a sum with their weights. There are spaces around + and -.
 
     >>> {str(metric): weight for metric, weight in weights_of("cider(idf=coco-train) - 0.5*chair_i").items()}
     {'cider(idf=coco-train)': 1.0, 'chair(value=i)': -0.5}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ class PartSummary:
 
     def to_json(self) -> str:
         """The summary on one line, floats in the shortest form that is read back exactly."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(self, default=_record, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PartSummary:
@@ -172,6 +172,11 @@ class PartSummary:
             seconds={str(step): float(number) for step, number in record["seconds"].items()},
             **{name: int(record[name]) for name in numbers},
         )
+
+
+def _record(value: Any) -> dict[str, Any]:
+    """A dataclass as an object of JSON. `dataclasses.asdict` would copy every text and number in it."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def _signature(record: Mapping[str, Any]) -> Signature:

@@ -21,7 +21,7 @@ from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Rows, TypeSets
-from captious.render.tables import dumps, finite, to_arrow
+from captious.render.tables import dumps, to_arrow
 from captious.text.tables import word_counts
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def items_table(
     columns |= _counts(captions)
     for key in metrics:
         values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
-        columns[key] = pa.array(finite(values), pa.float64())
+        columns[key] = pa.array(values, pa.float64(), mask=~np.isfinite(values))
     columns["unscored"] = pa.array(unscored, pa.string())
     given = _input_columns(captions, metrics)
     first = [name for name in ("id", "candidates", "references", *COUNTS) if name in columns]

@@ -36,7 +36,7 @@ from captious.runs.report import part_summary
 from captious.runs.states import CorpusStates, Members
 from captious.runs.summary import PartSummary
 from captious.runs.tables import items_table, type_hashes, with_columns, without_machine_paths
-from captious.scale.plan import need_images
+from captious.scale.plan import need_columns, need_images
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PreparationPass:
         ``merged`` has the shards whose states were merged in an earlier run.
         """
         metrics = [one for one in self.metrics if not CorpusStates(self.run, one).is_prepared(shard, merged[one])]
-        captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
+        captions = read_shard(shard, self.reading, need_images(metrics), need_columns(metrics)).captions
         unfit = unfit_metrics(metrics, captions)
         states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:

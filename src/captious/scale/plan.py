@@ -21,7 +21,7 @@ from captious.engines.processes import process_count, visible_gpus
 from captious.errors import InputError
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, is_remote, split_address
-from captious.metrics.contract import Metric
+from captious.metrics.contract import Metric, TokenMetric
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, parse_all
@@ -77,14 +77,17 @@ def plan_shards(
     shards = expand(source, reading.format)
     chosen = parse_all(metric_specs(metrics), first_captions(metrics, shards, reading))
     plans: dict[tuple[str, str], CallPlan] = {}
+    together = CallPlan()
     for number, shard in enumerate(shards, 1):
         if progress:
             progress(f"shard {number:,} of {len(shards):,}")
         captions = read_shard(shard, reading, images=need_images(chosen)).captions
-        for (_, metric), calls in dry_run({shard.name: captions}, chosen).plans.items():
+        own = dry_run({shard.name: captions}, chosen)
+        together += own.total.numbers
+        for (_, metric), calls in own.plans.items():
             key = (f"{len(shards):,} shards", metric)
-            plans[key] = plans.get(key, CallPlan()) + calls
-    return DryRun(plans, current().judging.prices)
+            plans[key] = plans.get(key, CallPlan()) + calls.numbers
+    return DryRun(plans, current().judging.prices, together=together)
 
 
 def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
@@ -97,6 +100,12 @@ def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) ->
 def need_images(metrics: Sequence[Metric]) -> bool:
     """Whether any of the metrics looks at images."""
     return any("image" in metric.needs for metric in metrics)
+
+
+def need_columns(metrics: Sequence[Metric]) -> bool:
+    """Whether any of the metrics prepares its state from other columns than ids and captions."""
+    texts = {"references", "several candidates"}
+    return not all(isinstance(metric, TokenMetric) and texts.issuperset(metric.needs) for metric in metrics)
 
 
 def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, Any]:

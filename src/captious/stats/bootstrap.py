@@ -18,7 +18,14 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.options import LEVEL, Resampling
 from captious.stats.kendall import joined
-from captious.stats.resampling import Statistic, bootstrap_weights, cluster_sums, interval_width, resampled
+from captious.stats.resampling import (
+    Resamples,
+    Statistic,
+    bootstrap_weights,
+    cluster_sums,
+    interval_width,
+    resampled,
+)
 from captious.stats.tests import normal_point, t_point
 
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
@@ -89,7 +96,7 @@ def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resa
     if not statistics or not resampling.samples:
         return {}
     items = len(next(iter(statistics.values())).rows)
-    draws = resampled(list(statistics.values()), bootstrap_weights(items, resampling.samples, resampling.seed))
+    draws = resampled(list(statistics.values()), Resamples(items, resampling.samples, resampling.seed))
     return {
         key: Estimate.under(statistic.value, values, resampling, items)
         for (key, statistic), values in zip(statistics.items(), draws, strict=True)

@@ -7,14 +7,14 @@ belong together. Draws belong to item ids, not to positions: the order of a file
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from captious._hashing import text_hash
-from captious._typing import Floats, Ints
+from captious._typing import Bools, Floats, Ints
 from captious.options import LEVEL, SAMPLES, SEED, Interval
 
 BLOCK = 1 << 22
@@ -36,12 +36,29 @@ class Statistic:
     """The sum of all rows."""
     value: float
     """The value of the whole set."""
+    drawn: dict[Resamples, Floats] = field(default_factory=dict, repr=False)
+    """The values in resamples that were asked for before."""
 
 
-def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
+@dataclass(frozen=True)
+class Resamples:
+    """The weights of `bootstrap_weights`, a few resamples at a time, as a value: statistics remember it."""
+
+    items: int
+    samples: int = SAMPLES
+    seed: int = SEED
+
+    def __iter__(self) -> Iterator[Floats]:
+        rows = min(_in_cache(self.items), max(1, BLOCK // max(self.items, 1)))
+        return bootstrap_weights(self.items, self.samples, self.seed, rows * self.items)
+
+
+def bootstrap_weights(
+    items: int, samples: int = SAMPLES, seed: int = SEED, block: int | None = None
+) -> Iterator[Floats]:
     """How often each item is drawn in each resample, block of resamples by block."""
     generator = np.random.default_rng(seed)
-    for size in _block_sizes(items, samples):
+    for size in _block_sizes(items, samples, block):
         kind = np.int32 if items * size < 2**31 else np.int64
         weights, together = np.empty((size, items)), max(1, DRAWN // max(items, 1))
         for first in range(0, size, together):
@@ -51,18 +68,26 @@ def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> I
         yield weights
 
 
-def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
+def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Bools]:
     """Which items change sides in each shuffle of approximate randomization, each with probability one half."""
     generator = np.random.default_rng(seed)
     for size in _block_sizes(items, samples):
         words = generator.integers(0, 2**64, size=(size, (items + 63) // 64), dtype=np.uint64)
-        yield np.unpackbits(words.view(np.uint8), axis=1, count=items).astype(np.float64)
+        yield np.unpackbits(words.view(np.uint8), axis=1, count=items).view(np.bool_)
 
 
-def _block_sizes(items: int, samples: int) -> list[int]:
+def _block_sizes(items: int, samples: int, block: int | None = None) -> list[int]:
     """The sizes of the blocks in which samples are drawn."""
-    rows = max(1, BLOCK // max(items, 1))
+    rows = max(1, (block or BLOCK) // max(items, 1))
     return [min(rows, samples - first) for first in range(0, samples, rows)]
+
+
+def _in_cache(items: int) -> int:
+    """Rows of weights that stay in the processor's cache until they are multiplied.
+
+    Of fewer than 24, or of a number that 24 does not divide, BLAS makes slower products with other last digits.
+    """
+    return 24 * max(1, DRAWN // (24 * max(items, 1)))
 
 
 def id_order(ids: Sequence[str]) -> list[int]:
@@ -87,45 +112,55 @@ def cluster_sums(rows: Floats, cluster: Ints, clusters: int) -> Floats:
     return np.stack([np.bincount(cluster, weights=column, minlength=clusters) for column in rows.T], axis=1)
 
 
-def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:
+def resampled(statistics: Sequence[Statistic], weights: Iterable[Floats]) -> list[Floats]:
     """The value of each statistic under each row of weights, one matrix product per block.
 
-    A column of the weights belongs to one item; items stand in the order of `id_order`.
+    A column of the weights belongs to one item; items stand in the order of `id_order`. Values in `Resamples` are
+    remembered: the intervals of systems and the tests between them need the same ones.
     """
+    if not isinstance(weights, Resamples):
+        return _values_under(statistics, weights)
+    new = [one for one in dict.fromkeys(statistics) if weights not in one.drawn]
+    for one, values in zip(new, _values_under(new, weights), strict=True):
+        one.drawn[weights] = values
+    return [one.drawn[weights] for one in statistics]
+
+
+def _values_under(statistics: Sequence[Statistic], weights: Iterable[Floats]) -> list[Floats]:
+    if not statistics:
+        return []
     together, columns = _distinct_columns([statistic.rows for statistic in statistics])
-    blocks: list[list[Floats]] = [[] for _ in statistics]
-    for block in weights:
-        sums = block @ together
-        for own, statistic, parts in zip(columns, statistics, blocks, strict=True):
-            parts.append(statistic.aggregate(sums[:, own]))
-    return [np.concatenate(parts) for parts in blocks]
+    sums = np.concatenate([together @ block.T for block in weights], axis=1)
+    return [statistic.aggregate(sums[own].T) for own, statistic in zip(columns, statistics, strict=True)]
 
 
 def _distinct_columns(tables: Sequence[Floats]) -> tuple[Floats, list[list[int]]]:
-    """The different columns of all tables as one table, and the columns of it that each table has.
+    """The different columns of all tables, as rows, and the numbers of those that each table has.
 
     BLEU-1 to BLEU-4 share most of their columns, and means the column of ones.
 
     >>> rows = np.array([[1.0, 5.0], [1.0, 7.0]])
     >>> together, columns = _distinct_columns([rows, rows[:, 1:]])
     >>> together.tolist(), columns
-    ([[1.0, 5.0], [1.0, 7.0]], [[0, 1], [1]])
+    ([[1.0, 1.0], [5.0, 7.0]], [[0, 1], [1]])
     """
-    numbers: dict[int, int] = {}
+    by_sum: dict[float, list[int]] = {}
     distinct: list[Floats] = []
     columns: list[list[int]] = []
     for table in tables:
         columns.append([])
-        for column in table.T:
-            content = text_hash(column.tobytes())
-            if content not in numbers:
-                numbers[content] = len(distinct)
-                distinct.append(column)
-            columns[-1].append(numbers[content])
-    return np.stack(distinct, axis=1), columns
+        rows = np.ascontiguousarray(table.T)
+        for row, total in zip(rows, rows.sum(axis=1).tolist(), strict=True):
+            alike = by_sum.setdefault(total, [])
+            number = next((one for one in alike if np.array_equal(distinct[one], row)), len(distinct))
+            if number == len(distinct):
+                alike.append(number)
+                distinct.append(row)
+            columns[-1].append(number)
+    return np.stack(distinct), columns
 
 
-def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights: Iterator[Floats]) -> list[Floats]:
+def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights: Iterable[Floats]) -> list[Floats]:
     """System minus baseline in each resample, for each (baseline, system) pair; all pairs share the resamples.
 
     A resample that holds no item with a value is left out.
@@ -144,7 +179,7 @@ def interval_width(deviation: float, units: int, level: float) -> float:
 
 def paired_bootstrap(
     pairs: Sequence[tuple[Statistic, Statistic]],
-    weights: Iterator[Floats],
+    weights: Iterable[Floats],
     level: float = LEVEL,
     convention: Convention = "two-sided",
     interval: Interval = "percentile",
@@ -174,7 +209,9 @@ def paired_bootstrap(
     return results
 
 
-def paired_randomization(pairs: Sequence[tuple[Statistic, Statistic]], masks: Iterator[Floats]) -> list[float]:
+def paired_randomization(
+    pairs: Sequence[tuple[Statistic, Statistic]], masks: Iterable[npt.NDArray[Any]]
+) -> list[float]:
     """p-value of approximate randomization of each (baseline, system) pair; all pairs share the shuffles.
 
     In a shuffle every item swaps sides between the two systems with probability one half;
@@ -182,20 +219,27 @@ def paired_randomization(pairs: Sequence[tuple[Statistic, Statistic]], masks: It
     differences makes p = 1 for two equal systems.
     """
     gap, columns = _distinct_columns([system.rows - baseline.rows for baseline, system in pairs])
-    larger, shuffles = np.zeros(len(pairs), dtype=np.int64), 0
-    for block in masks:
-        moved = block @ gap
-        shuffles += len(block)
-        for index, (baseline, system) in enumerate(pairs):
-            part = moved[:, columns[index]]
-            shuffled = system.aggregate(system.total - part) - baseline.aggregate(baseline.total + part)
-            # Shuffled sums are rounded differently from the observed ones; equal must still count as equal.
-            observed = abs(system.value - baseline.value) * (1 - 1e-12)
-            larger[index] += int(np.sum(np.abs(shuffled) >= observed))
-    p_values = (1 + larger) / (1 + shuffles)
+    # Swapping an item moves nothing where all systems have the same rows.
+    moving = np.flatnonzero(gap.any(axis=0))
+    moved = _moved(gap.take(moving, axis=1), (block.take(moving, axis=1) for block in masks))
+    larger = np.empty(len(pairs), dtype=np.int64)
+    for index, (baseline, system) in enumerate(pairs):
+        part = moved[columns[index]].T
+        shuffled = system.aggregate(system.total - part) - baseline.aggregate(baseline.total + part)
+        # Shuffled sums are rounded differently from the observed ones; equal must still count as equal.
+        observed = abs(system.value - baseline.value) * (1 - 1e-12)
+        larger[index] = np.sum(np.abs(shuffled) >= observed)
+    p_values = (1 + larger) / (1 + moved.shape[1])
     p_values[np.isnan([system.value - baseline.value for baseline, system in pairs])] = np.nan
     result: list[float] = p_values.tolist()
     return result
+
+
+def _moved(gap: Floats, masks: Iterable[npt.NDArray[Any]]) -> Floats:
+    """What each shuffle moves from one side to the other: gaps × shuffles."""
+    rows = _in_cache(gap.shape[1])
+    parts = (block[first : first + rows] for block in masks for first in range(0, len(block), rows))
+    return np.concatenate([gap @ part.T.astype(np.float64) for part in parts], axis=1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -43,19 +43,24 @@ def mean_estimate(values: Floats, resampling: Resampling) -> Estimate:
     return Estimate.under(float(defined.mean()), _draws(defined, resampling, 0), resampling, len(defined))
 
 
-def mean_shift(before: Floats, after: Floats, resampling: Resampling) -> Shift:
-    """The shift of a mean between two independent samples of groups.
+def mean_shift(before: Floats, after: Floats, resampling: Resampling, *, paired: bool = False) -> Shift:
+    """The shift of a mean between two independent samples of groups, or ``paired`` between two values of each group.
 
     >>> shift = mean_shift(np.zeros(8), np.ones(8), Resampling(samples=99))
     >>> shift.difference.value, shift.p_up, shift.p_down
     (1.0, 0.01, 1.0)
+    >>> mean_shift(np.array([1.0, 5.0]), np.array([2.0, 6.0]), Resampling(samples=99), paired=True).p_up
+    0.01
     """
-    first, second = before[~np.isnan(before)], after[~np.isnan(after)]
+    known, later = ~np.isnan(before), ~np.isnan(after)
+    if paired:
+        known = later = known & later
+    first, second = before[known], after[later]
     if not len(first) or not len(second):
         nan = float("nan")
         return Shift(nan, Estimate(nan), Estimate(nan), nan, nan)
     start, draws = float(first.mean()), _draws(second, resampling, 1)
-    differences = draws - _draws(first, resampling, 0)
+    differences = draws - _draws(first, resampling, 1 if paired else 0)
     gap, groups = float(second.mean()) - start, min(len(first), len(second))
     if groups < 2:
         nan = float("nan")

@@ -59,7 +59,7 @@ def permuted(
     differences = [_difference(statistic, name) for statistic in statistics]
     draws: list[list[Floats]] = [[] for _ in sides]
     for masks in swap_masks(groups, permutations, seed):
-        swap = masks.T
+        swap = masks.T.astype(np.float64)
         for index, values in enumerate(in_threads(differences, np.concatenate([1 - swap, swap]))):
             draws[index].append(values[name])
     return [(float(value), np.concatenate(parts)) for value, parts in zip(observed, draws, strict=True)]

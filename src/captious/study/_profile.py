@@ -28,7 +28,7 @@ ENGLISH_SHARE = 0.06
 
 @dataclass(frozen=True)
 class CaptionProfile:
-    """The captions that advice is asked for."""
+    """The captions for which advice is requested."""
 
     systems: tuple[str, ...]
     items: int
@@ -52,7 +52,8 @@ class CaptionProfile:
         """The captions in a line."""
         systems = f"{len(self.systems)} systems, " if len(self.systems) > 1 else ""
         length = f"{self.characters:.0f} characters" if self.words is None else f"{self.words:.0f} words"
-        references = f"{self.references:.0f} references" if self.references else "no references"
+        number = f"{self.references:.0f}" if self.references else "no"
+        references = f"{number} reference{'s' * (self.references != 1)}"
         images = "with images" if self.images else "without images"
         return (
             f"{systems}{self.items:,} items; captions of {length} in {self.language}, about {self.domain}; "
@@ -90,7 +91,7 @@ def profile_of(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
 
 
 def language_of(texts: Sequence[str]) -> str:
-    """The language of captions by their script; of those in Latin script English alone is known, by its small words.
+    """The language of captions by their script; in Latin script only English is recognized, by its function words.
 
     >>> language_of(["A dog runs on the grass.", "Two men sit at a table."])
     'English'

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.io.join import in_language
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.runs.folder import is_run
@@ -39,13 +40,13 @@ def load_ratings(
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, aspects=tuple(aspects), **columns)  # type: ignore[arg-type]
+        layout = Layout(source, aspects=tuple(aspects), language=reading.language, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         _refuse_ties(study_input, judgments)
-        return judgments, recipe
+        return _in_language(judgments, reading.language), recipe
     columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if len(study_input.rating) == 1 and any(layout.aspects for layout in recipe.layouts):
         del columns["rating"]  # which names one of the recipe's own ratings
@@ -59,18 +60,28 @@ def load_ratings(
     if isinstance(judged, Ratings) and "rating" not in columns:
         judged = judged.asked(study_input.rating[0])
     _refuse_ties(study_input, judged)
-    return judged, recipe
+    return _in_language(judged, reading.language), recipe
+
+
+def _in_language(judged: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
+    """The judgments with the language of their captions, where one is named."""
+    if language is None or judged.captions is None:
+        return judged
+    captions = in_language(judged.captions, language)
+    if isinstance(judged, Ratings):
+        return replace(judged, captions=captions)
+    plan = judged.scoring
+    scoring = plan and plan._replace(corpora=tuple(in_language(one, language) for one in plan.corpora))
+    return replace(judged, captions=captions, scoring=scoring)
 
 
 def _refuse_ties(study_input: StudyInput, judged: Ratings | Preferences) -> None:
     if study_input.ties is not None and isinstance(judged, Ratings):
-        raise InputError(
-            f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, of which people tie some"
-        )
+        raise InputError(f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, some of them ties")
 
 
 def _in_folder(source: str, data: str | Path | None) -> str:
-    """A recipe in TOML that lies with its data may be called by its name alone."""
+    """A TOML recipe that is stored with its data can be named without its folder."""
     beside = source.endswith(".toml") and data is not None and not Path(source).exists()
     return str(Path(data or "") / source) if beside and (Path(data or "") / source).is_file() else source
 

@@ -38,9 +38,11 @@ C = TypeVar("C", bound="CountsState")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 BLOCK = 1 << 22
-"""Entries that merging files holds at a time, together."""
+"""Entries that merging files keeps in memory at a time, together."""
 INDEXED = 1 << 22
 """Entries of counts that are looked up by buckets. Of more than these, all pages of a file would be read first."""
+RANGE = 1 << 17
+"""Entries that are added up at a time in memory."""
 READ = 1 << 24
 """Bytes of a file that are checked at a time."""
 LONGEST_HEADER = 1 << 16
@@ -63,27 +65,31 @@ def word_keys(words: Iterable[str]) -> Keys:
     return np.fromiter(map(_word_key, words), dtype=np.uint64)
 
 
-def first_bits_order(keys: Keys) -> Ints:
-    """Indices that sort keys by their first sixteen bits, for which NumPy has a radix sort."""
-    return np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
+def first_bits_order(keys: Keys, skipped: int = 0) -> Ints:
+    """Indices that sort keys by their first sixteen bits after the skipped ones, for which NumPy has a radix sort."""
+    return np.argsort((keys >> np.uint64(48 - skipped)).astype(np.uint16), kind="stable")
 
 
 class KeyCounts:
-    """Distinct keys, sorted, each with its count, which is at most 2³² − 1.
+    """Distinct keys, sorted, each with its count, which is at most 2³² − 1."""
 
-    The two arrays may be given as a function, which is called when they are first looked at and released then.
-    """
-
-    def __init__(self, arrays: Arrays | Callable[[], Arrays] = NONE) -> None:
+    def __init__(self, arrays: Arrays = NONE) -> None:
         self._arrays = arrays
 
     @property
     def arrays(self) -> Arrays:
         """The keys, and their counts."""
-        arrays = self._arrays
-        if callable(arrays):
-            arrays = self._arrays = arrays()
-        return arrays
+        return self._arrays
+
+    @property
+    def unsorted(self) -> Arrays:
+        """The keys and their counts in the order of what was counted, if they have not been sorted yet."""
+        return self.arrays
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of both arrays."""
+        return sum(array.nbytes for array in self.unsorted)
 
     @property
     def keys(self) -> Keys:
@@ -126,7 +132,7 @@ class KeyCounts:
         return KeyCounts((self.keys[index], self.counts[index]))
 
     def lookup(self, keys: Keys) -> Ints:
-        """The count of each key, 0 where it is none of these.
+        """The count of each key, 0 if it is none of these.
 
         >>> KeyCounts.of(np.array([2, 7], np.uint64), np.array([1, 3])).lookup(np.array([7, 3], np.uint64)).tolist()
         [3, 0]
@@ -167,6 +173,75 @@ class KeyCounts:
         """The first key of each bucket of keys with the same first sixteen bits, and the steps of a search in one."""
         sizes = np.bincount((self.keys >> np.uint64(48)).astype(np.int64), minlength=1 << 16)
         return (np.cumsum(sizes) - sizes).astype(COUNT), int(sizes.max()).bit_length()
+
+
+class TableCounts(KeyCounts):
+    """Counts of distinct keys in the order of a table, some of them 0. Sorted are those that are not.
+
+    They are given as a function, which is called when they are first looked at and released then.
+    """
+
+    def __init__(self, count: Callable[[], Arrays]) -> None:
+        self._count: Callable[[], Arrays] | None = count
+        self._is_sorted = False
+
+    @property
+    def unsorted(self) -> Arrays:
+        """The keys and their counts, in the order of the table until they are sorted."""
+        if self._count is not None:
+            self._arrays, self._count = self._count(), None
+        return self._arrays
+
+    @property
+    def arrays(self) -> Arrays:
+        """The keys, and their counts, sorted."""
+        if not self._is_sorted:
+            keys, counts = self.unsorted
+            order = np.flatnonzero(counts)
+            # Sorted by their first bits already, they are sorted in a third of the time.
+            order = order.take(first_bits_order(keys.take(order)))
+            self._arrays = KeyCounts.of(keys.take(order), counts.take(order)).arrays
+            self._is_sorted = True
+        return self._arrays
+
+
+def sums_by_part(parts: Sequence[KeyCounts]) -> tuple[KeyCounts, list[Counts]]:
+    """The counts of all parts added up; and for each part the sums of its own keys, in its own order.
+
+    The keys of a range are added up at a time, so that they stay in the processor's cache.
+
+    >>> table = TableCounts(lambda: (np.array([7, 2, 9], np.uint64), np.array([1, 1, 0], COUNT)))
+    >>> sums, own = sums_by_part([table, KeyCounts.of(np.array([2, 8], np.uint64), np.array([3, 1]))])
+    >>> sums.keys.tolist(), sums.counts.tolist(), [one.tolist() for one in own]
+    ([2, 7, 8], [4, 1, 1], [[1, 4, 0], [4, 1]])
+    """
+    arrays = [part.unsorted for part in parts]
+    bits = min(max(sum(len(keys) for keys, _ in arrays) // RANGE, 1).bit_length(), 8)
+    ranges = [_ranges(keys, bits) for keys, _ in arrays]
+    own = [np.empty(len(keys), COUNT) for keys, _ in arrays]
+    blocks = []
+    for indices in zip(*ranges, strict=True):
+        keys = np.concatenate([one.take(index) for (one, _), index in zip(arrays, indices, strict=True)])
+        counts = np.concatenate([one.take(index) for (_, one), index in zip(arrays, indices, strict=True)])
+        order = first_bits_order(keys, bits)
+        order = order.take(np.argsort(keys.take(order), kind="stable"))
+        keys = keys.take(order)
+        new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+        heads = np.flatnonzero(new)
+        sums = np.add.reduceat(counts.take(order), heads, dtype=COUNT) if len(heads) else NONE[1]
+        counts[order] = sums.take(np.cumsum(new) - 1)
+        for one, index, part in zip(own, indices, np.split(counts, np.cumsum([*map(len, indices)])[:-1]), strict=True):
+            one[index] = part
+        present = np.flatnonzero(sums)
+        blocks.append(KeyCounts((keys.take(heads.take(present)), sums.take(present))))
+    return KeyCounts(_concatenated(blocks)), own
+
+
+def _ranges(keys: Keys, bits: int) -> list[npt.NDArray[np.int32]]:
+    """The indices of the keys of each range, which is all keys that have the same first bits."""
+    first = (keys >> np.uint64(64 - bits)).astype(np.uint8)
+    order = np.argsort(first, kind="stable").astype(np.int32)
+    return np.split(order, np.cumsum(np.bincount(first, minlength=1 << bits))[:-1])
 
 
 def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:
@@ -257,7 +332,7 @@ class CountsFile:
 
 
 def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCounts]:
-    """The counts of all files added up, in blocks whose keys ascend; about ``block`` entries are held at a time."""
+    """The sums of the counts of all files, in blocks with ascending keys; about ``block`` entries are in memory."""
     share = max(block // max(len(files), 1), 1024)
     position, window = [0] * len(files), [KeyCounts()] * len(files)
     unread = list(range(len(files)))
@@ -279,7 +354,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
 class CountsState(State):
     """A state of a few facts and of counts by key, which may be too large for memory.
 
-    A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON holds.
+    A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON can store.
     """
 
     kind: ClassVar[CountsKind]
@@ -287,7 +362,7 @@ class CountsState(State):
 
     def release(self) -> None:
         """Count now, which lets go of the n-gram tables."""
-        _ = self.counts.arrays
+        _ = self.counts.unsorted
 
     def save(self, path: str | Path) -> None:
         """Write a line of JSON and two arrays, never a pickle."""

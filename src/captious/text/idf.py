@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from captious._files import data_folder, read_regular
 from captious._hashing import text_hash
@@ -24,8 +23,19 @@ from captious._languages import AUTO, ENGLISH, language_named
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import CountsKind, CountsState, KeyCounts, mix, word_keys
-from captious.text.tables import ORDERS, SortedKeys, TextTable
+from captious.text.counts import (
+    COUNT,
+    Counts,
+    CountsKind,
+    CountsState,
+    KeyCounts,
+    Keys,
+    TableCounts,
+    mix,
+    sums_by_part,
+    word_keys,
+)
+from captious.text.tables import ORDERS, TextTable
 from captious.text.tokenizers import tokenizer_named
 
 MOST_ITEMS = 10**12
@@ -66,7 +76,7 @@ class DocumentFrequency(CountsState):
         orders = range(1, ORDERS + 1)
         frequencies = [table.ngrams(n).document_frequency for n in orders]
         corpus = cls(
-            counts=KeyCounts(lambda: _counted(table, frequencies).arrays),
+            counts=TableCounts(lambda: (_keys(table), np.concatenate(frequencies).astype(COUNT))),
             items=int((captions.references.counts > 0).sum()),
             tokenizer=str(table.tokenizer),
             fingerprint=captions.fingerprint,
@@ -91,17 +101,17 @@ class DocumentFrequency(CountsState):
         version = str(tokenizer_named(name))
         if version != self.tokenizer:
             raise InputError(
-                f"idf corpus {self.name!r} holds tokens of {self.tokenizer}, the metric has those of {version}; write "
+                f"idf corpus {self.name!r} has tokens of {self.tokenizer}, the metric uses those of {version}; write "
                 f"cider(idf=…,tokenizer={self.tokenizer.partition('.')[0]}), or make the corpus with that tokenizer"
             )
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
-        """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
-        keys: SortedKeys | None = table.known("sorted keys")
-        if keys is None or n > ORDERS:
-            return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
-        return table.once(self, lambda: keys.split(self.counts.lookup_sorted(keys.keys)))[n - 1]
+        """The document frequency of each n-gram of a table, 0 if the corpus does not contain it."""
+        known: list[Counts] | None = table.known(self)
+        if known is not None and n <= ORDERS:
+            return known[n - 1].astype(np.int64)
+        return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
@@ -120,13 +130,23 @@ class DocumentFrequency(CountsState):
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
         )
 
+    @classmethod
+    def merge_all(cls, states: Sequence[DocumentFrequency], tables: Sequence[TextTable | None]) -> DocumentFrequency:
+        """The frequencies of all parts together, which each table gets for its own n-grams: it looks up none later."""
+        if not any(tables):
+            return super().merge_all(states, tables)
+        facts = reduce(DocumentFrequency.merge, (replace(state, counts=KeyCounts()) for state in states))
+        sums, own = sums_by_part([state.counts for state in states])
+        corpus = replace(facts, counts=sums)
+        for table, frequencies in zip(tables, own, strict=True):
+            if table is not None:
+                table.keep(corpus, np.split(frequencies, np.cumsum([one.size for one in table.compact_rows])[:-1]))
+        return corpus
 
-def _counted(table: TextTable, frequencies: Sequence[npt.NDArray[Any]]) -> KeyCounts:
-    """The n-grams of a table that occur in references."""
-    sorted_keys = table.sorted_keys
-    counts = np.concatenate(frequencies).take(sorted_keys.order)
-    present = np.flatnonzero(counts)
-    return KeyCounts.of(sorted_keys.keys.take(present), counts.take(present))
+
+def _keys(table: TextTable) -> Keys:
+    """The keys of the n-grams of a table, those of higher orders after those of lower ones."""
+    return np.concatenate([table.ngram_keys(n) for n in range(1, ORDERS + 1)])
 
 
 def load(path: str | Path) -> DocumentFrequency:
@@ -169,12 +189,12 @@ def from_pickle(
 ) -> DocumentFrequency:
     """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it.
 
-    ``tokenizer`` says whose tokens the table holds. Without it they are those of ``ptb``, but ``whitespace`` if some of
+    ``tokenizer`` names the tokenizer of the table. Without it they are those of ``ptb``, but ``whitespace`` if some of
     them cannot come from ``ptb``, such as ``UNK`` and ``<eos>`` in the tables of self-critical training.
     """
     try:
         content = _Restricted(io.BytesIO(read_regular(path)), encoding="latin1").load()
-        # Older files hold the table alone and leave the number of items to the code that reads them.
+        # Older files contain only the table and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
         if items is None and "ref_len" not in content:
             raise KeyError("ref_len")

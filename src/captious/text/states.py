@@ -1,4 +1,4 @@
-"""What a metric must know of the whole corpus before it scores an item: a state, whose parts are merged and saved.
+"""What a metric must know about the whole corpus before it scores an item: a state, whose parts are merged and saved.
 
 A set is read in parts: chunks of a large file, shards, the tasks of workers. Each part is prepared by itself. The
 states of parts are merged, in memory or from files, and the merged state scores every part.
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +20,21 @@ import numpy.typing as npt
 from captious._files import Kind
 from captious.errors import InputError
 
+if TYPE_CHECKING:
+    from captious.text.tables import TextTable
+
 S = TypeVar("S", bound="State")
 COLLECTIONS: Mapping[str, Any] = {kind.__name__: kind for kind in (tuple, set, frozenset, Counter)}
-"""Types that JSON holds as a list or a mapping, and that are made again from it."""
+"""Types that JSON stores as a list or a mapping, and that are made again from it."""
 NUMBERS = "biuf"
-"""Kinds of NumPy numbers that a file holds."""
+"""Kinds of NumPy numbers that a file can store."""
 SAVED = "numbers, texts, lists, tuples, sets, mappings with texts as keys, Counters and NumPy arrays of numbers"
 
 
 class State(ABC):
     """The state of a corpus, or of a part of one. A metric names its class as `Metric.corpus_state`.
 
-    A subclass that is a dataclass writes `merge` alone, as long as its fields hold numbers, texts, lists, sets,
+    A subclass that is a dataclass writes only `merge`, as long as its fields contain numbers, texts, lists, sets,
     mappings with texts as keys, Counters and NumPy arrays. One that holds other things writes `save` and `load` too.
     One too large for memory also writes `merge_files`.
     """
@@ -39,6 +42,14 @@ class State(ABC):
     @abstractmethod
     def merge(self: S, other: S) -> S:
         """The state of two parts together. The order of parts must not matter."""
+
+    @classmethod
+    def merge_all(cls: type[S], states: Sequence[S], tables: Sequence[TextTable | None]) -> S:
+        """The state of all parts. A table holds n-gram counts of its part that will be scored with this state.
+
+        It may be told what it would ask of the state then.
+        """
+        return reduce(lambda one, other: one.merge(other), states)
 
     def release(self) -> None:  # noqa: B027  # a state that keeps nothing has nothing to do
         """Let go of what the state was made from, such as the token table of its part, before the next part is read."""
@@ -93,8 +104,8 @@ def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
             encoded[field.name] = {"value": _plain(value)}
         except TypeError as error:
             raise InputError(
-                f"{_name(type(state))}: cannot save the field {field.name!r}, which holds {error}; expected {SAVED}, "
-                "or methods save and load"
+                f"{_name(type(state))}: cannot save the field {field.name!r}, which contains {error}; "
+                f"expected {SAVED}, or methods save and load"
             ) from None
         if type(value) in COLLECTIONS.values():
             encoded[field.name]["type"] = type(value).__name__
@@ -102,7 +113,7 @@ def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
 
 
 def _plain(value: Any, inside: bool = False) -> Any:
-    """A value as JSON holds it; of what JSON would not give back as it was, a TypeError with the name of its type."""
+    """A value as JSON; a value that JSON would not give back unchanged raises a TypeError with the name of its type."""
     if isinstance(value, np.generic) and value.dtype.kind in NUMBERS:
         return value.item()
     kind = type(value)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from captious._languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
-from captious.text.counts import Keys, first_bits_order, mix, word_keys
+from captious.text.counts import Keys, mix, word_keys
 from captious.text.tokenizers import Tokenizer, tokenizer_named
 
 _REMEMBERED = 1 << 17
@@ -76,7 +76,7 @@ class NgramRows:
 
     @cached_property
     def reference_max(self) -> Ints32:
-        """The highest count of each group in one reference; 0 where no reference has the n-gram."""
+        """The highest count of each group in one reference; 0 if no reference has the n-gram."""
         if not len(self.heads):
             return np.zeros(0, dtype=np.int32)
         return np.maximum.reduceat(self.count * self.reference_row, self.heads)
@@ -86,15 +86,39 @@ class NgramRows:
         """The number of items in whose references each n-gram occurs."""
         return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
 
-    def compact(self) -> NgramRows:
-        """The rows alone, with counts of as few bytes as they need."""
-        small = self.count.astype(np.min_scalar_type(int(self.count.max(initial=0))))
-        return NgramRows(self.n, self.size, self.gram, self.caption, small, self.item, self.is_candidate)
+    def compact(self) -> CompactRows:
+        """The rows in as few bytes as they need."""
+        begins = self._new_group.astype(np.uint8) + changes(self.gram)
+        return CompactRows(self.n, self.size, begins, _narrow(self.caption), _narrow(self.count))
+
+
+@dataclass(frozen=True, eq=False)
+class CompactRows:
+    """The rows of n-grams in about four bytes each."""
+
+    n: int
+    size: int
+    begins: Counts
+    """2 where a row begins an n-gram, 1 where it begins another item of the same n-gram, otherwise 0."""
+    caption: Counts
+    count: Counts
+
+    def rows(self, table: TextTable) -> NgramRows:
+        """The rows again; the table is that of their captions."""
+        gram, caption = _numbered(self.begins == 2), self.caption.astype(np.int32)
+        rows = NgramRows(self.n, self.size, gram, caption, self.count, table.item, table.is_candidate)
+        rows.__dict__["_new_group"] = self.begins > 0
+        return rows
 
     @property
     def nbytes(self) -> int:
         """The memory of the rows."""
-        return self.gram.nbytes + self.caption.nbytes + self.count.nbytes
+        return self.begins.nbytes + self.caption.nbytes + self.count.nbytes
+
+
+def _narrow(numbers: Counts) -> Counts:
+    """The numbers in the smallest type that holds them all."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +128,7 @@ class NgramTable(NgramRows):
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
     at: Ints32
-    """The n-gram that starts at each token; -1 where the caption ends too soon."""
+    """The n-gram that starts at each token; -1 if the caption ends too soon."""
     parent: Ints32
     """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
@@ -183,7 +207,7 @@ def changes(values: npt.NDArray[Any]) -> Bools:
 
 
 def table_key(tokenizer: str) -> tuple[str, str]:
-    """The key under which a set holds its table of a tokenizer, see `Memo.once`."""
+    """The key under which a set stores its table of a tokenizer, see `Memo.once`."""
     return "tokens", tokenizer
 
 
@@ -243,7 +267,7 @@ class TextTable(Memo):
         )
 
     def with_candidates(self, candidates: Ragged, items: Ints) -> TextTable:
-        """A table of candidates beside references that stand in this table and are not tokenized again.
+        """A table of candidates beside references that are in this table and are not tokenized again.
 
         Item ``i`` of the new table has ``candidates[i]`` and the references of item ``items[i]`` here, where no item
         has candidates.
@@ -366,8 +390,9 @@ class TextTable(Memo):
         if n == 0:
             return np.zeros(1, dtype=np.uint64)
         grams = self.ngrams(n)
-        parents = self.once(("keys", n - 1), lambda: self.ngram_keys(n - 1))
-        return mix(parents.take(grams.parent), self.word_keys.take(grams.last))
+        return self.once(
+            ("keys", n), lambda: mix(self.ngram_keys(n - 1).take(grams.parent), self.word_keys.take(grams.last))
+        )
 
     def caption_keys(self, captions: Ints) -> Keys:
         """A 64-bit hash of the words of each of these captions, which is the same in every table."""
@@ -382,7 +407,7 @@ class TextTable(Memo):
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
         """The number of the run of words, shared with a reference, that each word of a candidate is in.
 
-        It is 0 where no reference has the word.
+        It is 0 if no reference has the word.
         A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
         neighbors are of one run if a reference has them as neighbors.
 
@@ -411,71 +436,25 @@ class TextTable(Memo):
 
     def ngram_rows(self, n: int) -> NgramRows:
         """The n-gram counts of all captions, without where in the captions the n-grams stand."""
-        rows: NgramRows | None = self.known(("rows", n))
-        return self.ngrams(n) if rows is None else rows
+        compact = self.compact_rows[n - 1 : n]
+        return compact[0].rows(self) if compact else self.ngrams(n)
 
     @property
-    def sorted_keys(self) -> SortedKeys:
-        """The keys of the n-grams of orders 1 to 4."""
-        return self.once("sorted keys", lambda: SortedKeys.of(self))
+    def compact_rows(self) -> tuple[CompactRows, ...]:
+        """The n-gram counts of orders 1 to 4 that `compact` has kept; none in other tables."""
+        return self.known("rows") or ()
 
-    def for_later(self, room: int) -> TextTable:
-        """A copy with the counts of n-grams and their sorted keys, if these are known and take at most so many bytes.
-
-        They take a third of the memory of the n-gram tables. Whatever else is asked of the copy is made again.
-        """
+    def compact(self) -> TextTable:
+        """A copy that holds the n-gram counts of orders 1 to 4 in a quarter of their memory, and nothing else."""
         table = replace(self)
-        if self.known("sorted keys") is not None:
-            rows = [self.ngrams(n).compact() for n in range(1, ORDERS + 1)]
-            if self.sorted_keys.nbytes + sum(one.nbytes for one in rows) <= room:
-                table.keep("sorted keys", self.sorted_keys)
-                for one in rows:
-                    table.keep(("rows", one.n), one)
+        table.keep("rows", tuple(self.ngrams(n).compact() for n in range(1, ORDERS + 1)))
         return table
-
-    @property
-    def kept_bytes(self) -> int:
-        """The memory of what `for_later` keeps beyond the tokens."""
-        parts = [self.known("sorted keys"), *(self.known(("rows", n)) for n in range(1, ORDERS + 1))]
-        return sum(part.nbytes for part in parts if part is not None)
 
     def ngrams(self, n: int) -> NgramTable:
         """The n-gram counts of all captions, made once and shared by all metrics."""
         for order in range(1, n):
             self.once(("ngrams", order), partial(NgramTable.of, self, order))
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
-
-
-@dataclass(frozen=True, eq=False)
-class SortedKeys:
-    """The keys of the n-grams of a table, of all orders together, sorted: so they are found in a corpus quickly."""
-
-    keys: Keys
-    order: Ints32
-    """The number of the n-gram of each key; those of higher orders follow those of lower ones."""
-    sizes: tuple[int, ...]
-    """Distinct n-grams of each order."""
-
-    @classmethod
-    def of(cls, table: TextTable) -> SortedKeys:
-        """Sort the keys of a table."""
-        each = [table.ngram_keys(n) for n in range(1, ORDERS + 1)]
-        every = np.concatenate(each)
-        # Sorted by their first bits already, they are sorted in a third of the time.
-        order = first_bits_order(every).astype(np.int32)
-        order = order.take(np.argsort(every.take(order), kind="stable"))
-        return cls(every.take(order), order, tuple(map(len, each)))
-
-    def split(self, counts: Ints) -> list[Ints]:
-        """Counts in the order of the keys as those of the n-grams of each order."""
-        every = np.empty_like(counts)
-        every[self.order] = counts
-        return np.split(every, np.cumsum(self.sizes)[:-1])
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the keys."""
-        return self.keys.nbytes + self.order.nbytes
 
 
 def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, Ints]:
@@ -563,7 +542,7 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
 
 def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The same by Arrow, which makes a Python string of each distinct chunk alone: in 0.4 of the time."""
+    """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.4 of the time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -594,7 +573,7 @@ def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, In
 
 
 class _KnownWords(dict[str, int]):
-    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 where it is no plain word of it."""
+    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it is no plain word of it."""
 
     def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
         self.nothing = len(vocabulary) + 1

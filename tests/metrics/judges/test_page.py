@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.metrics.judges.answers import clair, faithscore, fleur
 from tests.models.chat.stub import asked
-from tests.render.test_page import needs_browser, rendered
 
 import captious
 from captious.captions import CaptionSet, ImageData
@@ -92,13 +91,12 @@ def test_without_the_replies_the_page_has_no_reasons_and_says_so(judged, tmp_pat
     assert log and log[0].startswith("FaithScore: the page shows no reasons") and "replay" in log[0]
 
 
-@needs_browser
-def test_the_browser_draws_reasons_and_marks_when_an_item_is_opened(judged, tmp_path):
+def test_the_browser_draws_reasons_and_marks_when_an_item_is_opened(judged, drawn):
     _, report = judged
     text = page(report.document())
-    closed = rendered(text, tmp_path)
+    closed = drawn(text)
     assert "They share 1 words." in closed and "There is a cat." not in closed.partition("<script")[0]
-    opened = rendered(text, tmp_path, "#item=1").partition("<script")[0]
+    opened = drawn(text, "#item=1").partition("<script")[0]
     assert 'class="tone-bad"' in opened and "There is a cat." in opened and 'class="adds' in opened
-    unread = rendered(text, tmp_path, "#item=2").partition("<script")[0]
+    unread = drawn(text, "#item=2").partition("<script")[0]
     assert "has no value" in unread and "&lt;b&gt;Perhaps&lt;/b&gt; 40?" in unread

@@ -4,6 +4,9 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+POLL = 0.01
+"""Seconds after which a server looks whether it is to end; by default 0.5, for which hundreds of tests would wait."""
+
 
 def response(text, model="stub", logprobs=None, finish="stop", prompt_tokens=10, reply_tokens=5):
     """What a server sends for a text; ``logprobs`` is a list of (token, {alternative: logprob})."""
@@ -73,7 +76,7 @@ class StubServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL,), daemon=True)
         self._thread.start()
 
     def close(self):

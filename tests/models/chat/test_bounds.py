@@ -14,7 +14,8 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.models.chat.stub import response
+from tests.models.chat.stub import POLL, response
+from tests.waiting import until
 
 from captious.errors import InputError
 from captious.models.chat import _asking as asking
@@ -54,7 +55,7 @@ def raw():
 
         server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_address[1]}/v1"
 
@@ -126,6 +127,7 @@ def test_a_call_has_one_time_for_all_of_it_and_is_tried_once_more(raw, answer):
         EndpointUnavailable, match=r"no complete reply within 0 s, 2 times; all replies received are stored"
     ):
         complete(raw(counted), timeout=0.4)
+    until(lambda: len(calls) >= 2, "the second call, which the server counts when it takes it")
     assert len(calls) == 2
 
 

@@ -136,7 +136,8 @@ def test_replies_belong_to_the_content_of_the_weights_and_not_to_the_name_of_the
         tensors["lm_head.weight"] = -tensors["lm_head.weight"]
         save_file(tensors, changed / "model.safetensors", {"format": "pt"})
         other = load_judge(f"local:{changed}", judging)
-        assert other.unanswered([question()]) == ([question()], 0)
+        waiting, stored = other.unanswered([question()])
+        assert list(waiting.values()) == [question()] and not stored
         gone = load_judge("local:owner/nowhere", replace(judging, replay=True))
         with pytest.raises(InputError, match="has no reply to 1 of 1 questions for local:owner/nowhere"):
             gone.ask([question()])

@@ -10,6 +10,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 from tests.studio.collect.test_around import Around
 from tests.studio.hostile import HOSTILE, ran
 from tests.studio.studies import KINDS, Study
+from tests.waiting import SECONDS
 
 from captious.studio.access import Limit
 from captious.studio.collect.plan import Source, SurveyQuestion
@@ -27,6 +28,7 @@ SHIFTED_CLOCK = """(days) => {
 def visitor(chromium, **options):
     """A tab with cookies of its own. Script errors, blocked content and requests to elsewhere fail the test."""
     context = chromium.new_context(**options)
+    context.set_default_timeout(1000 * SECONDS)
     tab = context.new_page()
     wrong = []
     context.on("weberror", lambda error: wrong.append(str(error.error)))

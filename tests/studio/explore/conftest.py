@@ -1,6 +1,8 @@
 """Runs of two systems on four items, with ratings: small enough to check every order and filter by hand."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -66,20 +68,37 @@ def write_made_up(folder, name, metrics, items, parts=1):
     return folder
 
 
-@pytest.fixture
-def images(tmp_path):
+def write_images(folder):
     """An image of another color and size for every item."""
-    folder = tmp_path / "photos"
     folder.mkdir()
     for number, key in enumerate(REFERENCES, 1):
         Image.new("RGB", (400 + number, 300), (40 * number, 90, 120)).save(folder / f"{key}.png")
     return folder
 
 
+@pytest.fixture(scope="session")
+def images(tmp_path_factory):
+    """The folder of the images of the two runs, which no test changes."""
+    return write_images(tmp_path_factory.mktemp("explored") / "photos")
+
+
+@pytest.fixture(scope="session")
+def written_runs(images):
+    """The folders of the two runs, written once; a test has copies, `runs`."""
+    folder = images.parent
+    return [write_run(folder / name, captions, name=name, images=images) for name, captions in SYSTEMS.items()]
+
+
 @pytest.fixture
-def runs(tmp_path, images):
-    """The folders of the two runs."""
-    return [write_run(tmp_path / name, captions, name=name, images=images) for name, captions in SYSTEMS.items()]
+def runs(tmp_path, written_runs):
+    """The folders of the two runs, to be changed by this test as it likes."""
+    return [Path(shutil.copytree(run, tmp_path / run.name)) for run in written_runs]
+
+
+@pytest.fixture
+def own_images(tmp_path):
+    """A folder of the images that this test changes."""
+    return write_images(tmp_path / "photos")
 
 
 @pytest.fixture

@@ -238,20 +238,20 @@ def test_what_is_no_number_of_an_item_is_not_found(client, path):
     assert client.get(path).status_code == 404
 
 
-def test_only_images_inside_the_named_folder_are_shown(tmp_path, images):
+def test_only_images_inside_the_named_folder_are_shown(tmp_path, own_images):
     secret = tmp_path / "secret.png"
     Image.new("RGB", (8, 8)).save(secret)
-    (images / "text.png").write_text("root:x:0:0")
-    (images / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    (images / "link.png").symlink_to(secret)
+    (own_images / "text.png").write_text("root:x:0:0")
+    (own_images / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (own_images / "link.png").symlink_to(secret)
     paths = [
-        images / "1.png",
-        images / ".." / "secret.png",
-        images / "link.png",
-        images / "text.png",
-        images / "drawing.svg",
+        own_images / "1.png",
+        own_images / ".." / "secret.png",
+        own_images / "link.png",
+        own_images / "text.png",
+        own_images / "drawing.svg",
     ]
-    pictures = Pictures([str(tmp_path)], images)
+    pictures = Pictures([str(tmp_path)], own_images)
     shown = [pictures.thumbnail("x", name) is not None for name in (*map(str, paths), "../secret.png", None)]
     assert shown == [True, False, False, False, False, False, False]
 
@@ -324,17 +324,17 @@ def test_a_study_has_the_captions_that_there_are(tmp_path):
     assert captions == ["a brown dog runs on the grass", "a cat sits on a red chair", "a dog"]
 
 
-def test_a_study_finds_images_in_several_folders(tmp_path, images):
+def test_a_study_finds_images_in_several_folders(tmp_path, own_images):
     from captious.studio.collect.plan import read_plan
     from captious.studio.collect.tasks import build_tasks
 
-    (images / "more").mkdir()
+    (own_images / "more").mkdir()
     for key in ("3", "4"):
-        (images / f"{key}.png").rename(images / "more" / f"{key}.png")
-    for folder, keys in ((images, "12"), (images / "more", "34")):
+        (own_images / f"{key}.png").rename(own_images / "more" / f"{key}.png")
+    for folder, keys in ((own_images, "12"), (own_images / "more", "34")):
         write_run(tmp_path / keys, {key: SYSTEMS["sat"][key] for key in keys}, name="sat", images=folder)
     whole = write_run(tmp_path / "all", SYSTEMS["oscar"], name="oscar")
-    table = open_table([whole, tmp_path / "12", tmp_path / "34"], images=images)
+    table = open_table([whole, tmp_path / "12", tmp_path / "34"], images=own_images)
     made = post(client_of(table), "/api/study", {"name": "two", "ids": ["1", "4"]}).json()
     tasks = build_tasks(read_plan(Path(made["folder"]) / "study.toml"))
     assert {task.image for task in tasks} == {"1.png", "more/4.png"}

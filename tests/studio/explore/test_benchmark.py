@@ -14,8 +14,8 @@ SCRIPT = Path(__file__).parents[3] / "lab" / "benchmarks" / "explore.py"
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_the_benchmark_asks_for_everything_the_page_shows():
-    command = [sys.executable, str(SCRIPT), "--items", "300", "--images", "3"]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, str(SCRIPT), "--items", "300", "--images", "3", "--rounds", "3"]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert outcome.returncode == 0, outcome.stderr
     lines = outcome.stdout.splitlines()
     assert lines[0] == "300 items, 2 systems, 4 metrics and ratings, 0 MB"

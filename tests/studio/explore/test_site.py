@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from tests.studio.explore.conftest import SYSTEMS
+from tests.studio.explore.conftest import SYSTEMS, write_run
 
 from captious.errors import InputError
 from captious.studio.explore import site
 from captious.studio.explore.site import export_site
+from captious.studio.explore.table import open_table
 
 
 def data_of(folder, name="data"):
@@ -33,9 +34,10 @@ def test_the_page_fetches_nothing_from_elsewhere(table, tmp_path):
     assert "http://" not in text and "https://" not in text and " style=" not in text
 
 
-def test_an_image_that_cannot_be_read_is_counted(table, images, tmp_path):
-    (images / "3.png").write_bytes(b"no image")
-    export_site(table, tmp_path / "site")
+def test_an_image_that_cannot_be_read_is_counted(kept, own_images, tmp_path):
+    run = write_run(tmp_path / "sat", SYSTEMS["sat"], images=own_images)
+    (own_images / "3.png").write_bytes(b"no image")
+    export_site(open_table([run], images=own_images), tmp_path / "site")
     data = data_of(tmp_path / "site")
     assert data["pictures"] == [0, 1, None, 2] and data["unreadable"] == 1
 

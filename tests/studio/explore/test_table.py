@@ -130,19 +130,19 @@ def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
     assert open_table(runs, images=other).pictures.path("2", str(tmp_path / "photos" / "2.png")) == other / "2.jpg"
 
 
-def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp_path, images):
-    run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=images)
+def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp_path, own_images):
+    run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=own_images)
     table = open_table([run])
-    assert table.pictures.path("1", str(images / "1.png")) is None
+    assert table.pictures.path("1", str(own_images / "1.png")) is None
     assert table.warnings[-1].startswith("images are outside the run, such as 1.png; name their folder")
     (run / "photos").mkdir()
-    (images / "1.png").rename(run / "photos" / "1.png")
+    (own_images / "1.png").rename(run / "photos" / "1.png")
     assert table.pictures.path("1", "photos/1.png") == run / "photos" / "1.png"
     assert table.pictures.path("1", "../run/photos/1.png") is not None
-    (run / "photos" / "2.png").symlink_to(images / "2.png")
+    (run / "photos" / "2.png").symlink_to(own_images / "2.png")
     for outside in ("photos/2.png", "../photos/2.png", "s3://bucket/2.png", "a\0b", None):
         assert table.pictures.path("2", outside) is None
-    assert not any("outside" in warning for warning in open_table([run], images=images).warnings)
+    assert not any("outside" in warning for warning in open_table([run], images=own_images).warnings)
     (tmp_path / "empty").mkdir()
     warning = open_table([run], images=tmp_path / "empty").warnings[-1]
     assert warning == f"{tmp_path / 'empty'}: contains none of the images, such as 1.png"

@@ -62,10 +62,11 @@ class FactMetric(JudgedMetric):
                 waiting.append(index)
         items = captions.take(waiting)
         plan = plan_requests(setup.judge, self.requests(items, setup), self.reply_tokens)
+        later = CallPlan(stored=stored)
         for item in items:
             for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), setup):
-                plan += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
-        return plan + CallPlan(stored=stored)
+                later += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
+        return plan + later
 
 
 def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

@@ -365,6 +365,26 @@ class QuestionMetric(JudgedMetric):
         return f"; pass {self.name}(answers=FILE) with their ids" if reason == NO_ANSWERS else super().hint(reason)
 
 
+@dataclass(frozen=True)
+class GroupedQuestions(QuestionMetric):
+    """A metric whose questions are asked one by one, or all those about a caption in one call."""
+
+    ask: Literal["each", "together"] = "each"
+    """Whether each question is a call of its own, or all those about a caption are one."""
+    schema: bool = False
+    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
+
+    @property
+    def together(self) -> bool:
+        """Whether all questions about a caption are asked in one call."""
+        return self.ask == "together"
+
+    @property
+    def strict(self) -> bool:
+        """Whether the server is to hold a reply to a JSON schema."""
+        return self.schema
+
+
 def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: bool = False) -> OwnQuestions | Failure:
     """The questions of an item: those of a file, of its column, or beside its stored answers.
 

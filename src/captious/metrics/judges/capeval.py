@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
-from captious.metrics.judges._questions import AnswerMark, QuestionMetric
+from captious.metrics.judges._questions import AnswerMark, GroupedQuestions
 from captious.models.chat.messages import Failure
 
 YES, NO, NOT_MENTIONED = "yes", "no", "not_mentioned"
@@ -22,7 +22,7 @@ NUMBERS = {"1": YES, "-1": NO, "−1": NO, "0": NOT_MENTIONED}
 
 
 @dataclass(frozen=True)
-class CapEval(QuestionMetric):
+class CapEval(GroupedQuestions):
     """CAPEval: a checklist of what there is to say about an image, and what of it the caption says.
 
     A text model reads the caption and a list of questions such as "Does the caption mention a red car?", and answers
@@ -50,13 +50,13 @@ class CapEval(QuestionMetric):
 
     value: Literal["coverage", "precision", "f1"] = "coverage"
     """What becomes of the verdicts."""
-    ask: Literal["together", "each"] = "together"
-    """Whether all questions about a caption are one call, or each is one."""
-    schema: bool = False
-    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
+    ask: Literal["each", "together"] = "together"
 
     name: ClassVar[str] = "capeval"
-    citation: ClassVar[str] = "Liu et al. CAPEval. arXiv 2608.02589."
+    citation: ClassVar[str] = (
+        "Liu, Wang, Zhang. CAPEval: A Decoupled Caption Evaluation across Understanding and Generation. 2026. "
+        "arXiv:2608.02589."
+    )
     gold: ClassVar[bool] = False
     one_token: ClassVar[bool] = False
     row_size: ClassVar[int] = 3
@@ -70,16 +70,6 @@ class CapEval(QuestionMetric):
     def undefined_reason(self) -> str:
         """Why a caption has no precision."""
         return "the caption answers no question"
-
-    @property
-    def together(self) -> bool:
-        """Whether all questions about a caption are asked in one call."""
-        return self.ask == "together"
-
-    @property
-    def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
-        return self.schema
 
     @property
     def prompt_file(self) -> tuple[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from captious.errors import InputError
 from captious.io.questions import ItemQuestion, plain_answer
 from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import LETTERS, YES_NO, AnswerOptions, ChosenAnswer, shuffled
-from captious.metrics.judges._questions import COLUMN, AnswerMark, OwnQuestions, QuestionMetric, own_questions
+from captious.metrics.judges._questions import COLUMN, AnswerMark, GroupedQuestions, OwnQuestions, own_questions
 from captious.metrics.judges.judged import JudgeSetup
 from captious.metrics.rows import Scored
 from captious.models.chat.messages import Failure
@@ -27,7 +27,7 @@ OPENINGS = (
 
 
 @dataclass(frozen=True)
-class CaptionQA(QuestionMetric):
+class CaptionQA(GroupedQuestions):
     """CaptionQA: how many multiple-choice questions about an image a text model answers right from the caption.
 
     The model reads the caption in place of the image, a question and its options, and names one of them. Unless the
@@ -58,19 +58,17 @@ class CaptionQA(QuestionMetric):
 
     value: Literal["score", "accuracy", "cannot"] = "score"
     """What becomes of the answers."""
-    ask: Literal["each", "together"] = "each"
-    """Whether each question is a call of its own, or all those about a caption are one."""
     credit: float = 0.05
     """What "cannot" earns above a guess."""
     yes_no: Literal["choices", "original"] = "choices"
     """Which questions get no option "cannot"."""
-    schema: bool = False
-    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
     seed: int = 0
     """The seed of the order of options."""
 
     name: ClassVar[str] = "captionqa"
-    citation: ClassVar[str] = "Yang et al. CaptionQA: Is Your Caption as Useful as the Image Itself? 2025."
+    citation: ClassVar[str] = (
+        "Yang et al. CaptionQA: Is Your Caption as Useful as the Image Itself? 2025. arXiv:2511.21025."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,16 +84,6 @@ class CaptionQA(QuestionMetric):
     def higher_is_better(self) -> bool:
         """The share of "cannot" is better low."""
         return self.value != "cannot"
-
-    @property
-    def together(self) -> bool:
-        """Whether all questions about a caption are asked in one call."""
-        return self.ask == "together"
-
-    @property
-    def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
-        return self.schema
 
     @property
     def prompt_file(self) -> tuple[str, tuple[str, ...]]:

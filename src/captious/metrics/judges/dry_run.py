@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
@@ -28,14 +28,16 @@ class DryRun(Result):
     prices: tuple[float, float]
     warnings: tuple[str, ...] = ()
     """What could not be asked."""
+    together: CallPlan | None = None
+    """The plan of everything, where ``plans`` do not have the questions that show which are shared."""
 
     def __repr__(self) -> str:
         return f"<DryRun: {self.total.calls:,} calls, cost {shown_cost(self.cost(self.total))}>"
 
-    @property
+    @cached_property
     def total(self) -> CallPlan:
-        """The plan of all metrics on all sets together."""
-        return reduce(add, self.plans.values(), CallPlan())
+        """The plan of all metrics on all sets together, in which a question that several ask counts once."""
+        return self.together or reduce(add, self.plans.values(), CallPlan())
 
     def cost(self, plan: CallPlan) -> float:
         """The cost of a plan under the prices."""
@@ -63,18 +65,21 @@ class DryRun(Result):
         )
         table = Table("calls", "Calls", columns, rows)
         notes = [estimate] if priced else [estimate, "Without prices there is no cost."]
-        if len({metric for _, metric in self.plans}) > 1:
-            notes.append("A question that two metrics share is asked once, and counted here for both.")
+        if sum(plan.calls + plan.stored for plan in self.plans.values()) > self.total.calls + self.total.stored:
+            notes.append("A question that several rows share is asked once: it counts in each row, and once in all.")
         title = f"{self.total.calls:,} calls"
         return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run")
 
     def data(self) -> dict[str, Any]:
         """The numbers, as JSON holds them."""
-        facts = [
-            {"metric": metric, "captions": name, **asdict(plan), "cost": self.cost(plan) if any(self.prices) else None}
-            for (name, metric), plan in self.plans.items()
-        ]
-        return {"prices": self.prices, "calls": facts}
+
+        def numbers(plan: CallPlan) -> dict[str, Any]:
+            names = ("calls", "stored", "prompt_tokens", "reply_tokens")
+            cost = self.cost(plan) if any(self.prices) else None
+            return {**{name: getattr(plan, name) for name in names}, "cost": cost}
+
+        facts = [{"metric": metric, "captions": name, **numbers(plan)} for (name, metric), plan in self.plans.items()]
+        return {"prices": self.prices, "calls": facts, "total": numbers(self.total)}
 
 
 def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric]) -> DryRun:

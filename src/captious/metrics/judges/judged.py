@@ -92,14 +92,32 @@ class CallPlan:
     """Questions whose reply already exists."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
+    waiting: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    """The tokens of prompt and reply of the calls whose questions are known, by digest."""
+    replies: frozenset[str] = field(default=frozenset(), repr=False)
+    """The digests of questions whose reply already exists."""
 
     def __add__(self, other: CallPlan) -> CallPlan:
+        """Both together; a question that both ask is sent once.
+
+        >>> one, other = CallPlan(2, 0, 30, 8, {"a": (10, 4), "b": (20, 4)}), CallPlan(1, 0, 10, 4, {"a": (10, 4)})
+        >>> one + other == one
+        True
+        """
+        shared = [self.waiting[digest] for digest in other.waiting if digest in self.waiting]
         return CallPlan(
-            self.calls + other.calls,
-            self.stored + other.stored,
-            self.prompt_tokens + other.prompt_tokens,
-            self.reply_tokens + other.reply_tokens,
+            self.calls + other.calls - len(shared),
+            self.stored + other.stored - len(self.replies & other.replies),
+            self.prompt_tokens + other.prompt_tokens - sum(prompt for prompt, _ in shared),
+            self.reply_tokens + other.reply_tokens - sum(reply for _, reply in shared),
+            {**other.waiting, **self.waiting},
+            self.replies | other.replies,
         )
+
+    @property
+    def numbers(self) -> CallPlan:
+        """The plan without its questions, which are many."""
+        return CallPlan(self.calls, self.stored, self.prompt_tokens, self.reply_tokens)
 
 
 @runtime_checkable
@@ -113,9 +131,9 @@ class AsksJudge(Protocol):
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
     """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
     waiting, stored = judge.unanswered(requests)
-    return CallPlan(
-        len(waiting), stored, sum(request.estimated_tokens for request in waiting), len(waiting) * reply_tokens
-    )
+    tokens = {digest: (request.estimated_tokens, reply_tokens) for digest, request in waiting.items()}
+    prompts = sum(prompt for prompt, _ in tokens.values())
+    return CallPlan(len(waiting), len(stored), prompts, len(waiting) * reply_tokens, tokens, frozenset(stored))
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,7 @@ class RlaifV(FactMetric):
     name: ClassVar[str] = "rlaifv"
     needs: ClassVar[tuple[Need, ...]] = ("image", "judge")
     citation: ClassVar[str] = (
-        "Yu, Zhang, Li, Xu, Yao, Chen, Lu, Cui, Dang, He, Feng, Song, Zheng, Liu, Chua, Sun. RLAIF-V: Open-Source AI "
-        "Feedback Leads to Super GPT-4V Trustworthiness. CVPR 2025."
+        "Yu et al. RLAIF-V: Open-Source AI Feedback Leads to Super GPT-4V Trustworthiness. CVPR 2025."
     )
     files: ClassVar = {"rlaifv_facts": ("text",), "rlaifv_questions": ("facts",), "rlaifv_check": ("question",)}
     parse_rule: ClassVar[str] = "lines"

@@ -120,7 +120,7 @@ class Vdc(QuestionMetric):
         """Two calls a question; the second is known where the first is stored."""
         items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
         first = self._pairs(items, setup)
-        waiting = set(setup.judge.unanswered([request for _, request in first])[0])
+        waiting = set(setup.judge.unanswered([request for _, request in first])[0].values())
         known, unknown = list[Request](), list[Request]()
         for question, request in first:
             try:

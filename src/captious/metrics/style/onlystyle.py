@@ -13,7 +13,7 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need, Shared, scripts_of
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, where
 from captious.metrics.style.files import opened
@@ -67,7 +67,7 @@ class StyleMetric(MeanMetric):
     def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
         """Rows of a mean from the values of all captions; an item without a style has none."""
         without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
-        clause = scripts_of(captions).clause_warning(table.tokenizer.name, "")
+        clause = captions.scripts.clause_warning(table.tokenizer.name, "")
         warnings = [f"{clause} to captious style fit, for a model that knows words"] if clause else []
         return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"), warnings=warnings)
 

@@ -35,6 +35,7 @@ _STORES: dict[tuple[int, Path], ReplyStore] = {}
 """Open stores by process and path: a connection to SQLite must not cross a fork."""
 _OPENING = threading.Lock()
 _USAGE: dict[Judging, Usage] = {}
+_COUNTING = threading.Lock()
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
 
@@ -59,16 +60,21 @@ class Usage:
     estimated: int = 0
     """Calls whose tokens the server did not count, or counted in a way that cannot be."""
 
-    def add(self, reply: Reply) -> None:
-        """Count a call."""
-        self.calls += 1
-        self.estimated += not reply.counted
-        self.prompt_tokens += reply.prompt_tokens
-        self.reply_tokens += reply.reply_tokens
+    def add(self, reply: Reply, times: int = 1) -> None:
+        """Count a call; with -1, take it back."""
+        with _COUNTING:
+            self.calls += times
+            self.estimated += times * (not reply.counted)
+            self.prompt_tokens += times * reply.prompt_tokens
+            self.reply_tokens += times * reply.reply_tokens
 
     def cost(self, prices: tuple[float, float]) -> float:
         """The cost in the currency of the prices, which are for a million tokens of prompt and of reply."""
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def since(self, before: Usage) -> Usage:
         """What was done since."""
@@ -118,11 +124,14 @@ class Judge:
     key: Callable[[], str] | None = field(default=None, repr=False)
     """What identifies a model in digests, where its name says too little; without it the name does."""
 
-    def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
-        """The different questions that have no stored reply, and how many have one. Nothing is sent."""
+    def unanswered(self, requests: Sequence[Request]) -> tuple[dict[str, Request], set[str]]:
+        """The different questions that have no stored reply, by digest, and the digests of those that have one.
+
+        Nothing is sent.
+        """
         questions = {digest: one for one in requests if isinstance(digest := self._digest(one), str)}
-        stored = self.store.has(list(questions))
-        return [request for digest, request in questions.items() if digest not in stored], len(stored)
+        stored = set(self.store.has(list(questions)))
+        return {digest: request for digest, request in questions.items() if digest not in stored}, stored
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
         """A reply to each request, or why there is none. Equal requests are sent once."""
@@ -146,7 +155,8 @@ class Judge:
         if waiting:
             started = time.monotonic()
             try:
-                run_anywhere(Asking(self, waiting, replies, what).run())
+                ordered = dict(sorted(waiting.items(), key=lambda pair: pair[1].beginning))
+                run_anywhere(Asking(self, ordered, replies, what).run())
             finally:
                 self.usage.seconds += time.monotonic() - started
         for reply in replies.values():

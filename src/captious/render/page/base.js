@@ -30,7 +30,8 @@ function show(value, digits = 4) {
   if (value === null || value === undefined) return "—";
   const size = Math.abs(value);
   if (size >= 10 && Number.isInteger(value)) return count(value);
-  return value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? Math.min(2, digits) : digits).replace(/^-/, "−");
+  const text = value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? Math.min(2, digits) : digits);
+  return text.replace(/^-/, /[1-9]/.test(text) ? "−" : "");
 }
 
 const finite = (values) => values.filter((value) => value !== null);
@@ -58,16 +59,27 @@ function remember(make) {
 }
 
 // A value that is here is used at once; one that a server sends is used when it comes, unless a later one was asked for.
-const asked = new Map();
+// Until then its part of the page is busy. A part that someone draws on is left as it is until the pointer is lifted.
+const asked = new Map(), held = new Map();
+const lifted = (part) => held.get(part)?.then(() => lifted(part));
 function whenHere(part, value, use, failed = () => {}) {
-  const turn = (asked.get(part) || 0) + 1;
+  const turn = (asked.get(part) || 0) + 1, busy = (is) => byId(part)?.setAttribute("aria-busy", String(is));
+  const last = (act) => (given) => {
+    if (asked.get(part) !== turn) return undefined;
+    busy(false);
+    return act(given);
+  };
   asked.set(part, turn);
-  if (!(value instanceof Promise)) return use(value);
-  return value.then((here) => asked.get(part) === turn && use(here), (error) => {
-    if (asked.get(part) !== turn) return;
-    complain(error.message);
-    failed(error);
-  });
+  if (!(value instanceof Promise)) return last(use)(value);
+  busy(true);
+  return value.finally(() => lifted(part)).then(last(use), last((error) => { complain(error.message); failed(error); }));
+}
+// A pointer that draws on a chart holds it. It lets go after the click that ends a drag, so that this click meets the same chart.
+function hold(svg, event) {
+  const part = svg.parentElement.id;
+  svg.setPointerCapture(event.pointerId);
+  event.preventDefault();
+  held.set(part, new Promise((letGo) => addEventListener("lostpointercapture", () => setTimeout(() => { held.delete(part); letGo(); }), { once: true })));
 }
 // What is wrong with a filter is said below the line that it was typed into, all else above the items.
 const ofFilter = (text) => byId("where-trouble") !== null && state.where !== "" && /^(filter\b|it cannot be computed)/.test(text);

@@ -137,7 +137,7 @@ function lasso(svg, box, domain) {
   let path = null, dragged = false;
   svg.append(area);
   svg.classList.add("brushable");
-  svg.addEventListener("pointerdown", (event) => { path = [at(event)]; dragged = false; svg.setPointerCapture(event.pointerId); event.preventDefault(); });
+  svg.addEventListener("pointerdown", (event) => { path = [at(event)]; dragged = false; hold(svg, event); });
   svg.addEventListener("pointermove", (event) => {
     if (!path) return;
     path.push(at(event));
@@ -319,6 +319,7 @@ const EXPLORER_KEYS = {
 
 byId("full").addEventListener("close", closeFull);
 byId("more-charts").addEventListener("toggle", () => { if (furtherCharts()) { drawLengths(); drawAgreement(); } });
+byId("summary").style.setProperty("--lines", humanScore() === undefined ? 2 : 4);
 const shownWarnings = byId("warnings").querySelectorAll(".warning").length;
 byId("warnings").hidden = !shownWarnings;
 byId("warnings").firstElementChild.textContent = plural(shownWarnings, "warning");

@@ -118,7 +118,7 @@ function explainedNote() {
 }
 
 function drawItems() {
-  return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
+  return whenHere("item-list", source.list(state.page * PAGE, PAGE), (found) => {
     listed = found;
     complain(state.where && !source.server ? "The filter in the address needs the explorer's server (captious view): all items are listed." : "");
     drawList();

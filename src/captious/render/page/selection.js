@@ -28,12 +28,11 @@ const each = (found, part, digits) => found.map((own, place) => {
 function verdict(test) {
   if (!test) return null;
   const [first, second] = test.pair.map((system) => systems[system].name);
-  const outcome = test.better === null ? `no difference between ${first} and ${second} shown` : `${systems[test.better].name} better`;
+  const outcome = test.better === null ? `no significant difference between ${first} and ${second}` : `${systems[test.better].name} better`;
   return h("span", { class: "number verdict" }, `${outcome}, ${pValue(test.p)} (${plural(test.items, "item")} with both captions)`);
 }
 
 function drawSummary() {
-  byId("summary").classList.add("stale");
   whenHere("summary", source.summary(), (found) => {
     const { label } = metrics[state.metric], all = conditions(), rated = found.systems.filter(({ rating }) => rating?.captions), agreeing = found.systems.filter(({ rho }) => rho);
     const people = metrics[humanScore()]?.label, counts = new Set(found.systems.map(({ captions }) => captions));
@@ -45,11 +44,7 @@ function drawSummary() {
     if (agreeing.length) lines.push(h("p", {}, h("span", { class: "label" }, `${label} with people`), "Spearman ρ ", each(agreeing, ({ rho }) => rho, 2)));
     const small = [found.items ? "± is half of the 95 % interval." : nothingPasses(), ...found.notes];
     byId("summary").replaceChildren(...lines, h("p", { class: "note" }, small.join(" ")));
-    byId("summary").classList.remove("stale");
-  }, () => {
-    byId("summary").replaceChildren(h("p", { class: "note" }, "There are no numbers to show."));
-    byId("summary").classList.remove("stale");
-  });
+  }, () => byId("summary").replaceChildren(h("p", { class: "note" }, "There are no numbers to show.")));
 }
 // What people said that stands beside the metric: on an axis of the chart, else the first.
 const humanScore = () => [state.y, state.x, ...metrics.keys()].find((metric) => metrics[metric].kind === "rating");

@@ -74,7 +74,7 @@ function brush(svg, box, place, domain, hover, width) {
   svg.append(area);
   svg.classList.add("brushable");
   let from = null;
-  svg.addEventListener("pointerdown", (event) => { from = valueAt(event); svg.setPointerCapture(event.pointerId); event.preventDefault(); });
+  svg.addEventListener("pointerdown", (event) => { from = valueAt(event); hold(svg, event); });
   svg.addEventListener("pointermove", (event) => {
     const value = valueAt(event);
     if (from === null) return hover(event, value);

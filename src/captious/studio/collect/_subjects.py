@@ -188,7 +188,7 @@ def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
             gathered = gather_candidates(rows, SEVERAL, complain)
             for key, texts in gathered.candidates.items():
                 if len(texts) > 1:
-                    where = gathered.first_rows[key]
+                    where = gathered.first_row(key)
                     complain(f"{where}: {len(texts)} captions of {system} for id {key!r}, expected one")
             if system in systems:
                 complain(f"{plan.file(file)}: system {system!r} is already in an earlier file, expected another name")

@@ -1,0 +1,161 @@
+"""``captious.evaluate_by_language``: captions in several languages, each scored by itself with its own tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from captious._compare import by_system
+from captious._evaluate import Specs, evaluate, metric_specs, reading_of
+from captious._languages import LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
+from captious._values import PlainState
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.join import first_few, in_language
+from captious.io.read import read
+from captious.metrics.contract import Metric
+from captious.metrics.registry import DEFAULT, parse_all
+from captious.options import Missing, Reading, Resampling, Runtime
+from captious.render import Column, Document, Result, Table, link
+from captious.runs import Report
+from captious.runs.report import on_scale
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LanguageReports(PlainState, Result):
+    """A report for each language. Values of two languages do not compare, so there is no value over all of them."""
+
+    reports: Mapping[str, Report]
+    """By the code of the language."""
+    refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Why metrics have no value in a language, by its code."""
+    linked: bool = False
+    """Whether the page names the pages of the languages, which are beside it in a saved folder."""
+
+    def __getitem__(self, code: str) -> Report:
+        return self.reports[code]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{code} {report.size:,}" for code, report in self.reports.items())
+        return f"<LanguageReports {sizes} items>"
+
+    def document(self) -> Document:
+        """A row for each language."""
+        reports = list(self.reports.values())
+        labels = {key: report.label(key) for report in reports for key in report.measurements}
+        columns: list[Column | str] = ["language", Column("items", decimals=0)]
+        names = {code: LANGUAGES[code].name for code in self.reports}
+        rows: list[list[Any]] = [
+            [link(names[code], f"{code}/report.html") if self.linked else names[code], report.size]
+            for code, report in self.reports.items()
+        ]
+        for key, label in labels.items():
+            columns.append(Column(label, key=key, percent=1, spread="half"))
+            for row, report in zip(rows, reports, strict=True):
+                row.append(on_scale([report], key)[0] if key in report.measurements else None)
+        level = reports[0].resampling.level
+        spread = f"± is half of the {100 * level:.4g}% interval. " if reports[0].intervals else ""
+        note = f"{spread}Values of two languages, or of two tokenizers, do not compare."
+        named = {names[code]: report for code, report in self.reports.items()}
+        refusals = [f"{LANGUAGES[code].name}: {why}" for code, lines in self.refused.items() for why in lines]
+        return Document(
+            f"{PurePath(reports[0].name).name}: {len(reports)} languages",
+            f"{sum(report.size for report in reports):,} items",
+            [Table("languages", "Languages", columns, rows, note)],
+            warnings=[*refusals, *by_system({name: report.warnings for name, report in named.items()})],
+            notes=by_system({name: report.notes for name, report in named.items()}),
+            signatures=by_system({name: report.signatures for name, report in named.items()}),
+            data={"languages": {code: report.data() for code, report in self.reports.items()}},
+        )
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """The files of a saved folder, whose page leads to those of the languages."""
+        return super(LanguageReports, replace(self, linked=True)).files(percent)
+
+    def write_files(self, folder: Path) -> None:
+        """Write the run of each language, with its page, into a folder that is named by its code."""
+        for code, report in self.reports.items():
+            report.save(folder / code)
+
+
+def evaluate_by_language(
+    captions: Any,
+    metrics: Specs = DEFAULT,
+    resampling: Resampling = Resampling(),
+    runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    reading: Reading = Reading(),
+) -> LanguageReports:
+    """Score captions in several languages, which a column ``language`` names, each language by itself.
+
+    Each has its own tokenizer, document frequencies and report. A metric that does not know a language has no value in
+    it, with a warning. The arguments are those of ``captious.evaluate``.
+
+    >>> rows = [
+    ...     {"id": 1, "language": "en", "caption": "a dog", "references": ["the dog"]},
+    ...     {"id": 2, "language": "zh", "caption": "一只狗", "references": ["一只小狗"]},
+    ... ]
+    >>> reports = evaluate_by_language(rows, "rouge_n(n=1)", Resampling(0))
+    >>> {code: round(report["rouge_n"].corpus, 4) for code, report in reports.reports.items()}
+    {'en': 0.5, 'zh': 0.8571}
+    """
+    sets = by_language(read(captions, reading=reading_of(reading, references, images, missing)))
+    members = parse_all(metric_specs(metrics), sets.values())
+    reports, refused = dict[str, Report](), dict[str, list[str]]()
+    for code, own in sets.items():
+        fitting = list[Metric]()
+        for metric in members:
+            try:
+                metric.refuse_language(code)
+                fitting.append(metric)
+            except InputError as error:
+                refused.setdefault(code, []).append(str(error))
+        if fitting:
+            if progress:
+                progress(LANGUAGES[code].name)
+            reports[code] = evaluate(own, fitting, resampling, runtime, progress)
+    if not reports:
+        raise InputError(next(iter(refused.values()))[0])
+    return LanguageReports(reports, refused)
+
+
+def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
+    """The items of each language, in the order in which languages come.
+
+    A code may have a region, such as ``zh-CN``. An item without a code, or with an unknown one, is refused.
+    """
+    if captions.language:
+        raise InputError(f"{captions.name}: language={captions.language!r} was named for all items, expected none")
+    if LANGUAGE_COLUMN not in captions.columns:
+        raise InputError(f"{captions.name}: no column {LANGUAGE_COLUMN!r}, expected the code of each item's language")
+    codes = list(map(language_code, captions.columns[LANGUAGE_COLUMN]))
+    if unnamed := [key for key, code in zip(captions.ids, codes, strict=True) if not code]:
+        number = "1 item" if len(unnamed) == 1 else f"{len(unnamed):,} items"
+        raise InputError(
+            f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {LANGUAGE_COLUMN!r}"
+        )
+    indices: dict[str, list[int]] = {}
+    for index, code in enumerate(codes):
+        indices.setdefault(code, []).append(index)
+    for code in indices:
+        language_named(code)
+    try:
+        return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+    except InputError as error:
+        raise InputError(
+            f"{error}; the column {LANGUAGE_COLUMN!r} says so, and language=... for all items goes before it"
+        ) from None
+
+
+def names_languages(captions: CaptionSet) -> bool:
+    """Whether a column names the languages of the items, and another one than English or several are among them."""
+    if captions.language:
+        return False
+    codes = {language_code(value) for value in captions.columns.get(LANGUAGE_COLUMN, ())}
+    return bool(codes - {"en"}) and codes <= LANGUAGES.keys()
