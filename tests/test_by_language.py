@@ -75,7 +75,7 @@ def test_codes_may_have_a_region_and_what_is_no_code_is_refused():
         by_language(captious.read(rows()))
     with pytest.raises(InputError, match="language='zh' was named for all items"):
         by_language(captious.read(rows(), reading=captious.Reading(language="zh")))
-    with pytest.raises(InputError, match="no kana, expected some in Japanese"):
+    with pytest.raises(InputError, match=r"no kana, expected some in Japanese .*; the column 'language' says so"):
         by_language(captious.read(mixed("ja")))
 
 
@@ -89,6 +89,13 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
     alone = captious.evaluate(rows(), "rouge,cider", NONE, language="zh")
     assert [one.corpus for one in stored] == [one.corpus for one in alone]
     assert (tmp_path / "out" / "en" / "report.html").exists()
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert (
+        'href="zh/report.html"' in page
+        and "href=" not in captious.evaluate_by_language(mixed(), "rouge", NONE).to_markdown()
+    )
+    code, _, err = run("score", tmp_path / "out")
+    assert code == 2 and "is of several languages, expected a run; name the folder of one of them" in err
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--json")
     assert code == 0 and list(json.loads(out)["languages"]) == ["zh", "en"]
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--language", "zh")
@@ -111,5 +118,13 @@ def test_a_study_follows_the_language(tmp_path, run):
     code, out, err = run(*command, "--language", "zh", "--json")
     assert code == 0, err
     assert "rouge|lang:zh|tok:zh-char.1" in out and "clause" not in err
+    both = [{**row, "rating": number, "image": row["id"]} for number, row in enumerate(mixed("zh-TW"))]
+    written(source, both)
+    code, out, err = run(*command, "--language", "zh", "--json")
+    assert code == 0 and "rouge|lang:zh|tok:zh-char.1|beta:1.2|items:4|" in out, err
+    code, out, err = run(*command, "--json")
+    assert code == 0 and "|items:7|" in out
+    assert "the column 'language' has 2 values (en, zh)" in " ".join(err.split())
+    written(source, given)
     code, _, err = run(*command, "--language", "ja")
     assert code == 2 and "no kana, expected some in Japanese" in err

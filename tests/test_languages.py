@@ -285,7 +285,7 @@ def test_an_idf_corpus_of_another_language_or_tokenizer_is_refused(tmp_path, run
         captious.evaluate(chinese, f"cider({english})", NONE)
     with pytest.raises(InputError, match=r"is of captions in French, these in English"):
         captious.evaluate(rows(), f"cider({french})", NONE)
-    with pytest.raises(InputError, match=r"holds tokens of zh-char\.1, the metric has those of char\.1"):
+    with pytest.raises(InputError, match=r"has tokens of zh-char\.1, the metric uses those of char\.1"):
         captious.evaluate(chinese, f"cider(idf={corpus},tokenizer=char)", NONE)
 
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -133,6 +134,30 @@ def test_numbers_of_a_chart_are_large_enough_to_read_on_a_phone(pages, chromium)
             ".map(one => 12.5 * one.clientWidth / one.viewBox.baseVal.width)"
         )
         assert sizes and min(sizes) >= 10, name
+    tab.close()
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign(chromium):
+    script = (Path(captious.__file__).parent / "render/page/base.js").read_text(encoding="utf-8")
+    function = re.search(r"^function show\(.*?^}", script, re.DOTALL | re.MULTILINE)[0]
+    tab = chromium.new_page()
+    shown = tab.evaluate(f"() => {{ {function} return [show(-0.001, 2), show(-0.01, 2), show(0.001, 2)]; }}")
+    assert shown == ["0.00", "−0.01", "0.00"]
+    tab.close()
+
+
+def test_items_that_are_not_printed_are_counted_on_paper(chromium, tmp_path):
+    """Paper has no buttons to turn the pages of items."""
+    captions = {str(number): f"a dog {number}" for number in range(60)}
+    report = captious.evaluate(captions, "rouge", Resampling(0), references=captions)
+    report.save(tmp_path / "many.html")
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "many.html").as_uri())
+    tab.emulate_media(media="print")
+    shown = "one => getComputedStyle(one).display !== 'none'"
+    assert tab.evaluate(f"[...document.querySelectorAll('#pager *')].filter({shown}).map(one => one.textContent)") == [
+        "Page 1 of 2"
+    ]
     tab.close()
 
 

@@ -395,7 +395,7 @@ def test_states_that_do_not_merge_or_save(faults):
     assert any("0: cannot be read (No such file or directory)" in line for line in faults(Losing))
     (line,) = faults(Handling)
     assert line.endswith(
-        "Handle: cannot save the field 'handle', which holds object; expected numbers, texts, lists, tuples, sets, "
+        "Handle: cannot save the field 'handle', which contains object; expected numbers, texts, lists, tuples, sets, "
         "mappings with texts as keys, Counters and NumPy arrays of numbers, or methods save and load"
     )
     (line,) = faults(Stateless)

@@ -95,7 +95,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the evaluation data")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of measured values")
     parser.add_argument("--out", type=Path, default=FILE)
-    parser.add_argument("--stress", nargs="?", const="", help="write the verdicts of stress cards too, or of one set")
+    parser.add_argument(
+        "--stress",
+        nargs="?",
+        const="",
+        help="write the verdicts of stress cards too; of one set, or of the card of a judge in a folder",
+    )
     args = parser.parse_args()
     names = [name.strip() for name in args.only.split(",") if name.strip()]
     if unknown := sorted({*names} - {one.name for one in DATASETS}):

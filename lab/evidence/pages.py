@@ -63,12 +63,14 @@ def stress_tables(rows: Sequence[StressRow]) -> str:
     heads = " | ".join(f"{words} ({group})" for group, words in groups.items())
     text = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        text.append(f"### On {dataset}\n\n| metric | {heads} |\n|---|{'---|' * len(groups)}\n")
+        text.append(f"### On {dataset}\n\n| metric | {heads} | undecided |\n|---|{'---|' * len(groups)}---|\n")
         own = [row for row in rows if row.dataset == dataset]
         for metric in dict.fromkeys(row.metric for row in own):
             failed = [row for row in own if row.metric == metric and row.verdict == "fails"]
             cells = [", ".join(row.edit for row in failed if row.group == group) or "–" for group in groups]
-            text.append(f"| {metric_label(metric)} | {' | '.join(cells)} |\n")
+            of_metric = [row.verdict for row in own if row.metric == metric]
+            undecided = f"{of_metric.count('undecided')} of {len(of_metric)}"
+            text.append(f"| {metric_label(metric)} | {' | '.join(cells)} | {undecided} |\n")
         text.append("\n")
     return "".join(text)
 
@@ -134,18 +136,21 @@ def _cells(row: EvidenceRow) -> list[str]:
     ]
 
 
-PAGE = """# Leaderboard
+PAGE = """---
+hide: [toc]
+---
+# Leaderboard
 
-All {rows} numbers on {sets} data sets that captious knows about the agreement of metrics with people.
+The table has all {rows} numbers that captious knows about the agreement of metrics with people, on {sets} data sets.
 `captious study leaderboard` prints them with published numbers beside ours;
 [Which metric should I use?](../guide/which-metric.md) says what follows.
 
-- **computed**: by captious on the data, with intervals over images and ranks. Metrics of one rank cannot be told apart
-  on those data (permutation test, Holm-adjusted).
+- **computed**: by captious on the data, with intervals over images and ranks. Metrics of one rank do not differ
+  significantly on those data (permutation test, Holm-adjusted).
 - **stored**: values per caption that another program computed, correlated by captious.
 - **printed**: a number from a paper or README. It has neither interval nor rank.
 
-Correlations and accuracies are × 100. *number of words* is a baseline, no metric.
+Correlations and accuracies are × 100. *number of words* is a baseline, not a metric.
 
 <div class="evidence-filters">{filters} <span data-count></span></div>
 

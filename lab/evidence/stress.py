@@ -1,4 +1,7 @@
-"""The verdicts of stress cards of the metrics that run here, on the captions of the demo set and on photographs."""
+"""The verdicts of stress cards of the metrics that run here, on the captions of the demo set and on photographs.
+
+A judge takes half an hour, so its card is made by `lab/reproductions/stress.py`, and its rows are read from there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from lab.reproductions.stress import write_captions
 
 METRICS = (*NGRAMS, "rouge_n(n=2)", *MEANING, *PICTURES)
 ON_PHOTOGRAPHS = (*NGRAMS, *MEANING, *ENCODED)
-DEMO, FLICKR = "the demo set", "500 photographs of Flickr8k"
+DEMO, FLICKR, JUDGED = "the demo set", "500 photographs of Flickr8k", "50 captions of the demo set"
 
 
 def demo_captions() -> CaptionSet:
@@ -43,19 +46,35 @@ def stress_rows(
     rows = []
     for written in metrics:
         for row in stress(captions, local_form(written), Resampling(), items=items).records():
-            numbers = {key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()}
-            names = {"metric": str(parse(written)), "signature": public_form(row["signature"]), "dataset": dataset}
-            rows.append({**numbers, **names})
+            names = {"metric": str(parse(written)), "signature": public_form(row["signature"])}
+            rows.append(_stored_row({**row, **names}, dataset))
         print(f"  stress of {written} on {dataset}", flush=True)
     return rows
 
 
+def card_rows(folder: Path, dataset: str) -> list[dict[str, object]]:
+    """The verdicts of a card that ``captious probe stress --out`` wrote, of the edits that a caption allowed."""
+    card = json.loads((folder / "captious-run.json").read_text(encoding="utf-8"))
+    return [_stored_row(row, dataset) for row in card["rows"] if row["n"]]
+
+
+def _stored_row(row: dict[str, object], dataset: str) -> dict[str, object]:
+    numbers = {key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()}
+    return {**numbers, "dataset": dataset}
+
+
 def write_stress(data: Path, only: str = "", out: Path = STRESS_FILE) -> None:
-    """Write the verdicts into the package; those of one set alone where ``only`` names it, the others stay."""
-    rows: list[dict[str, object]] = [asdict(row) for row in load_stress(out) if only and row.dataset != only]
-    if only in ("", DEMO):
+    """Write the verdicts into the package; only those of one set, or of the card in a folder, where ``only`` names it.
+
+    The others stay.
+    """
+    written = {JUDGED} if Path(only).is_dir() and only else {only} if only else {DEMO, FLICKR}
+    rows: list[dict[str, object]] = [asdict(row) for row in load_stress(out) if row.dataset not in written]
+    if DEMO in written:
         rows += stress_rows(demo_captions(), DEMO, METRICS)
-    if only in ("", FLICKR):
+    if FLICKR in written:
         rows += stress_rows(photograph_captions(data), FLICKR, ON_PHOTOGRAPHS, 500)
+    if JUDGED in written:
+        rows += card_rows(Path(only), JUDGED)
     out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     print(f"{out}: {len(rows)} rows")

@@ -20,6 +20,8 @@ KINDS = {
     "path": "PATH",
 }
 """What the tables call the types of values."""
+WIDE = 30
+"""Characters of choices that stand beside the flag; more would push the text off the screen of a phone."""
 UNLIMITED = 2**62
 """A larger bound is that of the machine, not of the option."""
 
@@ -83,6 +85,9 @@ def _row(names: str, help_text: str) -> str:
     notes = "; ".join(_notes(details or ""))
     for kind, word in KINDS.items():
         names = names.replace(f"<{kind}>", word)
+    if (choices := re.search(r"<(.*\|.*)>", names)) and len(choices[1]) > WIDE:
+        names = names.replace(choices[0], "NAME")
+        text += " Choices: " + ", ".join(f"`{choice}`" for choice in choices[1].split("|")) + "."
     return f"| `{names}` | {_cell(_markdown(text))}{f' *({_cell(notes)})*' if notes else ''} |"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from captious._compare import by_system
 from captious._evaluate import Specs, evaluate, metric_specs, reading_of
-from captious._languages import LANGUAGES, language_named
+from captious._languages import LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -18,12 +18,9 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime
-from captious.render import Column, Document, Result, Table
+from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report
 from captious.runs.report import on_scale
-
-COLUMN = "language"
-"""The column of the input that names the language of each item."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +31,8 @@ class LanguageReports(PlainState, Result):
     """By the code of the language."""
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Why metrics have no value in a language, by its code."""
+    linked: bool = False
+    """Whether the page names the pages of the languages, which are beside it in a saved folder."""
 
     def __getitem__(self, code: str) -> Report:
         return self.reports[code]
@@ -47,7 +46,11 @@ class LanguageReports(PlainState, Result):
         reports = list(self.reports.values())
         labels = {key: report.label(key) for report in reports for key in report.measurements}
         columns: list[Column | str] = ["language", Column("items", decimals=0)]
-        rows: list[list[Any]] = [[LANGUAGES[code].name, report.size] for code, report in self.reports.items()]
+        names = {code: LANGUAGES[code].name for code in self.reports}
+        rows: list[list[Any]] = [
+            [link(names[code], f"{code}/report.html") if self.linked else names[code], report.size]
+            for code, report in self.reports.items()
+        ]
         for key, label in labels.items():
             columns.append(Column(label, key=key, percent=1, spread="half"))
             for row, report in zip(rows, reports, strict=True):
@@ -55,7 +58,7 @@ class LanguageReports(PlainState, Result):
         level = reports[0].resampling.level
         spread = f"± is half of the {100 * level:.4g}% interval. " if reports[0].intervals else ""
         note = f"{spread}Values of two languages, or of two tokenizers, do not compare."
-        named = {LANGUAGES[code].name: report for code, report in self.reports.items()}
+        named = {names[code]: report for code, report in self.reports.items()}
         refusals = [f"{LANGUAGES[code].name}: {why}" for code, lines in self.refused.items() for why in lines]
         return Document(
             f"{PurePath(reports[0].name).name}: {len(reports)} languages",
@@ -66,6 +69,10 @@ class LanguageReports(PlainState, Result):
             signatures=by_system({name: report.signatures for name, report in named.items()}),
             data={"languages": {code: report.data() for code, report in self.reports.items()}},
         )
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """The files of a saved folder, whose page leads to those of the languages."""
+        return super(LanguageReports, replace(self, linked=True)).files(percent)
 
     def write_files(self, folder: Path) -> None:
         """Write the run of each language, with its page, into a folder that is named by its code."""
@@ -125,32 +132,30 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
     """
     if captions.language:
         raise InputError(f"{captions.name}: language={captions.language!r} was named for all items, expected none")
-    if COLUMN not in captions.columns:
-        raise InputError(f"{captions.name}: no column {COLUMN!r}, expected the code of each item's language")
-    codes = list(map(_code, captions.columns[COLUMN]))
+    if LANGUAGE_COLUMN not in captions.columns:
+        raise InputError(f"{captions.name}: no column {LANGUAGE_COLUMN!r}, expected the code of each item's language")
+    codes = list(map(language_code, captions.columns[LANGUAGE_COLUMN]))
     if unnamed := [key for key, code in zip(captions.ids, codes, strict=True) if not code]:
         number = "1 item" if len(unnamed) == 1 else f"{len(unnamed):,} items"
-        raise InputError(f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {COLUMN!r}")
+        raise InputError(
+            f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {LANGUAGE_COLUMN!r}"
+        )
     indices: dict[str, list[int]] = {}
     for index, code in enumerate(codes):
         indices.setdefault(code, []).append(index)
     for code in indices:
         language_named(code)
-    return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+    try:
+        return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+    except InputError as error:
+        raise InputError(
+            f"{error}; the column {LANGUAGE_COLUMN!r} says so, and language=... for all items goes before it"
+        ) from None
 
 
 def names_languages(captions: CaptionSet) -> bool:
     """Whether a column names the languages of the items, and another one than English or several are among them."""
     if captions.language:
         return False
-    codes = {_code(value) for value in captions.columns.get(COLUMN, ())}
+    codes = {language_code(value) for value in captions.columns.get(LANGUAGE_COLUMN, ())}
     return bool(codes - {"en"}) and codes <= LANGUAGES.keys()
-
-
-def _code(value: Any) -> str:
-    """A code without its region.
-
-    >>> [_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
-    ['zh', 'pt', 'en', '']
-    """
-    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError, nearest
 
+LANGUAGE_COLUMN = "language"
+"""The column of the input that names the language of each item."""
 ENGLISH, WORDS = "en", "ptb"
 """The language that metrics assume where none is named, and the tokenizer of languages with spaces."""
 AUTO = "auto"
@@ -77,6 +80,15 @@ def language_named(code: str) -> Language:
         known = by_name.get(str(code).lower()) or str(code).lower().partition("-")[0].partition("_")[0]
         hint = f"; did you mean {known!r}?" if known in LANGUAGES else nearest(str(code), LANGUAGES)
         raise InputError(f"language={code!r}, expected a code such as en, zh, ja, ko, th, ar or fr{hint}") from None
+
+
+def language_code(value: Any) -> str:
+    """The code in a cell of a column of languages, without its region.
+
+    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
+    ['zh', 'pt', 'en', '']
+    """
+    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]
 
 
 def chosen_tokenizer(name: str, language: str) -> str:

@@ -626,7 +626,8 @@ class _Parser:
         if self.next.kind != "end":
             if self.next.text == ")":
                 raise self._error("there is no parenthesis that it closes", self.next)
-            raise self._error(f"{self.next.text!r} is too much, expected and, or, or the end", self.next)
+            expected = "and, or, or the end" if self.functions else "an operator such as +, or the end"
+            raise self._error(f"unexpected {self.next.text!r}, expected {expected}", self.next)
         return node
 
     # Tokens

@@ -276,7 +276,7 @@ class Runtime(Options):
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.")] = False
     """The reference implementations do not turn images."""
-    decode: Annotated[Decoding, Option("fast: on the GPU; scores move.")] = "exact"
+    decode: Annotated[Decoding, Option("fast: on the GPU; scores change.")] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore

@@ -91,7 +91,7 @@ def test_json_states_what_matters(result):
 def test_the_terminal_explains_the_chance_level_and_small_p(result):
     text = plain_text(result.document(), 80)
     assert "chance level 25.0" in text and "100/2²" in text and "right once in 2" in " ".join(text.split())
-    assert "LIC_M: how much a classifier learns of the label from the model's captions" in " ".join(text.split())
+    assert "LIC_M: how much a classifier learns about the label from the model's captions" in " ".join(text.split())
     assert max(map(len, text.splitlines()[:12])) <= 80
     row = replace(result.rows[0], runs=result.rows[0].runs)
     object.__setattr__(row, "lic", replace(row.lic, model=row.lic.human.mean(axis=1) + 30))

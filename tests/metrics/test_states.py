@@ -135,7 +135,7 @@ def test_a_damaged_state_is_refused(tmp_path, cut):
 )
 def test_a_field_that_a_file_cannot_hold_is_named(tmp_path, value, found):
     with pytest.raises(
-        InputError, match=f"Words: cannot save the field 'nested', which holds {found}; expected numbers"
+        InputError, match=f"Words: cannot save the field 'nested', which contains {found}; expected numbers"
     ):
         Words(Counter(), nested=value).save(tmp_path / "state")
     assert not (tmp_path / "state").exists()

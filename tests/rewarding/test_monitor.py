@@ -195,7 +195,7 @@ def test_a_damaged_part_is_refused_in_one_line(rigged, tmp_path):
     table = pq.read_table(part)
     texts = pa.array(["x"] * len(table), pa.string())
     pq.write_table(table.set_column(table.column_names.index("reward"), "reward", texts), part)
-    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: column 'reward' holds no numbers"):
+    with pytest.raises(InputError, match=r"step-0000005-0\.parquet: column 'reward' contains no numbers"):
         read_drift(tmp_path / "run")
     part.write_bytes(b"no table")
     with pytest.raises(InputError, match=r"step-0000005-0\.parquet: is damaged"):

@@ -231,6 +231,23 @@ def test_two_judges_are_asked_at_the_same_time(server, tmp_path):
     assert len(server.bodies) == 2
 
 
+def test_judges_that_are_asked_at_once_stop_at_one_ceiling(server, tmp_path):
+    """100 tokens a call and a limit of 1,000: ten calls of both together, and what is under way."""
+
+    def behave(number, body, headers):
+        time.sleep(0.02)
+        return 200, {}, response('{"score": 80, "reason": "x"}', prompt_tokens=90, reply_tokens=10)
+
+    server.behave = behave
+    judging = Judging(endpoint=server.url, most_tokens=1000, concurrency=1, replies=tmp_path / "replies.db")
+    rewards = captious.rewards("clair(model=a), clair(model=b)", REFERENCES, runtime=Runtime(judging=judging))
+    with pytest.warns(RuntimeWarning, match="the limit is 1,000"):
+        rewards[0](completions=[f"a dog {number}" for number in range(20)], id=["1"] * 20)
+    assert 10 <= len(server.bodies) <= 12
+    sent = len(server.bodies)
+    assert rewards[0](completions=["a cat"], id=["2"]) == [None] and len(server.bodies) == sent
+
+
 def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
     calls, others = [], []
     begun = threading.Event()
@@ -289,7 +306,7 @@ def test_a_metric_without_a_worst_value_needs_one():
 
 def test_unknown_ids_are_gaps_unless_none_is_known():
     rewards = captious.rewards("rouge", REFERENCES)
-    with pytest.raises(InputError, match="no column of the data set holds ids"):
+    with pytest.raises(InputError, match="no column of the data set has ids"):
         rewards[0](completions=["a dog"], image_id=["77"])
     with pytest.warns(RuntimeWarning, match="its id is not among"):
         assert rewards[0](completions=["a dog", "a dog is running"], image_id=["77", "1"])[0] is None

@@ -72,6 +72,14 @@ def test_scaled_rewards_of_references_have_a_spread_of_one_and_document_frequenc
     assert rewards[0].scaling.scale > 5 * rewards[1].scaling.scale  # CIDEr-D's numbers are the larger ones
 
 
+def test_a_metric_of_images_needs_one_reference_of_an_item():
+    demo = captious.demo()
+    single = {item.id: [item.references[0]] for item in demo.systems["solid"]}
+    rewards = captious.rewards("clipscore(captious-mini)", single, demo.images, scale="references")
+    values = rewards[0](completions=[texts[0] for texts in single.values()], id=list(single))
+    assert np.std(values) == pytest.approx(1, abs=1e-3)
+
+
 def test_a_weighted_sum_is_of_scaled_values_and_names_the_plain_ones():
     one = captious.reward("0.5*rouge + 2*bleu(n=1)", REFERENCES, clip={"bleu": (0, 0.5)}, scale={"rouge": 0.1})
     one = pickle.loads(pickle.dumps(one))

@@ -176,7 +176,7 @@ def test_words_of_self_critical_training_are_looked_up_as_they_are(tmp_path, tok
     values = Cider(idf=str(tmp_path / "words.idf"), tokenizer="whitespace").measure(captions).values
     expected = [reference_cider(SAMPLES[key], WORDS[key], counted(WORDS), 3) for key in SAMPLES]
     assert min(expected) > 0.5 and values.tolist() == pytest.approx(expected, abs=1e-12)
-    with pytest.raises(InputError, match=r"holds tokens of whitespace\.1, the metric has those of ptb\.1; write cider"):
+    with pytest.raises(InputError, match=r"has tokens of whitespace\.1, the metric uses those of ptb\.1; write cider"):
         Cider(idf=str(tmp_path / "words.idf")).measure(captions)
 
 
@@ -217,7 +217,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path):
 
 def test_a_corpus_of_another_tokenizer_is_refused(tmp_path):
     DocumentFrequency.of(whole(), "whitespace").save(tmp_path / "my.idf")
-    with pytest.raises(InputError, match=r"holds tokens of whitespace\.1, the metric has those of ptb\.1"):
+    with pytest.raises(InputError, match=r"has tokens of whitespace\.1, the metric uses those of ptb\.1"):
         Cider(idf=str(tmp_path / "my.idf")).measure(whole())
 
 

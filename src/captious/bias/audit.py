@@ -236,7 +236,7 @@ class Audit(Result):
         return Document(
             results.title,
             "LIC is how much more a classifier learns about the label from the model's captions (LIC_M) than from "
-            "people's (LIC_D), in points: the mean probability of the true class where it is the one predicted, else "
+            "people's (LIC_D), in points: the mean probability of the true class if it is the one predicted, otherwise "
             f"0. {f'{words} words that name the label were masked.' if words else 'No words were masked.'}",
             [
                 results,
@@ -298,9 +298,10 @@ class Audit(Result):
         title = f"Bias amplification, LIC in points: {', '.join(self.classes)}; chance level {self.chance:.1f}"
         classes = len(self.classes)
         note = (
-            "LIC_M: how much a classifier learns of the label from the model's captions; LIC_D: from people's; "
+            "LIC_M: how much a classifier learns about the label from the model's captions; LIC_D: from people's; "
             f"LIC = LIC_M − LIC_D. The chance level, 100/{classes}², is the LIC_M or LIC_D of a classifier that has "
-            f"learned nothing: right once in {classes}, and sure to 1/{classes}. * marks an interval without 0."
+            f"learned nothing: it is right once in {classes}, with probability 1/{classes}. "
+            "* marks an interval without 0."
         )
         return Table("results", title, columns, rows, note)
 
@@ -319,7 +320,7 @@ class Audit(Result):
             if leaks:
                 lines.append(f"{name}: {words}{more}")
         if lines:
-            yield Text(lines, "Words that alone still almost reveal the label", bullets=True)
+            yield Text(lines, "Words that almost reveal the label on their own", bullets=True)
 
     def _charts(self) -> Iterator[Chart]:
         lics, names = [row.lic for row in self.rows], [f"{row.model} · {row.classifier}" for row in self.rows]

@@ -16,7 +16,7 @@ POINTS = 100.0
 
 
 def item_scores(probabilities: Floats, truth: Ints) -> Floats:
-    """The score of each test caption: the probability of the true class where it is the largest, else 0 (equation 2).
+    """The score of each test caption: the probability of the true class if it is the largest, otherwise 0 (equation 2).
 
     >>> item_scores(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
     [0.9, 0.0, 0.7]
@@ -26,7 +26,7 @@ def item_scores(probabilities: Floats, truth: Ints) -> Floats:
 
 
 def chance(classes: int) -> float:
-    """The score of a classifier that knows nothing, in points: right once in K, and sure to 1/K.
+    """The score of a classifier that knows nothing, in points: it is right once in K, with probability 1/K.
 
     >>> chance(2), round(chance(3), 2)
     (25.0, 11.11)

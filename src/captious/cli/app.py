@@ -33,12 +33,12 @@ GROUPS = {
     "studio": (JUDGE, "Collect people's judgments of captions on pages of your own."),
     "bias": (AUDIT, "Bias amplification (LIC) for gender, race, age or any label."),
     "style": (AUDIT, "Contrastive n-grams: fit styles, see their words, explain and check captions."),
-    "train": (MODELS, "Train encoders: clip, longclip, specs; and umic, a learnt metric."),
+    "train": (MODELS, "Train encoders: clip, longclip, specs; and umic, a learned metric."),
     "make": (
         MODELS,
         "Make data: detail units, scene graphs, idf corpora, objects, wrong and edited captions, pictures.",
     ),
-    "cache": (MODELS, "What is kept on this machine, and making room."),
+    "cache": (MODELS, "List what captious stores on this machine, and free space."),
 }
 """Groups of commands with their panel and their line in the help; each is the ``app`` of the module of its name."""
 

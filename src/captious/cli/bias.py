@@ -53,7 +53,7 @@ def lic(
         Path | None, Option("Folder of finished runs to resume from, instead of the default one.", metavar="FOLDER")
     ] = None,
 ) -> None:
-    """LIC = LIC_M − LIC_D: what a classifier learns of the label from a model's captions beyond what people's tell.
+    """LIC = LIC_M − LIC_D: how much more a classifier learns about a label from a model's captions than from people's.
 
     Several columns in --candidate-column, separated by commas, are several captioners.
 

@@ -1,4 +1,4 @@
-"""``captious cache``: what captious keeps on this machine (features, idf corpora, tables, replies), and making room."""
+"""``captious cache``: what captious stores on this machine (features, idf corpora, tables, replies), and removal."""
 
 from __future__ import annotations
 

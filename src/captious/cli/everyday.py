@@ -766,7 +766,7 @@ def _body(text: str) -> list[str]:
 
 
 def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
-    """Score four captioners of the sample, test their differences, and write the HTML report.
+    """Score four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
     """

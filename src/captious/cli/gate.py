@@ -106,7 +106,7 @@ def gate(
     """Test that NEW is not worse than BASE by more than a margin, on the same items.
 
     Exit code 0: a loss of more than the margin is ruled out in every metric. 1: it is shown in one. 3: the items cannot
-    tell; the number needed is printed. 2: the input cannot be used.
+    decide; the number needed is printed. 2: the input cannot be used.
 
     --margin 0.02 is in the unit of the metric, --margin 1% a share of the value of BASE.
     --update writes the lock file BASE: expected values, their signatures, and the statistics of the items.

@@ -89,7 +89,7 @@ def hubness(
     prefix: Prefix = "",
     k: Annotated[int, Option("Number of nearest neighbors.", min=1)] = 10,
 ) -> None:
-    """Skewness of the k-occurrences in both directions, and the worst hubs: are a few vectors near to everything?
+    """Skewness of the k-occurrences in both directions, and the worst hubs: are a few vectors near everything?
 
     Example: captious probe hubness captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
@@ -129,7 +129,7 @@ def classification(
 @command(app)
 def compositionality(
     pairs: Annotated[
-        tuple[str, ...], Argument("Files of image, caption and negative (caption2 too); or of captions alone.")
+        tuple[str, ...], Argument("Files of image, caption and negative (caption2 too); or of captions only.")
     ],
     session: Shown,
     metrics: Metrics = METRICS,

@@ -81,7 +81,7 @@ def agreement(
         Option("Level of measurement; by default interval, for pairs nominal."),
     ] = None,
 ) -> None:
-    """Krippendorff's alpha, the score of a person in the place of a metric, and every rater against the others."""
+    """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others."""
     from captious.study import load_ratings, rater_agreement
 
     with session.working() as step:

@@ -1,4 +1,4 @@
-"""``captious train``: an encoder, or a learnt metric, of your own."""
+"""``captious train``: an encoder or a learned metric of your own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY = 30.0
 
 @command(app)
 def clip(training: Training, session: Shared, options: ClipOptions, settings: Settings = ClipOptions.published) -> None:
-    """Contrast of images and captions, both directions; one caption of each image per epoch, or several.
+    """Train by contrast of images and captions, in both directions; one caption of each image per epoch, or several.
 
     Example: captious train clip train.jsonl --images photos/ --new mini --out my-clip/
     """

@@ -198,7 +198,7 @@ def _lists(references: Sequence[Any]) -> list[list[str]]:
 
 
 def load(metrics: Specs = DEFAULT, **kwargs: Any) -> Module:
-    """The module of the hub that a name alone means, or a module of these metrics of captious.
+    """The module of the hub that a name means on its own, or a module of these metrics of captious.
 
     >>> load("bleu").compute(predictions=["a dog runs in a park"], references=["a dog runs in a park"])["bleu"]
     1.0

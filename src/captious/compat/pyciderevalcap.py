@@ -58,7 +58,7 @@ class CiderD:
     def compute_score(
         self, gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]
     ) -> tuple[np.float64, Floats]:
-        """The mean, and the value of each entry of ``res``, of which several may have one image id."""
+        """The mean, and the value of each entry of ``res``, several of which may have the same image id."""
         captions = _captions(gts, res)
         rows = self._metric.score_items(captions, self._frequencies or self._metric.prepare(captions)).rows
         assert isinstance(rows, np.ndarray)

@@ -259,7 +259,7 @@ class COCO:
     """The part of pycocotools' ``COCO`` that captions need, where pycocotools is not installed.
 
     The source is whatever ``captious.read`` takes for references: COCO annotations or results, as a path or as data.
-    Without one, set ``dataset`` and call ``createIndex``. Images stand in the order of the dataset's ``images``; those
+    Without one, set ``dataset`` and call ``createIndex``. Images are in the order of the dataset's ``images``; those
     that are not listed there follow in the order of their first captions.
 
     >>> coco = COCO({"annotations": [{"image_id": 7, "caption": "A dog."}, {"image_id": 7, "caption": "Dogs!"}]})
@@ -338,7 +338,7 @@ def _dataset(source: Any) -> dict[str, Any]:
     if isinstance(source, (str, PathLike)):
         try:
             content = json.loads(read_text(name_of(source)))
-        except ValueError:  # another format, or a mistake which whoever reads the rows names
+        except ValueError:  # another format, or a mistake, which the reader of the rows reports
             content = None
         source = content if isinstance(content, Mapping) and "annotations" in content else source
     if isinstance(source, Mapping) and "annotations" in source:

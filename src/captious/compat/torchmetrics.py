@@ -72,7 +72,7 @@ class CaptionMetric(Metric):
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]  # a class attribute there
-        """Whether all metrics are better when higher, or all when lower; None where they differ."""
+        """Whether all metrics are better when higher, or all when lower; None if they differ."""
         directions = {metric.higher_is_better for metric in self.metrics}
         return directions.pop() if len(directions) == 1 else None
 

@@ -14,7 +14,7 @@ PHRASE = 3
 
 
 def shuffle(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
-    """All words in another order; punctuation stays where it is, apart from the words, so that they are the same.
+    """All words in another order; punctuation stays in its place, separate from the words.
 
     *A.* at the end would be read as an abbreviation.
     """

@@ -1,4 +1,4 @@
-"""Edits that make a caption longer or emptier, not truer: what a policy finds that is trained with a metric."""
+"""Edits that make a caption longer or emptier, not truer: what a policy that is trained with a metric finds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def twice(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
 
 
 def adjectives(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
-    """Thirty adjectives of praise behind the caption."""
+    """Thirty adjectives of praise after the caption."""
     if not subject.words:
         return None
     added = ", ".join(ADJECTIVES)

@@ -208,6 +208,6 @@ EDITS = (
     Edit("number", "harm", "a number is replaced by another", number, "a number"),
     Edit("size", "harm", "a size is replaced by its opposite", size, "a size"),
     Edit("place", "harm", "left becomes right, on becomes under", place, "a place"),
-    Edit("negate", "harm", "There is no dog, of a caption with a dog", negate, "a noun"),
+    Edit("negate", "harm", "a caption with a dog becomes: there is no dog", negate, "a noun"),
     Edit("exchange", "harm", "two things change roles: a dog chases a man", exchange, "two things with a relation"),
 )

@@ -134,9 +134,9 @@ EDITS = (
     Edit("stop", "harmless", "a final stop is added or removed", stop, "a word at the end"),
     Edit("spaces", "harmless", "every space is doubled", spaces, "two words"),
     Edit("quotes", "harmless", "typographic quotation marks", quotes, "a quotation mark"),
-    Edit("photo-of", "harmless", "A photo of stands in front", photo_of, "a phrase without a finite verb"),
+    Edit("photo-of", "harmless", '"a photo of" is put in front', photo_of, "a phrase without a finite verb"),
     Edit(
-        "there-is", "harmless", "There is stands in front", there_is, "a phrase that begins with an article or number"
+        "there-is", "harmless", '"there is" is put in front', there_is, "a phrase that begins with an article or number"
     ),
     Edit("synonym", "harmless", "a word is replaced by a synonym", synonym, "a word with a synonym"),
     Edit("digits", "harmless", "two becomes 2, or 2 two", digits, "a number"),

@@ -1,4 +1,4 @@
-"""What an edit is: a caption in, the changed caption and a record of the change out, or None where it cannot be made.
+"""What an edit is: a caption in, the changed caption and a record of the change out, or None if it cannot be made.
 
 Every random number is a function of the seed, the id of the item, the name of the edit and the copy.
 """
@@ -55,7 +55,7 @@ class TaggedWord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EditSubject:
-    """A caption that is about to be edited, with everything that an edit may ask."""
+    """A caption that is about to be edited, with everything that an edit may need."""
 
     item: Item
     text: str
@@ -136,7 +136,7 @@ Maker = Callable[[EditSubject, Draw, int], EditedCaption | None]
 
 @dataclass(frozen=True)
 class Edit:
-    """A named way to change a caption, and which way a sound metric must answer."""
+    """A named way to change a caption, and how a sound metric must react."""
 
     name: str
     group: Group
@@ -162,7 +162,7 @@ class Edit:
 
     @classmethod
     def of(cls, function: Callable[[Item], str | None], group: Group, name: str = "", about: str = "") -> Edit:
-        """An edit from a function of an item, which gives the changed caption, or None where it cannot change it."""
+        """An edit from a function of an item, which gives the changed caption, or None if it cannot change it."""
         name = name or getattr(function, "__name__", "edit").replace("_", "-")
 
         def make(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:

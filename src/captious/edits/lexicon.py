@@ -1,4 +1,4 @@
-"""The words of a corpus: captions as tokens, their tags, and which words can stand for one another."""
+"""The words of a corpus: captions as tokens, their tags, and which words can replace each other."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class CaptionCorpus:
         return signatures(self.keys[self.tokens], self.lengths)
 
     def is_own(self, captions: Ints, hashes: Keys) -> Bools:
-        """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
+        """Whether these texts (by signature) are captions of the images of these captions, or contain no word."""
         wanted = mix(hashes + self._salt[self.image[captions]])
         nearest = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
         own: Bools = (self._own[nearest] == wanted) | (hashes == 0)
@@ -155,13 +155,13 @@ CONTENT = ("N", "V", "J")
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The tags of all tokens, and how often each word stands with each content tag."""
+    """The tags of all tokens, and how often each word has each content tag."""
 
     corpus: CaptionCorpus
     tag: npt.NDArray[np.int16]
-    """The tag of each token of the corpus; -1 where it holds no word."""
+    """The tag of each token of the corpus; -1 if it contains no word."""
     content: Bools
-    """Whether each token holds a noun, a verb or an adjective."""
+    """Whether each token contains a noun, a verb or an adjective."""
     entry: Ints
     """The (tag, word) entry of each token; -1 for all but content words."""
     entry_tag: Ints
@@ -239,7 +239,7 @@ class Lexicon:
         return np.array([core[:1].isupper() for _, core, _ in self.corpus.cores], dtype=bool)
 
     def keys(self, tokens: Ints) -> Ints:
-        """The number of the word in each token, be it a chunk or a replaced one; 0 where there is none."""
+        """The number of the word in each token, be it a chunk or a replaced one; 0 if there is none."""
         chunks = len(self.corpus.chunks)
         if not (tokens >= chunks).any():
             return self.corpus.keys[tokens]

@@ -1,6 +1,6 @@
 """What edits must know beyond one caption: the objects that an image shows, and the words of the whole set.
 
-An object counts as present where a reference, the caption itself or the item's column ``objects`` names it, by the
+An object counts as present if a reference, the caption itself or the item's column ``objects`` names it, by the
 synonyms that CHAIR uses. Everything else of the vocabulary counts as absent, and may be injected.
 """
 
@@ -101,7 +101,7 @@ class Surroundings:
 
     @cached_property
     def images(self) -> tuple[str, ...]:
-        """What tells the images apart: the path where there is one, otherwise the id."""
+        """What distinguishes the images: the path if there is one, otherwise the id."""
         shown = self.captions.images
         return tuple(
             image if isinstance(image, str) else key for image, key in zip(shown, self.captions.ids, strict=True)
@@ -109,7 +109,7 @@ class Surroundings:
 
     @cached_property
     def _tokens(self) -> list[list[tuple[str, str]]]:
-        """The words of all references in lower case with their tags; those of the captions where there are none."""
+        """The words of all references in lower case with their tags; those of the captions if there are none."""
         texts: Sequence[str] = self.captions.references.values or self.texts
         return [
             [(word.lower(), tag) for word, tag in zip(sentence.tokens, tags, strict=True) if word[0].isalnum()]

@@ -1,4 +1,4 @@
-"""All edits by name, and captions with their edits as a table: one row an edit of a caption, with what was changed."""
+"""All edits by name, and captions with their edits as a table: one row per edit of a caption, with what was changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EditedRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EditedCaptions(Result):
-    """Captions with their edits, and how many captions each edit could not be made of."""
+    """Captions with their edits, and for how many captions each edit was impossible."""
 
     surroundings: Surroundings
     edits: tuple[Edit, ...]
@@ -106,7 +106,7 @@ class EditedCaptions(Result):
 
 
 def find_edits(names: Sequence[str | Edit | Callable[[Item], str | None]]) -> tuple[Edit, ...]:
-    """The edits of some names: of an edit, of a group, ``all``, or of a TOML file with edits of one's own.
+    """The edits of some names: of an edit, of a group, ``all``, or of a TOML file with your own edits.
 
     >>> [edit.name for edit in find_edits(["negate", "damage"])]
     ['negate', 'shuffle', 'cut', 'repeat', 'drop-function-words']
@@ -150,7 +150,7 @@ def edit_list() -> Document:
 
 @dataclass(frozen=True)
 class WordPair:
-    """Words that an edit of one's own replaces, and what stands there instead."""
+    """Words that a user's own edit replaces, and their replacements."""
 
     old: str
     new: str
@@ -158,7 +158,7 @@ class WordPair:
 
 @dataclass(frozen=True)
 class OwnEdit:
-    """An edit of one's own, as a TOML file has it."""
+    """A user's own edit, as a TOML file has it."""
 
     name: str
     group: str
@@ -168,7 +168,7 @@ class OwnEdit:
 
 @dataclass(frozen=True)
 class OwnEdits:
-    """A file of edits of one's own."""
+    """A file of a user's own edits."""
 
     edits: tuple[OwnEdit, ...]
 
@@ -215,10 +215,10 @@ def edit_captions(
     chosen: Sequence[int] | None = None,
     look: int = 0,
 ) -> EditedCaptions:
-    """Every edit of every caption that it can be made of, of an item's first caption where it has several.
+    """Every possible edit of every caption; if an item has several captions, of its first one.
 
     ``chosen`` are the indices of the items to edit; frequent words and captions of other images are those of all items.
-    An edit depends on the seed, the id, the edit and the copy, not on which other edits or items are asked for.
+    An edit depends on the seed, the id, the edit and the copy, not on which other edits or items are requested.
 
     >>> captions = CaptionSet.of({"7": "a dog runs on grass"}, {"7": ["a dog on a lawn"]})
     >>> [row.edited.text for row in edit_captions(captions, ["cut", "negate"], seed=1).rows]
@@ -245,7 +245,7 @@ def edit_captions(
 
 
 def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
-    """Refuse captions of which none can be edited, and English edits of captions in another language."""
+    """Refuse a set in which no caption can be edited, and English edits of captions in another language."""
     if not any(text.strip() for text in captions.candidates.values):
         raise InputError(f"{captions.name}: contains no caption to edit")
     english = next((edit for edit in edits if EDITS.get(edit.name) is edit), None)
@@ -262,7 +262,7 @@ def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
 
 
 def _make(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int) -> EditedCaption | None:
-    """The edited caption; None where it cannot be made, or is the caption itself."""
+    """The edited caption; None if it cannot be made, or is the caption itself."""
     if not subject.text.strip():
         return None
     made = edit.make(subject, Draw(seed, subject.item.id, edit.name, copy), dose)

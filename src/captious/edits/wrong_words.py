@@ -1,6 +1,6 @@
 """Wrong words and orders as UMIC draws them: words replaced, shuffled, deleted, doubled; captions of other images.
 
-Captions are flat arrays of tokens, and all draws are elementwise operations: a corpus is edited at once. The law of the
+Captions are flat arrays of tokens, and all draws are elementwise, over a whole corpus. The law of the
 draws is that of the original code, so these edits stay as they are; `captious.edits.table` has the others.
 """
 
@@ -176,7 +176,7 @@ MAKERS: dict[str, Maker] = {"substitute": substitute, "shuffle": shuffle, "repea
 
 
 def draw_any(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
-    """A caption of another image for each caption, all equally likely; -1 where there is no other image."""
+    """A caption of another image for each caption, all equally likely; -1 if there is no other image."""
     image = corpus.image[captions]
     first, own = corpus.offsets[image], np.diff(corpus.offsets)[image]
     others = len(corpus) - own

@@ -37,7 +37,7 @@ def junit(gate: Gate) -> str:
 
 
 def junit_error(message: str) -> str:
-    """What stands in the place of a gate whose input could not be used."""
+    """The report of a gate whose input could not be used."""
     suite = ElementTree.Element(
         "testsuite", {"name": SUITE, "tests": "1", "errors": "1", "failures": "0", "skipped": "0"}
     )

@@ -85,7 +85,7 @@ class Lock:
         return parse(key)
 
     def changed(self, captions: CaptionSet) -> list[bool] | None:
-        """Which items have other captions than the base had; nothing where the file has no hashes."""
+        """Which items have other captions than the base had; nothing if the file has no hashes."""
         if not self.captions:
             return None
         stored = _unpacked(self.captions, len(captions), self.path, "captions", "<u8")
@@ -106,7 +106,7 @@ def write_lock(
 ) -> None:
     """Write the values of a report as those that a gate expects; a file that is not a lock file is not replaced.
 
-    ``statistics=False`` stores the values alone.
+    ``statistics=False`` stores only the values.
     """
     refuse_other_file(path)
     if report.unit == "shard":
@@ -140,7 +140,7 @@ def refuse_other_file(path: str | os.PathLike[str]) -> None:
 
 
 def read_lock(path: str | os.PathLike[str]) -> Lock:
-    """Read a lock file; nothing is computed or imported but the metrics that it names."""
+    """Read a lock file; only the metrics that it names are imported, and nothing is computed."""
     where = os.fspath(path)
     try:
         data = load_json(where)
@@ -175,7 +175,7 @@ def _packed(values: Any) -> str:
 
 
 def _unpacked(text: str, number: int, where: str, what: str, kind: str = "<f8") -> Floats:
-    """So many numbers of eight bytes; a file that unpacks to more is refused before it does."""
+    """Numbers of eight bytes each; a file that would unpack to more of them is refused first."""
     try:
         content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 8 * number + 1)
     except (binascii.Error, ValueError, zlib.error):

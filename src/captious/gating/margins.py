@@ -47,7 +47,7 @@ class AllowedLoss:
         return cls(amount, relative)
 
     def absolute(self, base: float) -> float:
-        """The loss in the unit of the metric, where the base has this value."""
+        """The loss in the unit of the metric, if the base has this value."""
         return self.amount * abs(base) if self.relative else self.amount
 
     def __str__(self) -> str:
@@ -76,12 +76,12 @@ class GateFile:
 
     @property
     def specs(self) -> list[str]:
-        """The metrics to test; those of the margins where it names none."""
+        """The metrics to test; those of the margins if it names none."""
         named = [self.metrics] if isinstance(self.metrics, str) else list(self.metrics)
         return named or ([] if self.margin != "" else list(self.margins or ()))
 
     def asked(self, metrics: Specs | None) -> list[str | Metric] | None:
-        """The metrics that an argument names, else those of the file; None where neither names any."""
+        """The metrics that an argument names, otherwise those of the file; None if neither names any."""
         named = self.specs or None if metrics is None else metrics
         return None if named is None else metric_specs(named)
 

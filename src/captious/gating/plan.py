@@ -76,7 +76,7 @@ class GatePlan(Result):
                 cells += [Cell(math.nan if row.margin is None else row.margin, **own), row.chance, row.items]
             table.append(cells)
         spread = (
-            f"the differences of this pair, of which {100 * self.measured:.3g}% of the captions changed"
+            f"the differences of this pair, in which {100 * self.measured:.3g}% of the captions changed"
             if self.measured is not None
             else "a new caption of an item taken to correlate by 0.5 with the old one"
         )

@@ -66,7 +66,7 @@ class PairedSides:
 
     @property
     def changed(self) -> float | None:
-        """The share of items whose captions differ; None where that is not known."""
+        """The share of items whose captions differ; None if that is unknown."""
         if self.sharded:
             return None
         captions = self.new.report.captions
@@ -84,9 +84,9 @@ def paired_sides(
     specs: Sequence[str | Metric] | None,
     scoring: Scoring,
 ) -> PairedSides:
-    """Read and score both sides; their signatures must agree but for the captions."""
+    """Read and score both sides; their signatures must agree except for the captions."""
     names = sides_names(base, new)
-    scoring = without_intervals(scoring)  # the bounds of the difference are all that is asked for
+    scoring = without_intervals(scoring)  # the bounds of the difference are all that is needed
     if isinstance(base, Lock) or is_lock(base):
         return _against_lock(base, new, names, specs, scoring)
     paired = paired_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)
@@ -117,7 +117,7 @@ def _against_lock(
     specs: Sequence[str | Metric] | None,
     scoring: Scoring,
 ) -> PairedSides:
-    """The sides where the base is a lock file, of whose items the statistics are known, or only the values."""
+    """The sides if the base is a lock file, which has the statistics of its items, or only the values."""
     lock = base if isinstance(base, Lock) else read_lock(base)
     wanted = list(map(str, parse_all(specs))) if specs else list(lock.metrics)
     if lacking := [key for key in wanted if key not in lock.metrics]:
@@ -139,7 +139,7 @@ def _against_lock(
     remarks = list(left_out)
     if not all(lock.metrics[key].width for key in keys):
         remarks.append(
-            f"{names[0]} holds values without the statistics of items: nothing cancels out, and the bounds are wider "
+            f"{names[0]} has values without the statistics of items: nothing cancels out, and the bounds are wider "
             "than those of a paired test"
         )
     if lock.version != __version__:
@@ -193,7 +193,7 @@ def sides_names(base: Any, new: Any) -> list[str]:
 def tested_metrics(
     measurements: Sequence[Measurement], specs: Sequence[str | Metric] | None
 ) -> tuple[list[str], list[str]]:
-    """The metrics that a gate tests, and what is said of those that it leaves out.
+    """The metrics that a gate tests, and the notes about those that it leaves out.
 
     A length or a count, such as CHAIR's words, is no better for being higher: it is tested only if it is named by
     itself. What counts distinct things over the whole set cannot be resampled.

@@ -21,7 +21,7 @@ from captious.stats.noninferiority import POWER, Decision, NonInferiority, decis
 from captious.stats.resampling import Resamples, id_order, resampled_differences
 
 LOST = 10
-"""Captions that lost most, of which a gate shows so many."""
+"""The number of captions that a gate shows, those that lost most."""
 FEW = 100
 """Items, or changed captions, below which the bounds are too narrow: a true loss of the margin passes in 6 to 8 %."""
 MARK = "<!-- captious-gate -->"
@@ -76,7 +76,7 @@ class LostCaption(NamedTuple):
     base_value: float
     new_value: float
     base: str | None
-    """The caption of the base; None where it is a lock file, which has no captions."""
+    """The caption of the base; None if it is a lock file, which has no captions."""
     new: str
     reference: str
 
@@ -92,7 +92,7 @@ class Gate(Result):
     unit: str
     """What was resampled: items or shards."""
     changed: float | None
-    """Share of the items whose captions differ; None where that is not known."""
+    """Share of the items whose captions differ; None if that is unknown."""
     lost: tuple[LostCaption, ...]
     lost_by: str
     """The metric by which the captions are listed: the one that decided."""
@@ -119,7 +119,7 @@ class Gate(Result):
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: 0 pass, 1 worse, 3 cannot tell, or what ``undecided`` asks for in its place."""
+        """What the command exits with: 0 pass, 1 worse, 3 cannot tell, or what ``undecided`` sets instead."""
         if self.verdict == "undecided" and self.undecided:
             return EXIT["pass"] if self.undecided == "warn" else EXIT["worse"]
         return EXIT[self.verdict]
@@ -236,7 +236,7 @@ class Gate(Result):
         )
 
     def data(self) -> dict[str, Any]:
-        """The verdict and every number, as JSON holds them."""
+        """The verdict and every number, as JSON."""
         return {
             "verdict": self.verdict,
             "exit_code": self.exit_code,
@@ -386,7 +386,7 @@ def _row(
 
 
 def _few(sides: PairedSides) -> list[str]:
-    """A warning where there are too few items, or too few changed captions, for the bounds."""
+    """A warning if there are too few items, or too few changed captions, for the bounds."""
     sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
     if changed := sides.changed:
         sizes["changed captions"] = round(changed * sides.items)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, chosen_tokenizer
+from captious._languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
@@ -129,7 +129,7 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
 
 def _language(captions: CaptionSet) -> Iterable[Finding]:
     """Scripts without spaces, in a language that was named neither for all captions nor in a column."""
-    if any(captions.columns.get("language", ())):
+    if any(captions.columns.get(LANGUAGE_COLUMN, ())):
         return
     tokenizer = chosen_tokenizer(AUTO, captions.language)
     if warning := captions.scripts.clause_warning(tokenizer, captions.language):
@@ -138,7 +138,7 @@ def _language(captions: CaptionSet) -> Iterable[Finding]:
 
 def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
     """A column that says that the captions are in several languages, whose values do not compare."""
-    codes = sorted({str(code) for code in captions.columns.get("language", ()) if code})
+    codes = sorted({str(code) for code in captions.columns.get(LANGUAGE_COLUMN, ()) if code})
     if len(codes) > 1:
         yield Finding(
             "warning",

@@ -1,4 +1,4 @@
-"""UMIC: a caption judged against its image by a model that learnt to rank true captions above wrong ones."""
+"""UMIC: a caption judged against its image by a model that learned to rank true captions above wrong ones."""
 
 from __future__ import annotations
 

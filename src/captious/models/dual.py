@@ -272,7 +272,7 @@ def new_dual(
     precision: Precision = "fp32",
     name: str | None = None,
 ) -> DualEncoder:
-    """An encoder of two pretrained models (folders or hub ids) with heads that have learnt nothing yet."""
+    """An encoder of two pretrained models (folders or hub ids) with heads that have not been trained yet."""
     folders = find(vision, instead=""), find(text, instead="")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -81,9 +81,9 @@ class Scores:
     """The scores of one metric: of the original captions, and how much each edit changed them."""
 
     base: Floats
-    """One score an item; NaN where there is none."""
+    """One score an item; NaN if there is none."""
     change: Floats
-    """Items × edits; NaN where an edit could not be made or has no score."""
+    """Items × edits; NaN if an edit could not be made or has no score."""
     cluster: Ints
     """The image of each item."""
 
@@ -91,7 +91,7 @@ class Scores:
     def of(cls, base: Floats, edited: Floats, cluster: Ints) -> Scores:
         """Changes from scores; those by less than a millionth of the score are rounding, and 0.
 
-        The bound is no absolute one: the CIDEr-D of a long caption may be 1e-9.
+        The bound is not absolute: the CIDEr-D of a long caption may be 1e-9.
         """
         before = np.broadcast_to(base[:, None], edited.shape)
         change = edited - before
@@ -106,7 +106,7 @@ def answered(change: Floats, group: Group) -> Floats:
 
 
 def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
-    """Whether a metric answers an edit as it should; undecided where the interval reaches both sides of the bound.
+    """Whether a metric answers an edit as it should; undecided if the interval reaches both sides of the bound.
 
     >>> give_verdict("harm", Estimate(0.9, 0.8, 0.95), Estimate(-1.0, -1.2, -0.8), 100)
     'holds'
@@ -141,7 +141,7 @@ def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling:
 
 
 def _from_the_end(sides: Estimate, images: int, level: float) -> Estimate:
-    """Sides of 0 or 1 with the exact interval of a share of so many images, where all resamples are equal too.
+    """Sides of 0 or 1 get the exact interval of a share of this number of images, because all resamples are equal.
 
     >>> round(_from_the_end(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
     0.8316
@@ -197,7 +197,7 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
 
 
 def _in_deviations(mean: Floats, sd: Floats) -> Floats:
-    """A mean change over the standard deviation; 0 where nothing changed, NaN where the deviation is 0."""
+    """A mean change over the standard deviation; 0 if nothing changed, NaN if the deviation is 0."""
     result: Floats = np.divide(mean, sd, out=np.where(mean == 0, 0.0, np.nan), where=sd > 0)
     return result
 
@@ -255,7 +255,7 @@ def find_rates(
 
 
 def _reciprocal(cost: Estimate) -> Estimate:
-    """One over an estimate, whose interval turns round; one over 0 is infinite."""
+    """One over an estimate, whose interval is reversed; one over 0 is infinite."""
     ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
     if math.isnan(cost.low):
         ends[1:] = [math.nan, math.nan]

@@ -1,4 +1,4 @@
-"""Rows of a probe's file: which columns are texts, and where the image lies."""
+"""Rows of a probe's file: which columns are texts, and where the image is stored."""
 
 from __future__ import annotations
 

@@ -80,14 +80,14 @@ class MetricStress:
 
 @dataclass(frozen=True, repr=False)
 class Stress(Probe):
-    """The stress card of metrics: one row an edit, metrics side by side, and no overall score."""
+    """The stress card of metrics: one row per edit, metrics side by side, and no overall score."""
 
     test: StressTest
     rows: Sequence[MetricStress]
     notes: tuple[str, ...] = ()
 
     def records(self) -> list[dict[str, Any]]:
-        """One row a metric and edit as plain values; ``low`` and ``high`` are those of the number that decides."""
+        """One row per metric and edit as plain values; ``low`` and ``high`` are those of the number that decides."""
         return [
             {
                 "metric": row.metric,
@@ -234,7 +234,7 @@ def _stress_part(
 
 
 def _offenders(part: StressPart, scores: Scores, column: int, effect: Effect, sign: int) -> list[Offender]:
-    """The items that a failing metric answers worst, none where it does not fail."""
+    """The items that a failing metric answers worst, none if it does not fail."""
     if effect.verdict != "fails":
         return []
     change = scores.change[:, column]

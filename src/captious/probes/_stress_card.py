@@ -1,4 +1,4 @@
-"""The page of a stress card: charts with a row an edit, dose curves, tables for a paper, and the worst offenders."""
+"""The page of a stress card: charts with a row per edit, dose curves, tables for a paper, and the worst offenders."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def card_sections(test: StressTest, rows: Sequence[MetricStress], level: float) 
 
 
 def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
-    """One line a metric: how many edits of each group hold, fail and are undecided."""
+    """One line per metric: how many edits of each group hold, fail and are undecided."""
     lines: list[list[Value]] = []
     for row in rows:
         counts = {group: Counter(one.verdict for one in row.effects if one.group == group) for group in groups}
@@ -83,7 +83,7 @@ def _effects(rows: Sequence[MetricStress], group: Group) -> list[str]:
 
 
 def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
-    """One row an edit, a dot and an interval for each metric; rings where the verdict is undecided."""
+    """One row per edit, a dot and an interval for each metric; rings where the verdict is undecided."""
     harmless = group == "harmless"
     series = []
     for row in rows:
@@ -208,7 +208,7 @@ def _offender_table(row: MetricStress, number: int) -> Table:
 
 
 def _all_effects(rows: Sequence[MetricStress], level: float) -> Table:
-    """Every number, a row a metric and edit: what other programs read."""
+    """Every number, a row per metric and edit: what other programs read."""
     lines: list[list[Value]] = [
         [
             *(row.metric, row.signature, one.group, one.edit, one.n),

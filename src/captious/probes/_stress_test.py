@@ -46,7 +46,7 @@ class StressPart:
     corpus: CaptionSet
     """The whole set: document frequencies and other statistics of metrics are its own, whatever is edited."""
     drawn: CaptionSet
-    """The original captions that are edited, one an item."""
+    """The original captions that are edited, one per item."""
     edits: tuple[tuple[str, Group], ...]
     """The written forms of the edits with their groups."""
     edited: tuple[EditedText, ...]
@@ -124,7 +124,7 @@ def plan_stress(
 
 
 def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
-    """The indices of so many items with a caption, by their ids and the seed alone, in the order of the set.
+    """The indices of this number of items with a caption, in the order of the set; they depend only on ids and seed.
 
     >>> captions = CaptionSet.of({"a": "a dog", "b": " ", "c": "a cat"})
     >>> draw_items(captions, 9, 0), len(draw_items(captions, 1, 0))

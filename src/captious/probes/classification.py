@@ -1,4 +1,4 @@
-"""Zero-shot classification: the class whose name, in some templates, lies nearest to the image."""
+"""Zero-shot classification: the class whose name, in some templates, is nearest to the image."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def probe_classification(
 def read_labeled(
     source: Any, images: str | Path | None, classes: str | Path | None = None, column: str | None = None
 ) -> LabeledImages:
-    """Rows of image and label; classes from a file, one name a line, or those that occur."""
+    """Rows of image and label; classes from a file, one name per line, or those that occur."""
     names, labels = [], []
     for row in rows_of(source):
         columns = (column,) if column else LABEL_COLUMNS

@@ -213,7 +213,7 @@ def read_contests(
 
 
 def _contest(row: Row, stem: str) -> CompositionCase | None:
-    """The contest of a row; None where the row has no wrong text."""
+    """The contest of a row; None if the row has no wrong text."""
     image, wrong = image_of(row), texts_of(row, WRONG_COLUMNS)
     caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
     if wrong is None:
@@ -271,7 +271,7 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
 
 
 def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
-    """1 where the two right texts are nearer to each other than either is to any wrong one; NaN without a second."""
+    """1 if the two right texts are nearer to each other than either is to any wrong one; NaN without a second."""
     from captious.models.features import cosines, text_features
 
     encoder, hits = metric.encoder(), np.full(len(contests.contests), np.nan)

@@ -133,7 +133,7 @@ class PainterRecall:
     answers: int
     raters: int
     agreement: Alpha | None
-    """Krippendorff's alpha, nominal, over questions that several raters answered; None where it is not defined."""
+    """Krippendorff's alpha, nominal, over questions that several raters answered; None if it is not defined."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,7 +187,7 @@ def recall(answers: Answers, resampling: Resampling = Resampling(), name: str = 
 
 
 def agreement(answers: Answers, resampling: Resampling) -> Alpha | None:
-    """Krippendorff's alpha (nominal) of yes and no; None where no two raters meet, or all answers are the same.
+    """Krippendorff's alpha (nominal) of yes and no; None if no two raters meet, or all answers are the same.
 
     >>> def row(rater, *seen): return {"text": "x", "rater": rater, "seen": dict(zip("abc", seen))}
     >>> alpha = agreement([row("me", True, True, False), row("you", True, False, False)], Resampling(samples=0))

@@ -1,7 +1,7 @@
 """Hallucination: which objects captions invent, with which real ones, where in the caption, and against its length.
 
-Everything comes from what CHAIR reads in the captions (`captious.metrics.hallucination.chair`). Two systems or more
-stand side by side, with paired tests against the first.
+Everything comes from what CHAIR reads in the captions (`captious.metrics.hallucination.chair`). Two
+systems or more are shown side by side, with paired tests against the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SENTENCES = 6
 """Sentences that are shown one by one; later ones are together."""
 LISTED = 20
 """Objects, and pairs of objects, that the tables show; JSON has all."""
-QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+QUARTERS = ("1st", "2nd", "3rd", "4th")
 HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."
@@ -343,9 +343,10 @@ def probe_hallucination(
     missing: Missing = "error",
     progress: Progress | None = None,
 ) -> Hallucination:
-    """What systems invent by CHAIR, whose parameters the metric has; its ``value`` is left open.
+    """What systems invent by CHAIR, with the parameters of the metric; its ``value`` is not used.
 
-    All systems must have captioned the same items, unless ``missing`` is ``skip``: then those that all have count.
+    All systems must have captioned the same items, unless ``missing`` is ``skip``: then only the
+    items that all of them have count.
     """
     step = progress or (lambda name: None)
     chair = parse(metric) if isinstance(metric, str) else metric

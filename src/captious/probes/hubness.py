@@ -1,4 +1,4 @@
-"""Hubness: do a few vectors stand among the nearest of far too many others?"""
+"""Hubness: are a few vectors among the nearest neighbors of far too many others?"""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def probe_hubness(
 
 
 def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
-    """k-occurrences both ways; their skewness is 0 where everything is near equally often.
+    """k-occurrences both ways; their skewness is 0 if everything is near equally often.
 
     The bootstrap resamples the entries of the gallery by image; the nearest-neighbor lists are not recomputed.
     """

@@ -50,7 +50,7 @@ class Masking(Probe):
     unit = "texts"
     rows: Sequence[Influence]
     baseline: Floats
-    """The mean cosine between the pictures of each text from different seeds; NaN where it could not be painted."""
+    """The mean cosine between the pictures of each text from different seeds; NaN if it could not be painted."""
     unpainted: int
     """Texts without one word that cannot be compared, because they or the text itself were not painted."""
     settings: str
@@ -154,7 +154,7 @@ def influences(
 
 
 def cosines_across_seeds(imagined: Imagined, one: Ints, two: Ints) -> Floats:
-    """Mean cosine of the pictures of two texts over all pairs of different seeds; NaN where one is missing."""
+    """Mean cosine of the pictures of two texts over all pairs of different seeds; NaN if one is missing."""
     rows = np.concatenate([imagined.rows, np.full((1, imagined.rows.shape[1]), np.nan, np.float32)])
     vectors = rows[imagined.index].astype(np.float64)  # texts × seeds × d; −1 is the row of NaN
     seeds = vectors.shape[1]

@@ -135,7 +135,7 @@ def paint(
 ) -> PictureGallery:
     """Paint texts as ``metric`` does, beside their nearest reference where there are references.
 
-    With ratings, ``human``, the greatest disagreements come first; with references alone, the least alike. ``compile``
+    With ratings, ``human``, the greatest disagreements come first; with only references, the least similar. ``compile``
     compiles the painter first, which pays for many pictures on a GPU.
     """
     metric = imagine_metric(metric)

@@ -182,6 +182,6 @@ def _of_style(style: str, sets: list[RankedSet]) -> StyleCorrelation:
 
 
 def _pearson(one: Floats, other: Floats) -> float:
-    """NaN where either side is constant."""
+    """NaN if either side is constant."""
     constant = np.ptp(one) == 0 or np.ptp(other) == 0
     return float("nan") if constant else float(np.corrcoef(one, other)[0, 1])

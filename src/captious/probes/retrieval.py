@@ -75,7 +75,7 @@ def probe_retrieval(
 ) -> Retrieval:
     """Recall at 1, 5 and 10 of each encoder, both ways, with intervals over images.
 
-    ``captions`` has one or more candidates per image. ``prefix`` stands before every caption.
+    ``captions`` has one or more candidates per image. ``prefix`` is put before every caption.
     """
     spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
     rows = [row for space in spaces for row in recalls(space, resampling)]

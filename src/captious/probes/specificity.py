@@ -90,7 +90,7 @@ class Details:
         )
 
     def with_wrong_images(self, seed: int = SEED) -> Details:
-        """The same texts against another image: what a score still tells apart there, it reads off the words."""
+        """The same texts against another image: what a score still distinguishes there, it takes from the words."""
         if len(self.paths) < 2:
             raise InputError(f"{self.name}: a control against wrong images needs at least 2 images, found 1")
         order = np.random.default_rng(seed).permutation(len(self.paths))
@@ -152,7 +152,7 @@ class Specificity(Probe):
     counting: Counting
 
     def document(self) -> Document:
-        """One row per metric, and the rates by how many units the caption already had."""
+        """One row per metric, and the rates by the number of units that the caption already had."""
         rates = ("SR_pos", "SR_neg", "average")
         numbers = ("steps", "ties", "truncated")
         rows: list[list[Value]] = []
@@ -214,8 +214,8 @@ class Specificity(Probe):
         return Chart(
             "lines",
             series,
-            "Specificity Rate by detail units already said",
-            "The rates by how many detail units the caption already had.",
+            "Specificity Rate by number of detail units",
+            "The rates, by the number of detail units that the caption already had.",
             reference=50.0,
             reference_name="chance",
         )
@@ -234,7 +234,7 @@ def probe_specificity(
     """The Specificity Rate of metrics, any that give a value to a caption of an image.
 
     ``fitting`` ends every chain where a text would exceed the limit of any metric's encoder. ``control`` also shows
-    every metric wrong images: a metric that looks is near 50 there; one that has learnt which words continue a caption
+    every metric wrong images: a metric that looks is near 50 there; one that has learned which words continue a caption
     is not.
     """
     for metric in metrics if fitting else ():
@@ -333,7 +333,7 @@ def steps_of(details: Details, values: Floats) -> Steps:
 
 
 def exceeds(higher: Floats, lower: Floats) -> Floats:
-    """1 where one score is above the other by more than rounding, 0 where not, NaN where one is missing."""
+    """1 if one score is above the other by more than rounding, 0 if not, NaN if one is missing."""
     missing = np.isnan(higher) | np.isnan(lower)
     return np.where(missing, np.nan, (higher > lower + TIE).astype(np.float64))
 
@@ -424,7 +424,7 @@ def read_details(
 
 
 def _drafts(row: Row) -> list[_Draft]:
-    """What a row holds: one chain, or one for each of several captions."""
+    """What a row contains: one chain, or one for each of several captions."""
     image, references = image_of(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
     units, wrong = texts_of(row, UNIT_COLUMNS), texts_of(row, WRONG_UNIT_COLUMNS)
     negatives, several = texts_of(row, NEGATIVE_COLUMNS), texts_of(row, CAPTION_LIST_COLUMNS)
@@ -446,7 +446,7 @@ def _drafts(row: Row) -> list[_Draft]:
 
 
 def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
-    """Whole captions into units; wrong details of the row are taken in turn, the last one again where they run out."""
+    """Whole captions into units; wrong details of the row are taken in turn, the last one again if they run out."""
     from captious.syntax.units import units
 
     for draft, parts in zip(drafts, units([draft.units[0] for draft in drafts], grammar=grammar), strict=True):
@@ -456,7 +456,7 @@ def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
 
 
 def _draw(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
-    """Draw wrong units where the row has none, and count those without another image to draw from."""
+    """Draw wrong units if the row has none, and count those without another image to draw from."""
     wanted = [draft.wrong is None and draft.grown is None for draft in drafts]
     wrong = draw_details([draft.image for draft in drafts], [draft.units for draft in drafts], wanted, seed)
     drawn = 0

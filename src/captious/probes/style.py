@@ -319,7 +319,7 @@ def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
 MOSTLY = 0.5
 """Where a larger share of the captions is known to the model word for word, it was fitted on captions like these."""
 TENTH = 10
-"""The number of styles from which on the top tenth holds more than the first style."""
+"""The number of styles from which on the top tenth contains more than the first style."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -448,7 +448,7 @@ def check(
 
 
 def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
-    """The captions that each fold holds; the captions of an id are in one fold."""
+    """The captions of each fold; the captions of an id are in one fold."""
     ids = sorted(set(corpus.ids))
     if not 2 <= folds <= len(ids):
         raise InputError(f"{corpus.name}: {folds} folds of {len(ids)} ids, expected 2 to {len(ids)}")

@@ -49,7 +49,7 @@ LINKS = 6
 """Sections that the head of the page leads to, besides charts and items."""
 PHONE, PAPER = 300, 690
 """Pixels that a table has on a phone of 360 pixels, and on paper (A4, which is the narrower one)."""
-ON_PHONE, ON_PAPER = (8, 20), (7, 12)
+ON_PHONE, ON_PAPER = (9, 20), (7, 12)
 """Pixels of a letter, and those around the letters of a cell."""
 PHRASE = 24
 """Letters from which on a cell of a folded table has a line of its own."""

@@ -40,7 +40,7 @@ _PART = re.compile(r"step-(\d+)-(\d+)")
 
 @dataclass(frozen=True)
 class LogPlan:
-    """What a reward run writes down of each check."""
+    """What a reward run records of each check."""
 
     rewards: Mapping[str, float]
     """The rewarded metrics by written form, with their weights."""
@@ -67,7 +67,7 @@ class LogPlan:
             raise InputError(f"{where}: is not of a reward run, expected one that captious.rewards wrote") from None
 
     def to_record(self) -> dict[str, Any]:
-        """The plan as JSON holds it."""
+        """The plan as JSON."""
         lists = {"held_out": list(self.held_out), "diversity": list(self.diversity)}
         scaled = {key: one.to_record() for key, one in self.scalings.items()}
         further = {**({"scalings": scaled} if scaled else {}), **({"probe": list(self.probe)} if self.probe else {})}
@@ -200,7 +200,7 @@ class RewardLog:
             except (TypeError, ValueError):
                 where = run.storage.address_of(run.items_name(names[0]))
                 raise InputError(
-                    f"{where}: column {key!r} holds no numbers, expected what captious.rewards wrote"
+                    f"{where}: column {key!r} contains no numbers, expected what captious.rewards wrote"
                 ) from None
 
         return LoggedStep(
@@ -239,7 +239,7 @@ def open_log(folder: str | Path) -> RewardLog:
 
 
 def is_reward_run(folder: str | Path) -> bool:
-    """Whether a folder is one that ``captious.rewards`` wrote; nothing of it is checked further."""
+    """Whether a folder is one that ``captious.rewards`` wrote; nothing else is checked."""
     path = Path(folder) / MARKER
     if is_remote(str(folder)) or not path.is_file():
         return False
@@ -251,7 +251,7 @@ def is_reward_run(folder: str | Path) -> bool:
 
 
 def _label(key: str) -> str:
-    """What a metric is called; its written form where it is not known here."""
+    """What a metric is called; its written form if it is not known here."""
     try:
         return parse(key).label
     except InputError:

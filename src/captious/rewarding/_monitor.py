@@ -65,7 +65,7 @@ def watch_plan(
     probe: Sequence[Any] | None = None,
     generate: Generate | None = None,
 ) -> WatchPlan:
-    """The plan of a monitor, once what is asked for is right."""
+    """The plan of a monitor, after the arguments have been checked."""
     if out is None:
         what = "watch" if watch is not None else "probe"
         raise InputError(f"{what}=... needs out=..., the folder that the checks are written into")
@@ -87,9 +87,9 @@ def watch_plan(
 
 
 class Monitor:
-    """Checks a batch every few steps, writes it down, and warns where a policy games its reward.
+    """Checks a batch every few steps, writes it down, and warns if a policy games its reward.
 
-    A fault of the monitor is warned of once and ends no training. Each rank checks and judges its own captions; the
+    If the monitor fails, it warns once and training continues. Each rank checks and judges its own captions; the
     page of the run joins them.
     """
 
@@ -150,7 +150,7 @@ class Monitor:
         return verdict
 
     def _resumed(self, step: int | None, rank: int) -> list[StepCheck]:
-        """The checks of this rank before this step; later ones belong to a training that was not gone on with."""
+        """The checks of this rank before this step; later ones belong to a training that was not resumed."""
         if step is not None:
             self._log.supersede(step, rank)
         checks = [self._log.check(logged) for logged in self._log.read(rank)]
@@ -190,14 +190,14 @@ class Monitor:
         return LoggedStep(step, names, prompts, texts, [], [], reward, values)
 
     def _total(self, batch: ScoredBatch) -> Floats:
-        """The weighted sum of the rewards of each caption; NaN where it has none."""
+        """The weighted sum of the rewards of each caption; NaN if it has none."""
         scaled = self.panel.scalings
         parts = [weight * scaled[str(one)](batch.values[str(one)]) for one, weight in self.plan.rewarded.items()]
         total: Floats = np.sum(parts, axis=0)
         return total
 
     def _warn(self, message: str) -> None:
-        """Warn of something once; training goes on."""
+        """Warn about something once; training continues."""
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -215,6 +215,6 @@ def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> 
 
 
 def _in_training(columns: Mapping[str, Any]) -> bool:
-    """Whether a batch is one that trains. TRL scores batches of an evaluation too, and only its model tells them."""
+    """Whether a batch is one that trains. TRL scores batches of an evaluation too, as its model shows."""
     trainer = getattr(columns.get("log_metric"), "__self__", None)
     return bool(getattr(getattr(trainer, "model", None), "training", True))

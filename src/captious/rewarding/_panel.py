@@ -87,7 +87,7 @@ class Panel:
         clip: Any = None,
         scale: Any = None,
     ) -> None:
-        """Prepare the metrics, and those that are only watched, which no reward asks for."""
+        """Prepare the metrics, and those that are only watched, which no reward uses."""
         self.metrics = tuple(metrics)
         self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
         self.runtime = _own_share(runtime, self.prepared)
@@ -207,7 +207,7 @@ class Panel:
             raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
     def _settle(self, rollouts: Rollouts, unknown: int) -> None:
-        """Keep to the column of ids of the first batch; refuse it where it knows none of them."""
+        """Keep to the column of ids of the first batch; refuse it if none of them is known."""
         assert self._given is not None
         if rollouts.ids and unknown == len(rollouts.ids):
             raise InputError(
@@ -232,7 +232,7 @@ class Panel:
             return {**found, **{key: one.result() for key, one in asked.items()}}
 
     def _say(self, gaps: Mapping[int, str]) -> None:
-        """Warn of each reason once: training goes on."""
+        """Warn about each reason once; training continues."""
         for reason, number in Counter(gaps.values()).items():
             if reason not in self._said:
                 self._said.add(reason)
@@ -244,12 +244,12 @@ class Panel:
 
 
 def _keys(fields: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What tells the columns of two batches apart; of images it is their address, as a remembered batch holds them."""
+    """What distinguishes the columns of two batches; images by their address, because a remembered batch keeps them."""
     return tuple((name, *map(id if name == "image" else repr, values)) for name, values in fields.items())
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Whether two lists contain the same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 
@@ -272,7 +272,7 @@ def _judged(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], judge: Met
 
 
 def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric: Metric) -> CaptionValues:
-    """The values of captions after scoring them together failed: what fails alone has no value."""
+    """The values of captions after scoring them together failed: a caption that fails on its own has no value."""
     values, reasons = np.full(len(texts), np.nan), dict[int, str]()
     for index, (key, text) in enumerate(zip(ids, texts, strict=True)):
         try:
@@ -312,7 +312,7 @@ def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:
 
 
 def _refuse_corpora(metrics: Sequence[Metric]) -> None:
-    """Refuse metrics that must know all references where these come with the batches."""
+    """Refuse metrics that must know all references if these come with the batches."""
     for metric in metrics:
         if metric.needs_corpus:
             hint = ", or cider(idf=NAME) with document frequencies of a corpus" if metric.name == "cider" else ""
@@ -320,7 +320,7 @@ def _refuse_corpora(metrics: Sequence[Metric]) -> None:
 
 
 def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str, float]:
-    """The worst value of each metric, or the one that is given for it: what a caption gets that is empty."""
+    """The worst value of each metric, or the one that is given for it: the reward of an empty caption."""
     labels = {str(metric): metric.label for metric in metrics}
     given: dict[str, float] = {}
     for name, value in floors.items():
@@ -338,7 +338,7 @@ def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str,
 
 
 def _own_share(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | None:
-    """The runtime of one process of several: judges share the ceilings, and none goes without one."""
+    """The runtime of one process of several: judges share the limits, and none runs without one."""
     if not any("judge" in metric.needs for metric in metrics):
         return runtime
     runtime = runtime or current()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from captious.scorer import Scorer
 
 PICTURES = ("images", *IMAGE_COLUMNS)
-"""Columns of an image or of a list of them, of which the first is taken."""
+"""Columns with an image, or with a list of images whose first one is used."""
 FIELDS = (OBJECT_COLUMN, STYLE_COLUMN, "source")
 """Further columns that metrics read."""
 
@@ -25,7 +25,7 @@ class Rollouts:
     """The captions of a batch with the item of each, by its id or by what the batch says of it."""
 
     texts: tuple[str | None, ...]
-    """None where a completion holds no caption."""
+    """None if a completion contains no caption."""
     ids: tuple[str, ...]
     """The item of each caption; without a column of ids, equal ones where references and image are the same."""
     groups: tuple[str, ...]
@@ -62,7 +62,7 @@ class RolloutReader:
         texts = self.captions(completions)
         column = self._id_column(usable, known)
         if column is not None:
-            ids = tuple(map(_id, usable[column]))
+            ids = tuple(one if isinstance(one, str) else _id(one) for one in usable[column])
             return Rollouts(texts, ids, ids, references, fields, column)
         people = references or ((),) * size
         pictures = [one if isinstance(one, str) else id(one) for one in fields.get("image", (None,) * size)]
@@ -72,17 +72,17 @@ class RolloutReader:
 
     def captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
         """The caption in each completion; None where it holds none."""
-        return tuple(self._caption(text_of(completion)) for completion in completions)
+        texts = [one if isinstance(one, str) else text_of(one) for one in completions]
+        return tuple(texts) if self.pattern is None else tuple(map(self._extracted, texts))
 
-    def _caption(self, text: str) -> str | None:
-        """The caption in a completion; None where the pattern finds none."""
-        if self.pattern is None:
-            return text
+    def _extracted(self, text: str) -> str | None:
+        """The caption in a completion; None if the pattern finds none."""
+        assert self.pattern is not None
         matches = list(self.pattern.finditer(text))
         return matches[-1][1 if self.pattern.groups else 0] if matches else None
 
     def _id_column(self, columns: Mapping[str, Any], known: Scorer | None) -> str | None:
-        """The column with the ids of items: the one asked for, or the first that holds known ones."""
+        """The column with the ids of items: the requested one, or the first that contains known ids."""
         if self.id_column is not None:
             if self.id_column not in columns:
                 raise InputError(f"no column {self.id_column!r} in the data set, expected the ids of items")
@@ -94,13 +94,13 @@ class RolloutReader:
                 return name
         if known is not None:
             raise InputError(
-                f"no column of the data set holds ids of the references or images, such as {known.ids[0]!r}; expected "
+                f"no column of the data set has ids of the references or images, such as {known.ids[0]!r}; expected "
                 f"them in a column such as {ID_COLUMNS[0]!r}, or in one that id_column=... names"
             )
         return None
 
     def _references(self, columns: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-        """The references of each completion: a text, a list, or a printed list; none where one row holds no such."""
+        """The references of each completion: a text, a list, or a printed list; None if a row has no such value."""
         name = next((name for name in REFERENCE_COLUMNS if name in columns), None)
         if name is None:
             raise InputError(

@@ -106,7 +106,8 @@ def _reference_spreads(metrics: Sequence[Metric], scorer: Scorer | None) -> dict
     if scorer is None:
         raise InputError(f"scale='references' needs references=... by id; {numbers}")
     items = scorer.take(scorer.ids)
-    usable = [index for index, texts in enumerate(items.references) if len(texts) > 1]
+    least = 2 if any("references" in metric.needs for metric in metrics) else 1
+    usable = [index for index, texts in enumerate(items.references) if len(texts) >= least]
     items = items.take(usable[:: max(len(usable) // SPREAD_ITEMS, 1)][:SPREAD_ITEMS])
     first = [texts[0] for texts in items.references]
     others = replace(items, references=Ragged.of([texts[1:] for texts in items.references]))

@@ -208,7 +208,7 @@ def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman's correlation; NaN where one side is constant or there are fewer than three pairs."""
+    """Spearman's correlation; NaN if one side is constant or there are fewer than three pairs."""
     both = ~np.isnan(one) & ~np.isnan(other)
     if both.sum() < 3:
         return float("nan")

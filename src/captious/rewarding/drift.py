@@ -152,7 +152,7 @@ class Drift(PlainState, Result):
         return Table("checks", "Checks", [*columns, Column("missing", decimals=3)], rows, note)
 
     def _gallery(self) -> list[Any]:
-        """The captions that stand much higher by reward than by the metrics that are not rewarded."""
+        """The captions that rank much higher by reward than by the metrics that are not rewarded."""
         plan, labels = self.log.plan, self.log.labels
         if not plan.held_out:
             return []
@@ -256,7 +256,7 @@ def _different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[
 
 
 def _shares(values: Floats) -> Floats:
-    """The share of values that are lower, half of the equal ones included; NaN where a value is missing."""
+    """The share of values that are lower, half of the equal ones included; NaN if a value is missing."""
     known = np.sort(values[~np.isnan(values)])
     below, upto = np.searchsorted(known, values), np.searchsorted(known, values, side="right")
     return np.where(np.isnan(values), np.nan, (below + upto) / max(2 * len(known), 1))

@@ -33,7 +33,7 @@ class Reward:
         self.__name__ = name
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """The reward of each completion; None where a technical fault leaves it without one."""
+        """The reward of each completion; None if a technical fault leaves it without one."""
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
             tell(batch, columns)
@@ -48,7 +48,7 @@ class Reward:
 
     @property
     def sign(self) -> float:
-        """1 where higher is better, -1 otherwise."""
+        """1 if higher is better, -1 otherwise."""
         return 1.0 if self.metric.higher_is_better else -1.0
 
     @property
@@ -69,7 +69,7 @@ class AsyncReward(Reward):
 
 
 class Rewards(list[Reward]):
-    """The rewards of a run, a list as ``reward_funcs`` wants it. They share references, models and one pass a batch."""
+    """The rewards of a run, a list for ``reward_funcs``. They share references, models and one pass per batch."""
 
     weights: list[float]
     """The weight of each, as ``GRPOConfig(reward_weights=...)`` wants it."""
@@ -82,7 +82,7 @@ class Rewards(list[Reward]):
     def orms(self) -> dict[str, type]:
         """A class for each reward by its name, for ``swift.rewards.orms``; a missing value is the floor there.
 
-        ms-swift makes an object of each, calls it by the name of its class, and trains on 0 where a value is missing,
+        ms-swift makes an object of each, calls it by the name of its class, and trains on 0 if a value is missing,
         which may be better than any caption's reward.
         """
         return {one.__name__: swift_class(one) for one in self}
@@ -183,7 +183,7 @@ def rewards(
 
 
 def _members(metrics: Specs) -> list[Metric]:
-    """The metrics that are asked for; one with variants, such as ``bleu``, is its default variant."""
+    """The requested metrics; one with variants, such as ``bleu``, is its default variant."""
     specs = [part for one in metric_specs(metrics) for part in (_specs.split(one) if isinstance(one, str) else [one])]
     members = list(dict.fromkeys(one if isinstance(one, Metric) else parse(one) for one in specs))
     if not members:
@@ -192,7 +192,7 @@ def _members(metrics: Specs) -> list[Metric]:
 
 
 def tell(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
-    """Write the ids and the shares of missing and floored captions into the trainer's own logs, where it has some."""
+    """Write the ids and the shares of missing and floored captions into the trainer's own logs, if it has any."""
     log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
     if callable(log_metric):
         log_metric(f"{PREFIX}/missing", batch.missing)

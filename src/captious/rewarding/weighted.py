@@ -34,7 +34,7 @@ class WeightedReward:
         self.__name__ = f"{PREFIX}/reward"
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """The sum for each completion; None where a technical fault leaves a metric without a value."""
+        """The sum for each completion; None if a technical fault leaves a metric without a value."""
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
             tell(batch, columns)
@@ -105,7 +105,7 @@ def reward(
 
 
 def weights_of(expression: str) -> dict[Metric, float]:
-    """The metrics of a sum with their weights. Spaces stand around + and -.
+    """The metrics of a sum with their weights. There are spaces around + and -.
 
     >>> {str(metric): weight for metric, weight in weights_of("cider(idf=coco-train) - 0.5*chair_i").items()}
     {'cider(idf=coco-train)': 1.0, 'chair(value=i)': -0.5}

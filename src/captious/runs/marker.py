@@ -135,6 +135,8 @@ class Marker:
             raise InputError(f"{where}: is {type(record).__name__}, expected the facts of a run")
         if "systems" in record and "metrics" not in record:
             raise InputError(f"{where}: is of a comparison, expected a run; name the folder of one of its systems")
+        if "languages" in record and "metrics" not in record:
+            raise InputError(f"{where}: is of several languages, expected a run; name the folder of one of them")
         if "format" not in record or "metrics" not in record:
             raise InputError(f"{where}: is not of a run, expected one that captious score wrote")
         if record["format"] != FORMAT:

@@ -295,7 +295,7 @@ def _alone(metric: str, numbers: Floats) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _ratings_needed(level: float) -> list[str]:
-    """How many captions to rate before two metrics could be told apart on data of one's own."""
+    """How many captions to rate before a difference between two metrics could be shown on your own data."""
     power = simulate_power(USUAL_DIFFERENCE, 500, resampling=Resampling(samples=100, level=level))
     return [
         f"to find a difference of {100 * USUAL_DIFFERENCE:g} of τ × 100 between two metrics on ratings of your own "

@@ -1,4 +1,4 @@
-"""The numbers of a study, each computed when first asked for."""
+"""The numbers of a study, each computed when first used."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WORST = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
-    """Metrics on the same rated items: statistics, intervals, tests and rank clusters, computed when first asked for.
+    """Metrics on the same rated items: statistics, intervals, tests and rank clusters, computed when first used.
 
-    Items where any metric has no value are left out for all of them and counted.
+    Items for which any metric has no value are left out for all of them and counted.
     """
 
     ratings: Ratings | Preferences
@@ -46,7 +46,7 @@ class Analysis:
     test: TestName
     permutations: int
     missing: Mapping[str, int]
-    """Items without a value, by metric; whatever one lacks all leave out."""
+    """Items without a value, by metric; an item without a value in one metric is left out of all."""
     protocol: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
@@ -96,7 +96,7 @@ class Analysis:
     def soft(self) -> Mapping[str, float]:
         """Soft pairwise accuracy of each metric, where captions come from several systems.
 
-        NaN where two systems captioned no image in common.
+        NaN if two systems captioned no image in common.
         """
         design, seed = self.design, self.resampling.seed
         if not isinstance(design, RatingRows) or design.system is None or "system_tau" not in design.families:
@@ -168,7 +168,7 @@ class Analysis:
         }
 
     def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
-        """The items of each metric whose standing differs most between the metric and people.
+        """The items of each metric whose rank differs most between the metric and people.
 
         Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
         the metric for the caption that people rejected.

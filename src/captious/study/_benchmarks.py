@@ -1,4 +1,4 @@
-"""Benchmarks whose files are not one judgment a row: clips of FENSE, battles of CapArena, aspects of LongCap-Arena."""
+"""Benchmarks whose rows are not single judgments: clips of FENSE, battles of CapArena, aspects of LongCap-Arena."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def audio_pairs(path: Path | str) -> Iterator[Record]:
     """The pairs of AudioCaps-Eval or Clotho-Eval, each caption with its own references.
 
     A pair is a list of two captions, their sources and the votes: 1 for the first caption, −1 for the second, 0 for
-    neither; the sign of their sum is the preference. A human caption is no reference of itself. Two machines are
+    neither; the sign of their sum is the preference. A human caption is not a reference of itself. Two machines are
     compared with every choice of all references but one.
     """
     for index, clip in enumerate(_json_list(path), 1):

@@ -124,7 +124,7 @@ def correlate(
 def _warnings(
     ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
 ) -> list[str]:
-    """Warnings of the ratings, of metrics that were left out, and of too few permutations for so many pairs."""
+    """Warnings of the ratings, of metrics that were left out, and too few permutations for this number of pairs."""
     warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
     if constant:
         warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
@@ -200,7 +200,7 @@ def _check_test(test: TestName, resampling: Resampling, design: RatingRows | Pai
 def _without_humans(
     ratings: Ratings | Preferences, scores: Sequence[MetricScores], recipe: Recipe, again: Callable[..., Study]
 ) -> Study | None:
-    """The same study without the captions that people wrote; None where the recipe names no such system."""
+    """The same study without the captions that people wrote; None if the recipe names no such system."""
     if recipe.humans is None or not isinstance(ratings, Ratings) or recipe.humans not in (ratings.systems or ()):
         return None
     others = np.array([system != recipe.humans for system in ratings.systems or ()])
@@ -214,7 +214,7 @@ def _without_humans(
 def _remarks(
     ratings: Ratings | Preferences, design: RatingRows | Pairs, scores: Sequence[MetricScores], recipe: Recipe
 ) -> list[str]:
-    """What a reader should know of the ratings and of the metrics."""
+    """What a reader should know about the ratings and the metrics."""
     warnings = []
     if isinstance(design, RatingRows) and recipe.expected and len(design.human) != recipe.expected:
         warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")

@@ -69,7 +69,7 @@ class RatingRows:
         return SystemMeans(values, self.mean, self.cluster, self.clusters, self.system)
 
     def subset(self, items: Ints) -> RatingRows:
-        """The design of some captions alone; images without one of them are not drawn."""
+        """The design of only some captions; images without one of them are not drawn."""
         index = np.full(self.items, -1)
         index[items] = np.arange(len(items))
         rows = np.flatnonzero(index[self.item] >= 0)
@@ -129,7 +129,7 @@ class Pairs:
     """The names of the categories."""
     rules: PairRules = USUAL_RULES
     tied: Bools | None = None
-    """The pairs of which people prefer neither caption, where these are kept."""
+    """The pairs in which people prefer neither caption, if these are kept."""
     metrics: int = 1
     """How many metrics the values are of, one after the other with as many pairs each."""
 
@@ -235,7 +235,7 @@ NEEDS = {
     ),
     **dict.fromkeys(("mean", "strict", "pooled"), "it needs pairs of captions with a preferred one"),
 }
-"""What a statistic needs that some ratings lack."""
+"""What a statistic needs and some ratings do not have."""
 
 
 def family_of(design: Design, statistic: str) -> str:

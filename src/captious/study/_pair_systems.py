@@ -22,7 +22,7 @@ def systems_table(
     labels: Mapping[str, str],
     order: Sequence[str],
 ) -> Table | None:
-    """How alike the order of systems is by each metric and by people; None where there are fewer than three.
+    """How alike the order of systems is by each metric and by people; None if there are fewer than three.
 
     ``captions`` names the system of each caption, two to a pair.
     """

@@ -28,7 +28,7 @@ ENGLISH_SHARE = 0.06
 
 @dataclass(frozen=True)
 class CaptionProfile:
-    """The captions that advice is asked for."""
+    """The captions for which advice is requested."""
 
     systems: tuple[str, ...]
     items: int
@@ -91,7 +91,7 @@ def profile_of(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
 
 
 def language_of(texts: Sequence[str]) -> str:
-    """The language of captions by their script; of those in Latin script English alone is known, by its small words.
+    """The language of captions by their script; in Latin script only English is recognized, by its function words.
 
     >>> language_of(["A dog runs on the grass.", "Two men sit at a table."])
     'English'

@@ -331,7 +331,7 @@ def _standing(
 
 
 class _Comparisons(NamedTuple):
-    """Answers about two systems each: the score of the first is 1 where it won, 0 where it lost, ½ for a tie."""
+    """Answers about two systems each: the score of the first is 1 if it won, 0 if it lost, ½ for a tie."""
 
     first: Ints
     second: Ints
@@ -341,7 +341,7 @@ class _Comparisons(NamedTuple):
 
 
 def _comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Comparisons | None:
-    """The comparisons that pairs are, and that rankings hold; None of other ratings."""
+    """The comparisons in pairs and rankings; None for other ratings."""
     if isinstance(judged, Preferences):
         assert judged.answers is not None and judged.systems is not None
         index = {name: place for place, name in enumerate(answers.systems)}
@@ -446,7 +446,7 @@ def _facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
 
 
 def _warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
-    """Too few raters to speak of others, and systems that captioned different images."""
+    """Too few raters to generalize to others, and systems that captioned different images."""
     warnings = list(judged.warnings) if isinstance(judged, Ratings) else []
     if isinstance(judged, Ratings):
         unanswered = [name for name, values in judged.aspects.items() if np.isnan(values).all()]

@@ -1,4 +1,4 @@
-"""Advice on metrics: what evidence says about captions like these, what is equal, what is unknown, as a document."""
+"""Advice on metrics: what evidence says about captions like these, and what is unknown, as a document."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EvidenceSet:
 
 @dataclass(frozen=True)
 class MetricAdvice:
-    """One metric that the evidence speaks of, and what it takes to use it."""
+    """One metric of the evidence, and what it takes to use it."""
 
     metric: str
     label: str
@@ -81,7 +81,7 @@ class MetricAdvice:
     missing: tuple[str, ...]
     """What the captions do not have of it."""
     seconds: float | None = None
-    """The time for all items here, from some of them; None where it was not run."""
+    """The time for all items here, from some of them; None if it was not run."""
     calls: int | None = None
     """Questions to a chat model and the tokens of questions and answers, by a dry run."""
     tokens: int | None = None
@@ -124,7 +124,7 @@ class Advice(Result):
 
     @property
     def deciding(self) -> EvidenceSet | None:
-        """The nearest evidence with ranks; None where no test ranks the metrics."""
+        """The nearest evidence with ranks; None if no test ranks the metrics."""
         return next((one for one in self.near if any(row.rank is not None for row in one.ranked.values())), None)
 
     @property

@@ -40,7 +40,7 @@ class RaterDiagnostics:
     tau_c: float
     """The rater in the place of a metric, every rating of the others being a row."""
     alpha_without: float
-    """Agreement of the others alone: above that of all, the rater is the odd one out."""
+    """Agreement of the others without this rater: above that of all, the rater is the odd one out."""
     constant: bool = False
 
 
@@ -100,7 +100,7 @@ class Agreement(Result):
         note = (
             "shared: items that others rated too; bias: mean minus that of the others on the same items; alpha "
             "without: "
-            "agreement of the others alone"
+            "agreement of the others"
         )
         return Table("raters", "Each rater against the others", columns, rows, note)
 
@@ -108,7 +108,7 @@ class Agreement(Result):
 def rater_agreement(
     ratings: Any, measurement: Measurement | None = None, resampling: Resampling = Resampling()
 ) -> Agreement | PairsAgreement:
-    """Krippendorff's alpha, the score of a person in the place of a metric, and every rater against the others.
+    """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
 
     ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
     nominal, unless another is named.
@@ -165,7 +165,7 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
 def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     """The human ceiling: each rater against the others, then the mean; its interval from the same image draws.
 
-    Columns need not be persons: where every caption was rated by whoever came, a column is "a first rating", and the
+    Columns need not be persons: if every caption was rated by different people, a column is "a first rating", and the
     ceiling is that of a single rating.
     """
     each = [_statistic(*_against_others(ratings, index)) for index in range(ratings.values.shape[1])]
@@ -181,7 +181,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
 
 
 def _statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
-    """Both taus with every rating of the others, and Pearson's r with their means; None where a side is constant."""
+    """Both taus with every rating of the others, and Pearson's r with their means; None if a side is constant."""
     if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
         return None
     means = replace(others, human=others.mean, item=np.arange(others.items))
@@ -203,7 +203,7 @@ def _against_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Fl
 
 
 def ordered(ratings: Ratings) -> bool:
-    """Whether every item's ratings stand in ascending order: then columns are ranks of ratings, not raters."""
+    """Whether every item's ratings are in ascending order: then columns are ranks of ratings, not raters."""
     values = ratings.values
     whole = values[~np.isnan(values).any(axis=1)]
     differ = whole[np.ptp(whole, axis=1) > 0] if len(whole) and values.shape[1] > 1 else whole[:0]

@@ -60,7 +60,7 @@ class Chosen:
     factors: tuple[float, ...]
     """Best on the rest of the images, by fold."""
     before: float
-    """The value of the metric alone: the mean over folds on the images left out."""
+    """The value of the metric on its own: the mean over folds on the images left out."""
     after: float
     """The same with the chosen λ, the mean over seeds: the honest value."""
     spread: float
@@ -221,7 +221,7 @@ def add(
 ) -> list[Added]:
     """Metric + λ · other for every metric, every other and every λ, as in ImaginE's Tables 1 to 3.
 
-    ``others`` holds one array of values per seed. Values are added as they are, item by item, on their own scales: the
+    ``others`` has one array of values per seed. Values are added as they are, item by item, on their own scales: the
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
     over examples, its spread that of the seeds.
 

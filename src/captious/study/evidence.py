@@ -38,9 +38,9 @@ class EvidenceRow:
     """What was described: photographs, video, audio, drawn scenes, or generated images."""
     language: str
     caption_words: float | None
-    """The median number of words of a caption; None where the source does not say it."""
+    """The median number of words of a caption; None if the source does not say it."""
     references: float | None
-    """The median number of references; None where the source does not say it."""
+    """The median number of references; None if the source does not say it."""
     items: int
     """Captions, pairs or systems that the number is over."""
     statistic: str
@@ -106,7 +106,7 @@ def metric_label(written: str) -> str:
 
 @lru_cache(maxsize=256)
 def shipped(written: str) -> Any:
-    """The metric of a written form; None where captious does not have it."""
+    """The metric of a written form; None if captious does not have it."""
     from captious.metrics.registry import parse
 
     try:
@@ -221,7 +221,7 @@ def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
 
 
 def _place(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> tuple[bool, float]:
-    """Ours first, the best first; then what is printed alone."""
+    """Ours first, the best first; then what is only printed."""
     for table in (ours, printed):
         for statistic in statistics:
             if (metric, statistic) in table:

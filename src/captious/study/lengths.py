@@ -34,7 +34,7 @@ class Bucket:
     items: int
     rows: int
     estimates: Mapping[str, Estimate]
-    """The estimates by metric; NaN where ratings or metric are constant in the bucket."""
+    """The estimates by metric; NaN if ratings or metric are constant in the bucket."""
     unit: str = "words"
 
     @property

@@ -40,7 +40,7 @@ def load_ratings(
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, aspects=tuple(aspects), **columns)  # type: ignore[arg-type]
+        layout = Layout(source, aspects=tuple(aspects), language=reading.language, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
         if isinstance(judgments, Preferences):
@@ -77,13 +77,11 @@ def _in_language(judged: Ratings | Preferences, language: str | None) -> Ratings
 
 def _refuse_ties(study_input: StudyInput, judged: Ratings | Preferences) -> None:
     if study_input.ties is not None and isinstance(judged, Ratings):
-        raise InputError(
-            f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, of which people tie some"
-        )
+        raise InputError(f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, some of them ties")
 
 
 def _in_folder(source: str, data: str | Path | None) -> str:
-    """A recipe in TOML that lies with its data may be called by its name alone."""
+    """A TOML recipe that is stored with its data can be named without its folder."""
     beside = source.endswith(".toml") and data is not None and not Path(source).exists()
     return str(Path(data or "") / source) if beside and (Path(data or "") / source).is_file() else source
 

@@ -32,7 +32,7 @@ class PairsRater:
     accuracy: float
     """The rater in the place of a metric: the share of the others' preferences that the rater has, a tie ½."""
     alpha_without: float
-    """Agreement of the others alone: above that of all, the rater is the odd one out."""
+    """Agreement of the others without this rater: above that of all, the rater is the odd one out."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +75,7 @@ class PairsAgreement(Result):
         ]
         note = (
             "shared: pairs that others judged too; same: share of the others' answers that the rater gave too; "
-            "accuracy: in the place of a metric; alpha without: agreement of the others alone"
+            "accuracy: in the place of a metric; alpha without: agreement of the others"
         )
         return Table("raters", "Each rater against the others", columns, rows, note)
 

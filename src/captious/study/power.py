@@ -187,7 +187,7 @@ class _World:
     alike: float
 
     def sample(self, items: int, loads: list[float], generator: np.random.Generator) -> tuple[list[Floats], Floats]:
-        """The values of metrics whose share of quality is given, and the ratings, of so many captions."""
+        """The values of metrics whose share of quality is given, and the ratings, for this number of captions."""
         quality, shared = generator.normal(size=items), generator.normal(size=items)
         metrics = []
         for load in loads:

@@ -74,7 +74,7 @@ class SystemPower:
 class SystemRanking(Result):
     """Which systems people prefer: means or win rates with intervals, tests, strengths, and what could have been found.
 
-    ``standings`` holds the ratings, the overall one first, then the aspects; ``tournament`` the comparisons of pairs
+    ``standings`` has the ratings, the overall one first, then the aspects; ``tournament`` the comparisons of pairs
     and rankings.
     """
 
@@ -246,7 +246,7 @@ class SystemRanking(Result):
         return Table(key, title, columns, rows, note)
 
     def data(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+        """Everything as JSON."""
         return {
             "name": self.name,
             "order": self.order,

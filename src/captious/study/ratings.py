@@ -16,6 +16,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of
 from captious.io.images import with_images
+from captious.io.join import first_few
 from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
 from captious.study.records import UNNAMED, Record, locate, number, records
@@ -35,7 +36,7 @@ class Ratings:
 
     ids: tuple[str, ...]
     values: Floats
-    """Items × raters, NaN where a rater did not rate."""
+    """Items × raters, NaN if a rater did not rate."""
     groups: tuple[str, ...]
     """The image of each item: captions of one image are drawn together."""
     systems: tuple[str, ...] | None = None
@@ -120,7 +121,7 @@ class Ratings:
         )
 
     def take(self, indices: Ints) -> Ratings:
-        """The items at these positions alone; the caption set stays whole."""
+        """Only the items at these positions; the caption set stays whole."""
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
@@ -133,7 +134,7 @@ class Ratings:
 
     @cached_property
     def mean(self) -> Floats:
-        """The mean rating of each item; NaN where nobody rated it."""
+        """The mean rating of each item; NaN if nobody rated it."""
         rated = ~np.isnan(self.values)
         number = rated.sum(axis=1)
         total = np.where(rated, self.values, 0.0).sum(axis=1)
@@ -176,7 +177,7 @@ class Preferences:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
     def take(self, indices: Ints) -> Preferences:
-        """The pairs of the captions at these positions alone, which are two to a pair."""
+        """Only the pairs of the captions at these positions, two captions per pair."""
         pairs = indices[::2] // 2
         return replace(
             self,
@@ -193,7 +194,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def matrix(lists: Sequence[Sequence[float | None]]) -> Floats:
-    """Lists of ratings of any lengths as a matrix, NaN where there is none."""
+    """Lists of ratings of any lengths as a matrix, NaN if there is none."""
     values = np.full((len(lists), max(map(len, lists), default=0)), np.nan)
     for row, ratings in enumerate(lists):
         values[row, : len(ratings)] = [np.nan if rating is None else rating for rating in ratings]
@@ -246,7 +247,7 @@ def open_judgments(
 def as_ratings(
     ratings: Any, recipe: Recipe | None = None, references: Any = None, images: Any = None
 ) -> Ratings | Preferences:
-    """Ratings from whatever holds them: a path, rows or a table in memory, or ratings by id."""
+    """Ratings from any source: a path, rows or a table in memory, or ratings by id."""
     if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
         return open_judgments(ratings, references, recipe=recipe, images=images)
     if references is not None or images is not None:
@@ -300,7 +301,7 @@ def gather(
         tuple(rater or "rating 1" for rater in raters),
         dict(dropped),
         tuple(record.where for record in rated),
-        _without_system(rated),
+        (*_without_system(rated), *_several_languages(rated)),
         question,
         {
             aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
@@ -346,6 +347,16 @@ def _without_system(records: Sequence[Record]) -> tuple[str, ...]:
     if not lacking or len(lacking) == len(records):
         return ()
     return (f"{lacking[0]}: no system, as {len(lacking):,} of {len(records):,} captions: systems are not compared",)
+
+
+def _several_languages(records: Sequence[Record]) -> list[str]:
+    codes = sorted({record.language for record in records} - {""})
+    if len(codes) < 2:
+        return []
+    return [
+        f"the column 'language' has {len(codes)} values ({first_few(codes)}), and values in two languages do "
+        "not compare: pass language=... to read the captions of one"
+    ]
 
 
 def _merged(records: Sequence[Record]) -> list[Record]:
@@ -422,7 +433,7 @@ def _preferences(
 
 
 def _scoring_plan(ids: Sequence[str], records: Sequence[Record]) -> ScoringPlan:
-    """What is scored of pairs whose captions have references of their own."""
+    """What is scored for pairs whose captions have references of their own."""
     corpora: dict[tuple[str, int], list[tuple[str, str, tuple[str, ...]]]] = {}
     owners: dict[str, str] = {}
     for index, record in enumerate(records):

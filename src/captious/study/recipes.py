@@ -14,7 +14,7 @@ from captious.study._columns import label
 
 Own = Literal["keep", "drop", "unreference", "humans"]
 """A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
-image; or the last for the captions that people wrote alone."""
+image; or the last only for the captions that people wrote."""
 
 
 PeopleTies = Literal["drop", "half", "match"]
@@ -26,7 +26,7 @@ class Layout:
 
     ratings: str = field(metadata=rule("the name of the file of ratings"))
     references: tuple[str, ...] = field(default=(), metadata=rule("a list of files"))
-    """Files of references by image, the first that exists; none where the rows carry their own."""
+    """Files of references by image, the first that exists; none if the rows carry their own."""
     format: Literal["rows", "flickr8k", "crowdflower", "clipscore", "audio-eval", "caparena", "longcap"] = "rows"
     """``rows``: any file that ``captious.read`` takes, one rated caption or pair a row. ``flickr8k``, ``crowdflower``:
     the text files of the original release, three ratings a row, or the share of yes and the numbers of yes and no.
@@ -59,6 +59,8 @@ class Layout:
     """Column of the preferred caption of a pair; or 0 or 1, where it is the same one of all pairs."""
     own: Own | None = None
     """The rule for candidates among the references, where these files need another than the recipe's."""
+    language: str | None = None
+    """The code of the language whose rows are read, where a column ``language`` names that of each."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Recipe:
     ties: Literal["half", "strict"] = "half"
     """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
     people_ties: PeopleTies = "drop"
-    """Pairs of which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
+    """Pairs in which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
     pairs as people tied are ties of the metric, those with the smallest differences, and verdicts must be equal."""
     precision: Literal["double", "single"] = "double"
     """The precision to which the values of two captions are compared."""
@@ -185,7 +187,7 @@ def from_toml(path: str | Path) -> Recipe:
 
 
 def recipe_named(name: str) -> Recipe | None:
-    """A built-in recipe, one from a TOML file or from a folder that holds one, or None where the name is of a file."""
+    """A built-in recipe, or one from a TOML file or from a folder with one; None if the name is that of a file."""
     if name.endswith(".toml"):
         return from_toml(name)
     if beside := recipe_in(Path(name)):

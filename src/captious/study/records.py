@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from captious._languages import LANGUAGE_COLUMN, language_code
 from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
@@ -60,7 +61,9 @@ class Record:
     """The lists of references that each caption of a pair is compared with, where they are its own: the mean of the
     values under each list counts."""
     corpus: str = ""
-    """Which captions are scored together, the first and the second of pairs apart; nothing where all are."""
+    """Which captions are scored together, the first and the second of pairs apart; nothing if all are."""
+    language: str = ""
+    """The code of the language, if a column names it."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -96,7 +99,7 @@ def records(layout: Layout, ratings: Any, references: Any, kind: Literal["rating
 
 
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
-    """Whether a row names the preferred one of its captions, and holds no rating."""
+    """Whether a row names the preferred one of its captions, and has no rating."""
     if layout.rating_columns or _preferred(layout) not in row:
         return False
     caption = _column(row, layout.caption_columns, CANDIDATE_COLUMNS)
@@ -108,7 +111,9 @@ def _preferred(layout: Layout) -> str | int:
 
 
 def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
-    """Whether a row has the values that the layout asks for."""
+    """Whether a row has the values that the layout asks for, and is in its language."""
+    if layout.language and language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
+        return False
     conditions = (pair.partition("=") for pair in layout.only)
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
 
@@ -127,7 +132,7 @@ def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
 
 
 def id_columns(wanted: str | None, columns: Iterable[str]) -> list[str]:
-    """The columns that make an id: one, or several named with commas; none where none is asked for.
+    """The columns that make an id: one, or several named with commas; none if none is requested.
 
     >>> id_columns("id,style", ["id", "style"]), id_columns("a,b", ["a,b"])
     (['id', 'style'], ['a,b'])
@@ -155,6 +160,7 @@ def _record(
         id=key,
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
+        language=language_code(row.get(LANGUAGE_COLUMN)),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
@@ -183,7 +189,7 @@ def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
 
 
 def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
-    """Who wrote the two captions of a pair; None where the row does not say it."""
+    """Who wrote the two captions of a pair; None if the row does not say it."""
     column = _column(row, wanted, PAIR_SYSTEM_COLUMNS)
     names = None if column is None else row[column]
     named = isinstance(names, list) and len(names) == 2 and all(one not in (None, "") for one in names)
@@ -261,7 +267,7 @@ def references_of(references: Mapping[str, list[str]], image: str, key: str | No
 
 
 def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
-    """The column to use: the one asked for, or the first usual one."""
+    """The column to use: the requested one, or the first usual one."""
     column = _column(row, wanted, usual)
     if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
@@ -276,7 +282,7 @@ def _column(row: Mapping[str, Any], wanted: str | tuple[str, ...] | None, usual:
 
 
 def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], what: str) -> str | None:
-    """An id or another name; None where the row has none, which is an error in a column that was asked for."""
+    """An id or another name; None if the row has none, which is an error in a requested column."""
     column = _column(row, wanted, usual)
     name = None if column is None else name_in(row[column], where, column)
     if name is None and wanted is not None:
@@ -285,7 +291,7 @@ def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[s
 
 
 def name_in(value: Any, where: str, column: str) -> str | None:
-    """The name that a cell holds, a string or a number; None where it is empty."""
+    """The name in a cell, a string or a number; None if it is empty."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():

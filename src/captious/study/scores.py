@@ -29,7 +29,7 @@ from captious.study.records import id_columns, name_in, number
 
 @dataclass(frozen=True, eq=False)
 class MetricScores:
-    """One metric on the rated items, in their order; NaN where it has no value."""
+    """One metric on the rated items, in their order; NaN if it has no value."""
 
     key: str
     label: str

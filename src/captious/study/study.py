@@ -59,7 +59,7 @@ class Study(Analysis, Result):
 
     @cached_property
     def people(self) -> SystemRanking | None:
-        """Which system people prefer, as ``captious.study.systems`` says it; None where systems are not known."""
+        """Which system people prefer, as ``captious.study.systems`` says it; None if systems are not known."""
         ratings = self.ratings
         if isinstance(ratings, Ratings):
             known = ratings.systems is not None and len({*ratings.systems}) > 1
@@ -354,7 +354,7 @@ class Study(Analysis, Result):
         return lines
 
     def _data(self) -> dict[str, Any]:
-        """Every number with everything that moves it, as JSON holds it."""
+        """Every number with everything that moves it, as JSON."""
         return {
             "name": self.ratings.name,
             "signature": self.signature,

@@ -242,7 +242,7 @@ def penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     """Tags of spaCy's English models as the original Penn Treebank would have them.
 
     Every *to* is TO; a word in small letters is no name; a hyphenated word before an adjective or noun is an adjective,
-    for these models learnt from text in which hyphens are tokens of their own.
+    for these models learned from text in which hyphens are tokens of their own.
 
     >>> penn(["a", "close-up", "shot", "to", "show"], ["DT", "NNP", "NN", "IN", "VB"])
     ['DT', 'JJ', 'NN', 'TO', 'VB']

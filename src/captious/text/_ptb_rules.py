@@ -189,7 +189,7 @@ LOOKAHEAD: dict[str, tuple[str, str]] = {
     f"({HYPHENATED})": _HYPHEN_AHEAD,
     FILE: (rf"[{WORDISH}{DIGIT}]+(?:\.[{WORDISH}{DIGIT}]+)*", rf"{FILE_ENDING}[\s.!?,]"),
 }
-"""Patterns that may read far and then fail: the run that such a pattern reads, and the mark that must stand in it.
+"""Patterns that may read far and then fail: the run that such a pattern reads, and the mark that must be in it.
 
 A run ends in the same place wherever in it one starts, so a text is searched for each once, not at every token.
 """

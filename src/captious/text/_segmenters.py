@@ -52,7 +52,7 @@ def zh_jieba(text: str) -> list[str]:
 @cache
 def _jieba() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its sources have escapes that Python warns of
+        warnings.simplefilter("ignore")  # its sources have escapes that Python warns about
         jieba = require("jieba", "zh")
     logging.getLogger("jieba").setLevel(logging.CRITICAL)
     jieba.default_logger.setLevel(logging.CRITICAL)
@@ -107,7 +107,7 @@ def _mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
         ) from error
     if info.size != words or info.next is not None:
         raise InputError(
-            f"{module}: a dictionary of {info.size:,} words, expected {dictionary} alone, which has {words:,}"
+            f"{module}: a dictionary of {info.size:,} words, expected only {dictionary}, which has {words:,}"
         )
     return tagger
 

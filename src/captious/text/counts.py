@@ -38,7 +38,7 @@ C = TypeVar("C", bound="CountsState")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 BLOCK = 1 << 22
-"""Entries that merging files holds at a time, together."""
+"""Entries that merging files keeps in memory at a time, together."""
 INDEXED = 1 << 22
 """Entries of counts that are looked up by buckets. Of more than these, all pages of a file would be read first."""
 RANGE = 1 << 17
@@ -132,7 +132,7 @@ class KeyCounts:
         return KeyCounts((self.keys[index], self.counts[index]))
 
     def lookup(self, keys: Keys) -> Ints:
-        """The count of each key, 0 where it is none of these.
+        """The count of each key, 0 if it is none of these.
 
         >>> KeyCounts.of(np.array([2, 7], np.uint64), np.array([1, 3])).lookup(np.array([7, 3], np.uint64)).tolist()
         [3, 0]
@@ -332,7 +332,7 @@ class CountsFile:
 
 
 def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCounts]:
-    """The counts of all files added up, in blocks whose keys ascend; about ``block`` entries are held at a time."""
+    """The sums of the counts of all files, in blocks with ascending keys; about ``block`` entries are in memory."""
     share = max(block // max(len(files), 1), 1024)
     position, window = [0] * len(files), [KeyCounts()] * len(files)
     unread = list(range(len(files)))
@@ -354,7 +354,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
 class CountsState(State):
     """A state of a few facts and of counts by key, which may be too large for memory.
 
-    A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON holds.
+    A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON can store.
     """
 
     kind: ClassVar[CountsKind]

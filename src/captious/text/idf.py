@@ -101,13 +101,13 @@ class DocumentFrequency(CountsState):
         version = str(tokenizer_named(name))
         if version != self.tokenizer:
             raise InputError(
-                f"idf corpus {self.name!r} holds tokens of {self.tokenizer}, the metric has those of {version}; write "
+                f"idf corpus {self.name!r} has tokens of {self.tokenizer}, the metric uses those of {version}; write "
                 f"cider(idf=…,tokenizer={self.tokenizer.partition('.')[0]}), or make the corpus with that tokenizer"
             )
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
-        """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
+        """The document frequency of each n-gram of a table, 0 if the corpus does not contain it."""
         known: list[Counts] | None = table.known(self)
         if known is not None and n <= ORDERS:
             return known[n - 1].astype(np.int64)
@@ -189,12 +189,12 @@ def from_pickle(
 ) -> DocumentFrequency:
     """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it.
 
-    ``tokenizer`` says whose tokens the table holds. Without it they are those of ``ptb``, but ``whitespace`` if some of
+    ``tokenizer`` names the tokenizer of the table. Without it they are those of ``ptb``, but ``whitespace`` if some of
     them cannot come from ``ptb``, such as ``UNK`` and ``<eos>`` in the tables of self-critical training.
     """
     try:
         content = _Restricted(io.BytesIO(read_regular(path)), encoding="latin1").load()
-        # Older files hold the table alone and leave the number of items to the code that reads them.
+        # Older files contain only the table and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
         if items is None and "ref_len" not in content:
             raise KeyError("ref_len")

@@ -13,7 +13,7 @@ PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--
 """Tokens that coco-caption drops. It lists brackets too, in upper case, and so keeps ``-lrb-``: so do we."""
 
 ODD_SPACE = re.compile("[\x0b-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""What ``str.split`` takes for a space and this tokenizer may not: a text with one is not to be cut by it."""
+"""What ``str.split`` takes for a space and this tokenizer may not: a text with one must not be split by it."""
 
 _SIGNS = {
     **dict.fromkeys("\x80¤₠€", "$"),
@@ -105,7 +105,7 @@ class _RulesAt(dict[str, list[_Rule]]):
 
 
 class _Lookahead:
-    """Whether the mark of a rule stands in the run that starts at a position; positions only grow.
+    """Whether the mark of a rule is in the run that starts at a position; positions only grow.
 
     Every stretch of the text is searched once per rule, so that a long text without a space takes linear time.
     """
@@ -247,7 +247,7 @@ _ACRONYM = re.compile(r'["(]*(?:[A-Za-z]\.){2,}\Z').match
 def is_local(chunk: str) -> bool:
     """Whether the tokens of a chunk between spaces never depend on the chunks around it. No when in doubt.
 
-    The tokens are those of ``tokenize``; a chunk that holds a tab or another odd space is not local.
+    The tokens are those of ``tokenize``; a chunk that contains a tab or another odd space is not local.
 
     >>> [is_local(chunk) for chunk in ("dog's", "end.", "p.m.", "1/2", "no.", "<b")]
     [True, True, True, False, False, False]

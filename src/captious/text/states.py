@@ -1,4 +1,4 @@
-"""What a metric must know of the whole corpus before it scores an item: a state, whose parts are merged and saved.
+"""What a metric must know about the whole corpus before it scores an item: a state, whose parts are merged and saved.
 
 A set is read in parts: chunks of a large file, shards, the tasks of workers. Each part is prepared by itself. The
 states of parts are merged, in memory or from files, and the merged state scores every part.
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="State")
 COLLECTIONS: Mapping[str, Any] = {kind.__name__: kind for kind in (tuple, set, frozenset, Counter)}
-"""Types that JSON holds as a list or a mapping, and that are made again from it."""
+"""Types that JSON stores as a list or a mapping, and that are made again from it."""
 NUMBERS = "biuf"
-"""Kinds of NumPy numbers that a file holds."""
+"""Kinds of NumPy numbers that a file can store."""
 SAVED = "numbers, texts, lists, tuples, sets, mappings with texts as keys, Counters and NumPy arrays of numbers"
 
 
 class State(ABC):
     """The state of a corpus, or of a part of one. A metric names its class as `Metric.corpus_state`.
 
-    A subclass that is a dataclass writes `merge` alone, as long as its fields hold numbers, texts, lists, sets,
+    A subclass that is a dataclass writes only `merge`, as long as its fields contain numbers, texts, lists, sets,
     mappings with texts as keys, Counters and NumPy arrays. One that holds other things writes `save` and `load` too.
     One too large for memory also writes `merge_files`.
     """
@@ -104,8 +104,8 @@ def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
             encoded[field.name] = {"value": _plain(value)}
         except TypeError as error:
             raise InputError(
-                f"{_name(type(state))}: cannot save the field {field.name!r}, which holds {error}; expected {SAVED}, "
-                "or methods save and load"
+                f"{_name(type(state))}: cannot save the field {field.name!r}, which contains {error}; "
+                f"expected {SAVED}, or methods save and load"
             ) from None
         if type(value) in COLLECTIONS.values():
             encoded[field.name]["type"] = type(value).__name__
@@ -113,7 +113,7 @@ def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
 
 
 def _plain(value: Any, inside: bool = False) -> Any:
-    """A value as JSON holds it; of what JSON would not give back as it was, a TypeError with the name of its type."""
+    """A value as JSON; a value that JSON would not give back unchanged raises a TypeError with the name of its type."""
     if isinstance(value, np.generic) and value.dtype.kind in NUMBERS:
         return value.item()
     kind = type(value)

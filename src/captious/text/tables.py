@@ -76,7 +76,7 @@ class NgramRows:
 
     @cached_property
     def reference_max(self) -> Ints32:
-        """The highest count of each group in one reference; 0 where no reference has the n-gram."""
+        """The highest count of each group in one reference; 0 if no reference has the n-gram."""
         if not len(self.heads):
             return np.zeros(0, dtype=np.int32)
         return np.maximum.reduceat(self.count * self.reference_row, self.heads)
@@ -128,7 +128,7 @@ class NgramTable(NgramRows):
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
     at: Ints32
-    """The n-gram that starts at each token; -1 where the caption ends too soon."""
+    """The n-gram that starts at each token; -1 if the caption ends too soon."""
     parent: Ints32
     """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
@@ -207,7 +207,7 @@ def changes(values: npt.NDArray[Any]) -> Bools:
 
 
 def table_key(tokenizer: str) -> tuple[str, str]:
-    """The key under which a set holds its table of a tokenizer, see `Memo.once`."""
+    """The key under which a set stores its table of a tokenizer, see `Memo.once`."""
     return "tokens", tokenizer
 
 
@@ -267,7 +267,7 @@ class TextTable(Memo):
         )
 
     def with_candidates(self, candidates: Ragged, items: Ints) -> TextTable:
-        """A table of candidates beside references that stand in this table and are not tokenized again.
+        """A table of candidates beside references that are in this table and are not tokenized again.
 
         Item ``i`` of the new table has ``candidates[i]`` and the references of item ``items[i]`` here, where no item
         has candidates.
@@ -407,7 +407,7 @@ class TextTable(Memo):
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
         """The number of the run of words, shared with a reference, that each word of a candidate is in.
 
-        It is 0 where no reference has the word.
+        It is 0 if no reference has the word.
         A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
         neighbors are of one run if a reference has them as neighbors.
 
@@ -542,7 +542,7 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
 
 def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The same by Arrow, which makes a Python string of each distinct chunk alone: in 0.4 of the time."""
+    """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.4 of the time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -573,7 +573,7 @@ def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, In
 
 
 class _KnownWords(dict[str, int]):
-    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 where it is no plain word of it."""
+    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it is no plain word of it."""
 
     def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
         self.nothing = len(vocabulary) + 1

@@ -1,4 +1,4 @@
-"""Tokenizers by name. The name and version of the one used stand in every signature."""
+"""Tokenizers by name. The name and version of the one used are in every signature."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tokenizer:
     cuts: bool = True
     """Whether captions are cut into chunks at all; a segmenter looks at the whole caption."""
     packages: tuple[str, ...] = ()
-    """Packages that segment, whose versions move tokens."""
+    """Packages that segment; their versions can change tokens."""
     extra: str = ""
     """The extra of captious that brings these packages."""
 
@@ -76,7 +76,7 @@ def _separated(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[
 
 
 def zh(text: str) -> list[str]:
-    """The tokens of sacrebleu's ``zh``, lower-cased: Chinese characters alone, the rest as 13a has it.
+    """The tokens of sacrebleu's ``zh``, lower-cased: each Chinese character is a token, the rest is as in 13a.
 
     Two blocks are sacrebleu's slips and are kept: U+2001 to U+2A6D (curly quotes, dashes, arrows) count as Chinese, the
     characters of Extension B do not.

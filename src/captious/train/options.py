@@ -124,7 +124,7 @@ class ClipOptions(ObjectiveOptions):
     towers: Annotated[
         tuple[str, str] | None, Option("New heads on an image and a text model: folders or hub ids.", metavar="MODELS")
     ] = None
-    heads: Annotated[Literal["residual", "linear"], Option("Heads of those two.")] = "residual"
+    heads: Annotated[Literal["residual", "linear"], Option("Kind of the new heads.")] = "residual"
     captions_per_image: Annotated[int, Option("Captions of an image in one step.", min=1)] = 1
     soften: Annotated[float, Option("Share of targets that follows the similarity of captions.", min=0, max=1)] = 0.0
 

@@ -16,7 +16,7 @@ from captious.models.chat.replies import ReplyRecord
 from captious.options import current
 
 if TYPE_CHECKING:
-    from captious.models.chat.judge import Judge, Transport
+    from captious.models.chat.judge import Judge, Transport, Usage
 
 OTHERS = 1200.0
 """Seconds that a question is left to another process, which asks it already; then it is asked here too."""
@@ -49,11 +49,16 @@ class Asking:
         """Questions that another process, or another thread, is asking."""
         self._claimed: set[str] = set()
         self._stop: list[InputError | asyncio.CancelledError] = []
-        self._paid = replace(judge.usage)
-        """The usage that counts towards the ceiling, replies that are not stored yet included."""
+        self._unstored = judge.usage.since(judge.usage)
+        """Replies that are paid for and not stored yet."""
         self._estimated = False
         """Whether it was said that tokens are estimated."""
         self._runtime = current()
+
+    @property
+    def _paid(self) -> Usage:
+        """The usage that counts towards the ceiling, also what others that share it have asked meanwhile."""
+        return self.judge.usage.plus(self._unstored)
 
     async def run(self) -> None:
         """Ask everything, or until something ends the run.
@@ -120,7 +125,7 @@ class Asking:
                 self.judge.store.claims.give_back(digest)
                 self._runtime.progress(self.what, len(self.replies), self.total)
             else:
-                self._paid.add(answer.reply)
+                self._unstored.add(answer.reply)
                 await queue.put(answer)
 
     async def _ask_one(self, transport: Transport, digest: str, request: Request) -> StoredReply | Failure:
@@ -168,5 +173,6 @@ class Asking:
         for one in group:
             self.replies[one.record.digest] = one.reply
             self.judge.usage.add(one.reply)
+            self._unstored.add(one.reply, -1)
         self.judge.store.claims.give_back(*(one.record.digest for one in group))
         self._runtime.progress(self.what, len(self.replies), self.total)

@@ -35,6 +35,7 @@ _STORES: dict[tuple[int, Path], ReplyStore] = {}
 """Open stores by process and path: a connection to SQLite must not cross a fork."""
 _OPENING = threading.Lock()
 _USAGE: dict[Judging, Usage] = {}
+_COUNTING = threading.Lock()
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
 
@@ -59,16 +60,21 @@ class Usage:
     estimated: int = 0
     """Calls whose tokens the server did not count, or counted in a way that cannot be."""
 
-    def add(self, reply: Reply) -> None:
-        """Count a call."""
-        self.calls += 1
-        self.estimated += not reply.counted
-        self.prompt_tokens += reply.prompt_tokens
-        self.reply_tokens += reply.reply_tokens
+    def add(self, reply: Reply, times: int = 1) -> None:
+        """Count a call; with -1, take it back."""
+        with _COUNTING:
+            self.calls += times
+            self.estimated += times * (not reply.counted)
+            self.prompt_tokens += times * reply.prompt_tokens
+            self.reply_tokens += times * reply.reply_tokens
 
     def cost(self, prices: tuple[float, float]) -> float:
         """The cost in the currency of the prices, which are for a million tokens of prompt and of reply."""
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def since(self, before: Usage) -> Usage:
         """What was done since."""

@@ -30,7 +30,8 @@ function show(value, digits = 4) {
   if (value === null || value === undefined) return "—";
   const size = Math.abs(value);
   if (size >= 10 && Number.isInteger(value)) return count(value);
-  return value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? Math.min(2, digits) : digits).replace(/^-/, "−");
+  const text = value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? Math.min(2, digits) : digits);
+  return text.replace(/^-/, /[1-9]/.test(text) ? "−" : "");
 }
 
 const finite = (values) => values.filter((value) => value !== null);

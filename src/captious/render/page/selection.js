@@ -28,7 +28,7 @@ const each = (found, part, digits) => found.map((own, place) => {
 function verdict(test) {
   if (!test) return null;
   const [first, second] = test.pair.map((system) => systems[system].name);
-  const outcome = test.better === null ? `no difference between ${first} and ${second} shown` : `${systems[test.better].name} better`;
+  const outcome = test.better === null ? `no significant difference between ${first} and ${second}` : `${systems[test.better].name} better`;
   return h("span", { class: "number verdict" }, `${outcome}, ${pValue(test.p)} (${plural(test.items, "item")} with both captions)`);
 }
 
