@@ -85,10 +85,22 @@ def language_named(code: str) -> Language:
 def language_code(value: Any) -> str:
     """The code in a cell of a column of languages, without its region.
 
-    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
-    ['zh', 'pt', 'en', '']
+    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
+    ['zh', 'pt', 'en', '', '']
     """
-    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]
+    if value is None or value != value:  # NaN, as pandas writes an empty cell
+        return ""
+    return str(value).strip().lower().replace("_", "-").partition("-")[0]
+
+
+def only_language(values: Iterable[Any]) -> str:
+    """The language that a column of languages names for every item; nothing for several, for none, and for English.
+
+    >>> only_language(["de", "de-AT"]), only_language(["de", "fr"]), only_language(["de", None]), only_language(["en"])
+    ('de', '', '', '')
+    """
+    codes = set(map(language_code, values))
+    return next(iter(codes)) if len(codes) == 1 and codes <= LANGUAGES.keys() - {ENGLISH} else ""
 
 
 def chosen_tokenizer(name: str, language: str) -> str:

@@ -495,3 +495,12 @@ def test_lines_parsed_together_are_those_parsed_one_by_one(lines):
             except InputError as error:
                 outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_part_of_a_file_with_empty_records_alone_is_not_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr("captious.io.formats._PART", 60)  # two parts: rows with captions, and rows without
+    row = '{"id": "%d", "caption": "a dog", "references": ["a dog"]}\n'
+    path = tmp_path / "cut.jsonl"
+    path.write_text(row % 1 + row % 2 + "{}\n{}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="row 3: no id"):
+        read(path)

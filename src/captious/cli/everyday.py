@@ -143,10 +143,13 @@ def _show_languages(
 ) -> None:
     """Print the table of languages, and the explained item and the worst ones of each language after it."""
     reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    for code, report in reports.items():
+        if explain is not None and explain in report.captions:
+            reports[code] = replace(report, explanations=report.explain(explain))
     session.deliver(replace(result, reports=reports))
     for report in reports.values():
-        if explain is not None and explain in report.captions and not session.output.json:
-            report.explain(explain).print()
+        if report.explanations is not None and not session.output.json:
+            report.explanations.print()
         _print_worst(report, worst, where, session.output)
 
 

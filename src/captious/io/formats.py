@@ -60,7 +60,7 @@ class RowBlock(Sequence[Row]):
         if set(map(type, records)) != {dict}:
             return None
         names = records[0].keys()
-        if any(record.keys() != names for record in records):
+        if not names or any(record.keys() != names for record in records):
             return None
         return cls(name, first, {key: [record[key] for record in records] for key in names}, unit)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from captious._languages import LANGUAGE_COLUMN, only_language
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io._lists import select
@@ -93,6 +94,8 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
     if others is not None and not others.references:
         raise InputError(f"{name_of(reading.references, 'references')}: contains no captions")
     captions = join(candidates, others, reading, name)
+    if not captions.language and (named := only_language(captions.columns.get(LANGUAGE_COLUMN, ()))):
+        captions = in_language(captions, named)
     earlier = source.skipped if isinstance(source, CaptionSet) else 0
     return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
 
