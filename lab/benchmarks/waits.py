@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,32 @@ def default_path(folder: Path) -> Figures:
     return clock.figures()
 
 
+def peer(folder: Path) -> Figures:
+    """The same file by pycocoevalcap, whose time includes Java's and which makes no intervals, and by captious."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    import captious
+
+    clock, path = Clock(), _coco(folder)
+
+    def scored() -> None:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        truth = {row["id"]: [{"caption": text} for text in row["references"]] for row in rows}
+        texts = {row["id"]: [{"caption": row["caption"]}] for row in rows}
+        tokens = [PTBTokenizer().tokenize(one) for one in (truth, texts)]
+        for metric in (Bleu(4), Rouge(), Cider()):
+            metric.compute_score(*tokens)
+
+    captious.evaluate(str(path))
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    clock.time("pycocoevalcap without", scored)
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    return clock.figures()
+
+
 def command(folder: Path) -> Figures:
     """The command line on 5,000 items, on two items, and its help."""
     clock, path = Clock(), str(_coco(folder))
@@ -109,11 +136,16 @@ def growth(folder: Path) -> Figures:
 
 
 def growth_large(folder: Path) -> Figures:
-    """The same on 200,000 items, which takes minutes where the machine is busy."""
+    """The same on 200,000 items, at once and as 40 sets of 5,000: the load of the machine is the same for both."""
     return _growth(folder, {200_000: 1})
 
 
-def _growth(folder: Path, repeats: dict[int, int]) -> Figures:
+def growth_zipf(folder: Path) -> Figures:
+    """The same on 200,000 items whose words follow Zipf's law and stand in any order."""
+    return _growth(folder, {200_000: 1}, zipf=True)
+
+
+def _growth(folder: Path, repeats: dict[int, int], zipf: bool = False) -> Figures:
     """The best of so many runs on each number of items, each on a set that nothing is known of yet."""
     from lab.benchmarks import growth as mutated
 
@@ -122,13 +154,25 @@ def _growth(folder: Path, repeats: dict[int, int]) -> Figures:
     clock, nothing = Clock(), captious.Resampling(0)
     captious.evaluate(str(_coco(folder)), resampling=nothing)
     for items, times in repeats.items():
-        path = str(mutated.write(folder / f"mutated-{items}.jsonl", items))
+        path = str(mutated.write(folder / f"{'zipf' if zipf else 'mutated'}-{items}.jsonl", items, zipf))
         for _ in range(times):
             captions = captious.read(path)
             report = clock.time(f"score {items:,} items", partial(captious.evaluate, captions, resampling=nothing))
         clock.values |= {f"{items} {key}": value for key, value in _values(report).items()}
+        if items == 200_000:
+            # Without what the whole set knows of its parts.
+            small = [replace(captions.part(first, first + 5000)) for first in range(0, items, 5000)]
+            clock.time("  as 40 sets of 5,000", partial(_evaluate_each, small))
         del captions, report
     return clock.figures()
+
+
+def _evaluate_each(sets: list[Any]) -> None:
+    """Evaluate sets without intervals, and let go of each: its tables are large."""
+    import captious
+
+    while sets:
+        captious.evaluate(sets.pop(), resampling=captious.Resampling(0))
 
 
 def comparison(folder: Path) -> Figures:
@@ -269,9 +313,11 @@ def spice(folder: Path) -> Figures:
 
 CASES: dict[str, Callable[[Path], Figures]] = {
     "score": default_path,
+    "peer": peer,
     "command": command,
     "growth": growth,
     "growth-large": growth_large,
+    "growth-zipf": growth_zipf,
     "compare": comparison,
     "shards": shards,
     "sbert": sentences,

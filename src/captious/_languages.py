@@ -151,7 +151,7 @@ class Scripts:
         joined = "\n".join(texts[::step])
         if joined.isascii():
             lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
-            letters = np.count_nonzero(lower - 97 < 26)  # unsigned: others are larger
+            letters = int(np.count_nonzero(lower - 97 < 26))  # unsigned: others are larger
             return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)

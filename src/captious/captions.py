@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import PurePath
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,38 @@ class ImageData:
         return repr(described).encode() + b"\0" + picture.tobytes()
 
 
+class FileParts:
+    """An open file whose parts are read when they are asked for, by any thread. The file is closed with this object."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._lock = file, threading.Lock()
+
+    def read(self, start: int, size: int) -> bytes:
+        """So many bytes from a position on."""
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+class FileImage(ImageData):
+    """An image that is a part of a file, such as a member of a tar. It is in memory only while somebody uses it."""
+
+    def __init__(self, parts: FileParts, start: int, size: int, name: str) -> None:
+        self.parts, self.start, self.size, self.name = parts, start, size, name
+        self.channels_first = False
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the image file."""
+        return self.parts.read(self.start, self.size)
+
+    def __reduce__(self) -> tuple[type[ImageData], tuple[bytes, str]]:
+        return ImageData, (self.value, self.name)
+
+
 ImageSource = str | ImageData
 """An image by its path, or in memory."""
 
@@ -226,6 +258,18 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
         """The lists from one index up to another."""
         offsets = self.offsets[first : end + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def take(self, indices: Sequence[int]) -> Ragged:
+        """The lists at these indices, in this order.
+
+        >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).take([2, 0]).values
+        ('a cat', 'a dog', 'dogs')
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        first, end = self.offsets.take(chosen), self.offsets.take(chosen + 1)
+        bounds = zip(first.tolist(), end.tolist(), strict=True)
+        values = tuple(chain.from_iterable([self.values[one:other] for one, other in bounds]))
+        return Ragged(values, np.concatenate(([0], np.cumsum(end - first))))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -367,8 +411,8 @@ class CaptionSet(Memo):
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
-            candidates=Ragged.of([self.candidates[index] for index in indices]),
-            references=Ragged.of([self.references[index] for index in indices]),
+            candidates=self.candidates.take(indices),
+            references=self.references.take(indices),
             columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
         )
 
@@ -403,7 +447,7 @@ class CaptionSet(Memo):
             self,
             ids=tuple(f"{self.ids[owner]}#{number}" for owner, number in zip(owners, numbers, strict=True)),
             candidates=Ragged(values, np.arange(len(values) + 1)),
-            references=Ragged.of([self.references[owner] for owner in owners]),
+            references=self.references.take(owners),
             columns={name: tuple(column[owner] for owner in owners) for name, column in self.columns.items()},
         )
         alone.keep("item ids", tuple(self.item_ids[owner] for owner in owners))
