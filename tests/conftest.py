@@ -28,17 +28,23 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The modules of ten thousand tests stay until the end. To search them for garbage again and again took half of the
-# time of their collection, and seconds whenever a test collects.
-gc.disable()
 atexit.register(gc.unfreeze)  # what libraries count at the end is collected then
 
 
-def pytest_collection_finish():
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """The modules of ten thousand tests stay until the end, so that nobody searches them for garbage.
+
+    That took half of the time of the collection, and seconds whenever a test collects garbage.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
