@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import PurePath
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,38 @@ class ImageData:
         turned, palette = picture.getexif().get(0x0112, 1), picture.getpalette()
         described = (picture.mode, picture.size, turned, palette, picture.info.get("transparency"))
         return repr(described).encode() + b"\0" + picture.tobytes()
+
+
+class FileParts:
+    """An open file whose parts are read when they are asked for, by any thread. The file is closed with this object."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._lock = file, threading.Lock()
+
+    def read(self, start: int, size: int) -> bytes:
+        """So many bytes from a position on."""
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+class FileImage(ImageData):
+    """An image that is a part of a file, such as a member of a tar. It is in memory only while somebody uses it."""
+
+    def __init__(self, parts: FileParts, start: int, size: int, name: str) -> None:
+        self.parts, self.start, self.size, self.name = parts, start, size, name
+        self.channels_first = False
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the image file."""
+        return self.parts.read(self.start, self.size)
+
+    def __reduce__(self) -> tuple[type[ImageData], tuple[bytes, str]]:
+        return ImageData, (self.value, self.name)
 
 
 ImageSource = str | ImageData

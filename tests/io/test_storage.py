@@ -36,6 +36,15 @@ def test_what_is_written_can_be_listed_and_read(storage):
     assert storage.glob("*.parquet") == {}
 
 
+def test_a_large_file_is_read_from_any_position(storage, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 3)
+    storage.write("a", b"0123456789")
+    with storage.open_large("a") as file:
+        assert file.seek(4) == 4 and file.read(3) == b"456" and file.fileno() >= 0
+    with pytest.raises(InputError, match=r"b: no such"):
+        storage.open_large("b")
+
+
 def test_what_is_written_again_replaces_what_was_there_and_can_be_removed(storage):
     storage.write("a", b"first")
     storage.write("a", b"2nd")
@@ -118,3 +127,21 @@ def test_what_is_not_installed_or_unknown_is_said_in_one_line(monkeypatch):
 def test_an_address_is_a_folder_and_a_rest(address, parts):
     assert split_address(address) == parts
     assert Storage.at(parts[0]).address_of(parts[1]) == address
+
+
+def test_a_large_object_is_copied_again_from_its_beginning(monkeypatch):
+    monkeypatch.setattr(module, "BACKOFF_SECONDS", 0)
+    store = ObjectStore(f"memory://{uuid.uuid4().hex}")
+    store.write("a", b"0123456789")
+    copy, calls = module.shutil.copyfileobj, []
+
+    def broken(source, target, size):
+        calls.append(size)
+        if len(calls) == 1:
+            target.write(b"half of it, and then")
+            raise ConnectionResetError("the line is dead")
+        copy(source, target, size)
+
+    monkeypatch.setattr(module.shutil, "copyfileobj", broken)
+    with store.open_large("a") as file:
+        assert file.read() == b"0123456789" and len(calls) == 2

@@ -30,6 +30,7 @@ from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.runs import Run, open_run, read_run
 from captious.scale.plan import plan_shards, share_of_worker
 from captious.scale.scoring import ShardsFailed, score_shards
+from captious.text.idf import DocumentFrequency
 
 METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
 MINI = "clipscore(weights=captious-mini)"
@@ -127,7 +128,11 @@ def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
 def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_path: Path, scheme: str, monkeypatch):
     folder, rows = scored
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("captious.runs.states.DOWNLOADED", 2)  # so that states of five shards are merged in three steps
+    monkeypatch.setattr("captious.runs.states.DOWNLOADED", 2)  # so that states of five shards are merged in four steps
+    merged, merge_files = [], DocumentFrequency.merge_files
+    monkeypatch.setattr(
+        DocumentFrequency, "merge_files", lambda paths, out: merged.append(len(paths)) or merge_files(paths, out)
+    )
     source = write_shards(tmp_path / "in", rows, 5)
     root = f"memory://{uuid.uuid4().hex}" if scheme == "memory" else tmp_path.as_uri()
     report = score_shards(source, METRICS, out=f"{root}/scores", resampling=FEW, engine=SERIAL)
@@ -135,6 +140,7 @@ def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_p
     for path in sorted((folder / "scores" / "items").iterdir()):
         with storage.open(f"items/{path.name}") as file:
             assert pq.read_table(file) == pq.read_table(path)
+    assert merged == ([2, 1, 2, 2, 2] if scheme == "memory" else [5])
     again, expected = read_run(f"{root}/scores"), read_run(folder / "scores")
     assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
@@ -160,7 +166,9 @@ def test_the_first_pass_reads_ids_and_captions_alone(tmp_path: Path, monkeypatch
     rows = [{**row, "url": row["id"]} for row in records(20)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     read, read_file = [], pq.ParquetFile.read
-    monkeypatch.setattr(pq.ParquetFile, "read", lambda file, *names: read.append(names) or read_file(file, *names))
+    monkeypatch.setattr(
+        pq.ParquetFile, "read", lambda file, *names, **options: read.append(names) or read_file(file, *names)
+    )
     score_shards(str(tmp_path / "*.parquet"), "cider", out=tmp_path / "out", resampling=FEW, engine=SERIAL)
     assert read[:2] == [(["id", "caption", "references"],), (["id", "caption", "references", "url"],)]
 

@@ -87,8 +87,7 @@ def score(
     --explain 1002 shows why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
-    If a column language names codes such as zh, each language is scored by itself.
-    If you give the folder of a run instead of captions, its report is printed again and nothing is scored.
+    If there is a column language, each language is scored by itself. The folder of a run prints its report again.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs

@@ -826,7 +826,8 @@ def parquet_blocks(
         parquet = pq.ParquetFile(file)
         _refuse_repeated(parquet.schema_arrow.names, name)
         columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
-        table = parquet.read(columns)
+        # Without Arrow's threads: workers are processes already, and one that ends soon after a read may not abort.
+        table = parquet.read(columns, use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
     return _blocks(table, name)

@@ -9,6 +9,7 @@ import codecs
 import io
 import os
 import re
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,8 @@ FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES
 FORMATS |= {".tar": "tar", ".tgz": "tar"}
 """Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
+BLOCK = 1 << 20
+"""Bytes of a compressed file that are unpacked at a time."""
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
@@ -405,7 +408,7 @@ def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: F
             choose = list if further else partial(caption_columns, reading=reading)
             yield from parquet_blocks(file, name, images, choose)
         elif format == "tar":
-            yield from tar_rows(unpacked(file, name, faults), name, reading, images, faults.add)
+            yield from _tar_rows(file, name, reading, images, faults)
         elif format == "jsonl":
             yield from _json_lines(unpacked(file, name, faults).read(), name, faults)
         else:
@@ -420,8 +423,9 @@ def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: F
 def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
     """A shard that has the size it had when the shards were listed."""
     folder, name = split_address(shard.address)
+    storage = Storage.at(folder)
     try:
-        with Storage.at(folder).open(name) as file:
+        with storage.open_large(name) if shard.format == "tar" else storage.open(name) as file:
             size = file.seek(0, io.SEEK_END)
             if size != shard.size:
                 raise InputError(f"{shard.address}: has {size} bytes, had {shard.size} when the shards were listed")
@@ -446,24 +450,39 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
             yield row
 
 
-def unpacked(file: IO[bytes], name: str, faults: Faults) -> IO[bytes]:
-    """The file, or what can be unpacked of it where it is compressed; damage is counted."""
+def _tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
+    """Rows of a tar, of which only texts are in memory. Images are read from the file when somebody looks at them."""
+    with unpacked(file, name, faults, tempfile.TemporaryFile) as tar:
+        source = os.fdopen(os.dup(tar.fileno()), "rb") if images else tar
+        yield from tar_rows(source, name, reading, images, faults.add)
+
+
+def unpacked(file: IO[bytes], name: str, faults: Faults, target: Callable[[], IO[bytes]] = io.BytesIO) -> IO[bytes]:
+    """The file, or a new one with what can be unpacked of it where it is compressed; damage is counted."""
     compressed = file.read(len(GZIP)) == GZIP
     file.seek(0)
     if not compressed:
         return file
-    content, parts = file.read(), list[bytes]()
-    while content.strip(b"\0"):
-        unpacker = zlib.decompressobj(wbits=31)
+    out = target()
+    content = file.read(BLOCK)
+    while content:
+        if not content.strip(b"\0"):  # padding
+            content = file.read(BLOCK)
+            continue
+        unpacker, start = zlib.decompressobj(wbits=31), out.tell()
         try:
-            parts += [unpacker.decompress(content), unpacker.flush()]
+            while content and not unpacker.eof:
+                out.write(unpacker.decompress(content))
+                content = unpacker.unused_data or file.read(BLOCK)
+            out.write(unpacker.flush())
         except zlib.error as error:
             faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
+            out.truncate(start)
             break
         if not unpacker.eof:
             faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file (cut short)")
-        content = unpacker.unused_data
-    return io.BytesIO(b"".join(parts))
+    out.seek(0)
+    return out
 
 
 def _references_of(candidates: Gathered, reading: Reading) -> Gathered:

@@ -9,6 +9,8 @@ import glob
 import io
 import os
 import re
+import shutil
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,6 +24,8 @@ from captious.errors import InputError, MissingExtra, one_line, require
 RETRIES = 3
 BACKOFF_SECONDS = 0.5
 """The wait before the first retry; it doubles before each further one."""
+BLOCK = 1 << 23
+"""Bytes of a large object that are in memory at a time."""
 MAGIC = re.compile(r"[*?\[]")
 """A character that makes a path a glob."""
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -94,6 +98,10 @@ class Storage(ABC):
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
         """A file to read from at any position."""
+
+    def open_large(self, name: str) -> IO[bytes]:
+        """The same, of which only blocks are in memory."""
+        return self.open(name)
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
@@ -254,6 +262,27 @@ class ObjectStore(Storage):
     def open(self, name: str) -> IO[bytes]:
         """An object in memory, read whole."""
         return io.BytesIO(self.read(name))
+
+    def open_large(self, name: str) -> IO[bytes]:
+        """An object as a temporary file, which is gone when it is closed."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by whoever asked for it
+
+        def copy(system: Any, path: str) -> None:
+            file.seek(0)
+            file.truncate()
+            with system.open(path, "rb", block_size=BLOCK) as source:
+                shutil.copyfileobj(source, file, BLOCK)
+
+        try:
+            self._call(name, "read", copy)
+        except (FileNotFoundError, NotADirectoryError):
+            file.close()
+            raise InputError(f"{self.address_of(name)}: no such object") from None
+        except BaseException:
+            file.close()
+            raise
+        file.seek(0)
+        return file
 
     def read(self, name: str) -> bytes:
         """The content of an object."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, Any, NamedTuple
 
-from captious.captions import ImageData
+from captious.captions import FileImage, FileParts
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row, decoded, json_row
@@ -55,13 +55,17 @@ def tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, report:
 def tar_samples(
     file: IO[bytes], name: str, reading: Reading, images: bool, report: Report
 ) -> Iterator[tuple[str, Row]]:
-    """The rows with the keys of their members, which a field of the JSON may hide."""
+    """The rows with the keys of their members, which a field of the JSON may hide.
+
+    Images stay in the file until somebody looks at them; with the last of them the file is closed.
+    """
+    source = FileParts(file) if images else None
     samples = _samples(file, name, images, report)
     own_files = reading.candidate_column is None and any(map(_has_caption_file, samples.values()))
     for key in list(samples):
         where, parts = f"{name}: key {key!r}", samples.pop(key)
         try:
-            fields = _fields(key, parts, where, reading, images, report)
+            fields = _fields(key, parts, where, reading, source, report)
             if own_files and not _has_caption_file(parts) and not fields.keys().isdisjoint(CANDIDATE_COLUMNS):
                 expected = ", ".join(f".{ending}" for ending in CAPTION_ENDINGS)
                 raise _Unusable(
@@ -82,8 +86,8 @@ class _Unusable(InputError):
         self.reason = reason
 
 
-Parts = dict[str, bytes | None]
-"""The members of a sample by ending; None for those that are not read."""
+Parts = dict[str, bytes | TarMember | None]
+"""The members of a sample by ending: texts as they are, images by their place; None for those that are not wanted."""
 
 
 def _has_caption_file(parts: Parts) -> bool:
@@ -92,7 +96,7 @@ def _has_caption_file(parts: Parts) -> bool:
 
 def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
     """Members by key, in the order of the keys; of two with one name the first is used."""
-    wanted = {*CAPTION_ENDINGS, FIELDS_ENDING, *(IMAGE_ENDINGS if images else ())}
+    texts, pictures = {*CAPTION_ENDINGS, FIELDS_ENDING}, IMAGE_ENDINGS if images else ()
     samples: dict[str, Parts] = {}
     for member in members(file, name, report):
         key, ending = split_key(member.name)
@@ -103,9 +107,9 @@ def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[s
             report(TWICE, f"{name}: member {member.name!r} occurs twice; the first is used")
             continue
         parts[ending] = None
-        if ending in wanted:
-            file.seek(member.start)
-            parts[ending] = file.read(member.size)
+        if ending in texts or ending in pictures:
+            file.seek(member.start if ending in texts else member.start + member.size)
+            parts[ending] = file.read(member.size) if ending in texts else member
             if file.read(-member.size % BLOCK).strip(b"\0"):
                 report(WRONG_SIZE, f"{name}: member {member.name!r} goes on after its {member.size:,} bytes")
                 del parts[ending]
@@ -123,8 +127,10 @@ def split_key(name: str) -> tuple[str, str]:
     return f"{folder}{slash}{stem}", ending.lower() if stem else ""
 
 
-def _fields(key: str, parts: Parts, where: str, reading: Reading, images: bool, report: Report) -> dict[str, Any]:
-    """The columns of a sample.
+def _fields(
+    key: str, parts: Parts, where: str, reading: Reading, source: FileParts | None, report: Report
+) -> dict[str, Any]:
+    """The columns of a sample; ``source`` is what images are read from, where they are wanted.
 
     A caption of its own file goes before those of the JSON. A member that is named as a column of candidates or
     references is that column.
@@ -143,26 +149,25 @@ def _fields(key: str, parts: Parts, where: str, reading: Reading, images: bool, 
         expected = ", ".join(f".{ending}" for ending in (*CAPTION_ENDINGS, FIELDS_ENDING))
         raise _Unusable(NO_CAPTION, f"{where}: no candidate caption: found {endings}, expected one of {expected}")
     fields.setdefault(KEY, key)
-    if images:
-        fields["image"] = _image(parts, where)
+    if source is not None:
+        fields["image"] = _image(parts, where, source)
     return fields
 
 
 def _text(parts: Parts, ending: str, where: str) -> str:
     """A caption, without the white space around it."""
     try:
-        return decoded(parts[ending] or b"", f"{where}: .{ending}").strip()
+        return decoded(_content(parts, ending), f"{where}: .{ending}").strip()
     except InputError as error:
         raise _Unusable(NO_UTF8, str(error)) from None
 
 
 def _json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, Any]:
     """The fields of a sample's JSON. What cannot be read is reported, or makes the sample unusable."""
-    content = parts.get(FIELDS_ENDING)
-    if content is None:
+    if FIELDS_ENDING not in parts:
         return {}
     try:
-        return json_row(content, f"{where}: .{FIELDS_ENDING}").fields
+        return json_row(_content(parts, FIELDS_ENDING), f"{where}: .{FIELDS_ENDING}").fields
     except InputError as error:
         if report is None:
             raise _Unusable(NO_JSON, str(error)) from None
@@ -170,12 +175,18 @@ def _json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, A
         return {}
 
 
-def _image(parts: Parts, where: str) -> ImageData | None:
-    """The first image of a sample in the order of the endings, as the bytes of its file."""
+def _content(parts: Parts, ending: str) -> bytes:
+    """The bytes of a text."""
+    content = parts[ending]
+    return content if isinstance(content, bytes) else b""
+
+
+def _image(parts: Parts, where: str, source: FileParts) -> FileImage | None:
+    """The first image of a sample in the order of the endings."""
     for ending in IMAGE_ENDINGS:
-        content = parts.get(ending)
-        if content is not None:
-            return ImageData(content, f"{where}: .{ending}")
+        member = parts.get(ending)
+        if isinstance(member, TarMember):
+            return FileImage(source, member.start, member.size, f"{where}: .{ending}")
     return None
 
 

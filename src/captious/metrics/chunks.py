@@ -173,9 +173,11 @@ def _by_chunk(
             tables, room = _set_aside(chunk, prepared, room)
         for metric, state in prepared.items():
             partial_states.setdefault(metric, _States()).add(state, tables.get(metric))
-    states |= {metric: tree.merged() for metric, tree in partial_states.items()}
-    for chunk, place in chunks if partial_states else ():
-        for metric in partial_states:
+    waiting = list(partial_states)
+    for metric in waiting:
+        states[metric] = partial_states.pop(metric).merged()
+    for chunk, place in chunks if waiting else ():
+        for metric in waiting:
             if place:
                 step(f"{metric.label}{place}")
             parts[metric].append(score(metric, chunk, states[metric]))
@@ -189,12 +191,12 @@ def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> 
 
     Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
     """
-    names = {one: one.tokenizer_name(chunk) for one in prepared if isinstance(one, TokenMetric)}
+    names: dict[Metric, str] = {one: one.tokenizer_name(chunk) for one in prepared if isinstance(one, TokenMetric)}
     tables = {name: TextTable.of(chunk, name) for name in names.values()}
-    counted = {names[one]: state for one, state in prepared.items() if isinstance(state, DocumentFrequency)}
+    counted = [one for one, state in prepared.items() if isinstance(state, DocumentFrequency)]
     for state in prepared.values():
         state.release()
-    for name, state in counted.items() if room > 0 else ():
+    for name, state in {names[one]: prepared[one] for one in counted}.items() if room > 0 else ():
         compact = tables[name].compact()
         room -= state.counts.nbytes + sum(one.nbytes for one in compact.compact_rows)
         if room >= 0:
@@ -202,7 +204,7 @@ def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> 
     chunk.forget()
     for name, table in tables.items():
         chunk.keep(table_key(name), table if table.compact_rows else replace(table))
-    return {one: tables[name] for one, name in names.items() if tables[name].compact_rows}, room
+    return {one: tables[names[one]] for one in counted if tables[names[one]].compact_rows}, room
 
 
 def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:

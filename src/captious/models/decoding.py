@@ -160,12 +160,13 @@ def file_decoder(
 
     def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
         if isinstance(path, ImageData):
-            if not isinstance(path.value, bytes):  # decoded already, and large to send
+            content = path.value
+            if not isinstance(content, bytes):  # decoded already, and large to send
                 return decode(path, encoder.prepare, wanted, upright)
-            key = key_of(path.value)
+            key = key_of(content)
             if not wanted(key):
                 return DecodedImage(key, None, None)
-            wanted = always
+            path, wanted = ImageData(content, path.name), always
         process = idle.get()
         try:
             return process(path, wanted)

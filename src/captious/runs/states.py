@@ -104,18 +104,19 @@ class CorpusStates:
         return corpus
 
     def _merge_files(self, names: Sequence[str], out: Path) -> None:
-        """Merge files of the folder; of an object store, `DOWNLOADED` of them are on the disk at a time."""
-        together = DOWNLOADED if is_remote(self.run.address) else len(names)
-        with _temporary() as before:
-            for first in range(0, len(names), together):
-                with ExitStack() as stack:
-                    part = names[first : first + together]
-                    paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in part]
-                    paths += [before] if first else []
-                    last = first + together >= len(names)
-                    self._class.merge_files(paths, out if last else before.with_suffix(".next"))
-                if not last:
-                    before.with_suffix(".next").replace(before)
+        """Merge files of the folder; of an object store, at most `DOWNLOADED` at a time.
+
+        More are merged in as many groups, each by itself first: a state is read once for each level of groups.
+        """
+        with ExitStack() as stack:
+            if not is_remote(self.run.address) or len(names) <= DOWNLOADED:
+                paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in names]
+            else:
+                paths, size = [], -(-len(names) // DOWNLOADED)
+                for first in range(0, len(names), size):
+                    paths.append(stack.enter_context(_temporary()))
+                    self._merge_files(names[first : first + size], paths[-1])
+            self._class.merge_files(paths, out)
 
     def open(self, corpus: str) -> State:
         """The state of all shards that ``corpus`` stands for."""

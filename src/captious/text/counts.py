@@ -32,7 +32,7 @@ from captious.errors import InputError
 from captious.text.states import State
 
 Keys = npt.NDArray[np.uint64]
-Counts = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.unsignedinteger[Any]]
 Arrays = tuple[Keys, Counts]
 C = TypeVar("C", bound="CountsState")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
@@ -216,25 +216,38 @@ def sums_by_part(parts: Sequence[KeyCounts]) -> tuple[KeyCounts, list[Counts]]:
     ([2, 7, 8], [4, 1, 1], [[1, 4, 0], [4, 1]])
     """
     arrays = [part.unsorted for part in parts]
-    bits = min(max(sum(len(keys) for keys, _ in arrays) // RANGE, 1).bit_length(), 8)
-    ranges = [_ranges(keys, bits) for keys, _ in arrays]
+    entries = sum(len(keys) for keys, _ in arrays)
+    bits = min(max(entries // RANGE, 1).bit_length(), 8)
     own = [np.empty(len(keys), COUNT) for keys, _ in arrays]
-    blocks = []
-    for indices in zip(*ranges, strict=True):
+    # Large enough for all keys. What is never written takes no memory.
+    distinct, totals, end = np.empty(entries, KEY), np.empty(entries, COUNT), 0
+    for indices in zip(*(_ranges(keys, bits) for keys, _ in arrays), strict=True):
         keys = np.concatenate([one.take(index) for (one, _), index in zip(arrays, indices, strict=True)])
         counts = np.concatenate([one.take(index) for (_, one), index in zip(arrays, indices, strict=True)])
-        order = first_bits_order(keys, bits)
-        order = order.take(np.argsort(keys.take(order), kind="stable"))
-        keys = keys.take(order)
-        new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-        heads = np.flatnonzero(new)
-        sums = np.add.reduceat(counts.take(order), heads, dtype=COUNT) if len(heads) else NONE[1]
-        counts[order] = sums.take(np.cumsum(new) - 1)
-        for one, index, part in zip(own, indices, np.split(counts, np.cumsum([*map(len, indices)])[:-1]), strict=True):
+        heads, sums, every = _sums(keys, counts, first_bits_order(keys, bits))
+        for one, index, part in zip(own, indices, np.split(every, np.cumsum([*map(len, indices)])[:-1]), strict=True):
             one[index] = part
         present = np.flatnonzero(sums)
-        blocks.append(KeyCounts((keys.take(heads.take(present)), sums.take(present))))
-    return KeyCounts(_concatenated(blocks)), own
+        start, end = end, end + len(present)
+        distinct[start:end], totals[start:end] = heads.take(present), sums.take(present)
+    return KeyCounts((distinct[:end], totals[:end])), own
+
+
+def _sums(keys: Keys, counts: Counts, order: Ints) -> tuple[Keys, Counts, Counts]:
+    """Distinct keys, sorted, and the sum of the counts of each; and that sum for every key as they came.
+
+    ``order`` sorts the keys by their first bits.
+    """
+    if not len(keys):
+        return keys, counts, counts
+    order = order.take(np.argsort(keys.take(order), kind="stable"))
+    keys = keys.take(order)
+    new = np.append(True, keys[1:] != keys[:-1])
+    heads = np.flatnonzero(new)
+    sums = np.add.reduceat(counts.take(order), heads, dtype=COUNT)
+    every = np.empty(len(keys), COUNT)
+    every[order] = sums.take(np.cumsum(new) - 1)
+    return keys.take(heads), sums, every
 
 
 def _ranges(keys: Keys, bits: int) -> list[npt.NDArray[np.int32]]:

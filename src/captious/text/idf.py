@@ -25,7 +25,6 @@ from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.text.counts import (
-    COUNT,
     Counts,
     CountsKind,
     CountsState,
@@ -36,7 +35,7 @@ from captious.text.counts import (
     sums_by_part,
     word_keys,
 )
-from captious.text.tables import ORDERS, TextTable
+from captious.text.tables import ORDERS, TextTable, narrow
 from captious.text.tokenizers import tokenizer_named
 
 MOST_ITEMS = 10**12
@@ -77,7 +76,7 @@ class DocumentFrequency(CountsState):
         orders = range(1, ORDERS + 1)
         frequencies = [table.ngrams(n).document_frequency for n in orders]
         corpus = cls(
-            counts=TableCounts(lambda: (_keys(table), np.concatenate(frequencies).astype(COUNT))),
+            counts=TableCounts(lambda: (_keys(table), narrow(np.concatenate(frequencies)))),
             items=int((captions.references.counts > 0).sum()),
             tokenizer=str(table.tokenizer),
             fingerprint=captions.fingerprint,
