@@ -183,15 +183,18 @@ def comparison(folder: Path) -> Figures:
     everything = captions("karpathy")[1]
     references = folder / "references.json"
     references.write_text(json.dumps({key: texts[1:] for key, texts in everything.items()}), encoding="utf-8")
-    files = {}
+    # The system's own mistakes are captions of other images, here and there or everywhere.
+    files, others = {}, {}
+    keys = list(everything)
     for number in range(5):
-        files[f"s{number}"] = str(folder / f"s{number}.json")
-        keys = list(everything)
-        # The system's own mistakes: captions of the next image here and there.
-        own = {key: everything[keys[(at + (at % 10 < number)) % len(keys)]][0] for at, key in enumerate(keys)}
-        Path(files[f"s{number}"]).write_text(json.dumps(own), encoding="utf-8")
+        for systems, moved in ((files, lambda at: at % 10 < number), (others, lambda at: number)):  # noqa: B023
+            own = {key: everything[keys[(at + moved(at)) % len(keys)]][0] for at, key in enumerate(keys)}
+            path = folder / f"{'s' if systems is files else 'd'}{number}.json"
+            path.write_text(json.dumps(own), encoding="utf-8")
+            systems[path.stem] = str(path)
     clock.time("evaluate, one system", lambda: captious.evaluate(files["s0"], references=references), 3)
     result = clock.time("compare, five systems", lambda: captious.compare(files, references=references), 3)
+    clock.time("  that differ everywhere", lambda: captious.compare(others, references=references), 3)
     clock.values = {f"{one.metric} {one.system} p": one.p for one in result.differences}
     clock.values |= {f"{one.metric} {one.system} low": one.low for one in result.differences}
     for name in files:

@@ -255,10 +255,22 @@ def paired_randomization(
 
 
 def _moved(gap: Floats, masks: Iterable[npt.NDArray[Any]]) -> Floats:
-    """What each shuffle moves from one side to the other: gaps × shuffles."""
+    """What each shuffle moves from one side to the other: gaps × shuffles.
+
+    Sums of whole numbers below 2²⁴, such as BLEU's counts, are exact in half the bits, and take half the time.
+    """
     rows = _in_cache(gap.shape[1])
-    parts = (block[first : first + rows] for block in masks for first in range(0, len(block), rows))
-    return np.concatenate([gap @ part.T.astype(np.float64) for part in parts], axis=1)
+    counts = (gap == np.rint(gap)).all(axis=1) & (np.abs(gap).sum(axis=1) < 2**24)
+    kinds = [(np.flatnonzero(counts), np.float32), (np.flatnonzero(~counts), np.float64)]
+    sides = [(index, gap.take(index, axis=0).astype(kind)) for index, kind in kinds if len(index)]
+    blocks = []
+    for block in masks:
+        for first in range(0, len(block), rows):
+            part = block[first : first + rows].T
+            blocks.append(np.empty((len(gap), part.shape[1])))
+            for index, side in sides:
+                blocks[-1][index] = side @ part.astype(side.dtype)
+    return np.concatenate(blocks, axis=1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
