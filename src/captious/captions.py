@@ -103,21 +103,23 @@ class ImageData:
 
         from PIL import Image
 
-        if isinstance(self.value, bytes):
-            return Image.open(BytesIO(self.value))
-        if _is_picture(self.value):
+        value = self.value
+        if isinstance(value, bytes):
+            return Image.open(BytesIO(value))
+        if _is_picture(value):
             with _LOADING:  # one PIL image may belong to several items, and decodes itself when first used
-                self.value.load()
-            picture: Image.Image = self.value
+                value.load()
+            picture: Image.Image = value
             return picture
-        array = _array(self.value)
+        array = _array(value)
         array = np.moveaxis(array, 0, -1) if self.channels_first else array
         return Image.fromarray(_bytes(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array))
 
     def content(self) -> bytes:
         """What the image is, for a cache: the same pixels of the same mode have the same content."""
-        if isinstance(self.value, bytes):
-            return self.value
+        value = self.value
+        if isinstance(value, bytes):
+            return value
         picture = self.picture()
         turned, palette = picture.getexif().get(0x0112, 1), picture.getpalette()
         described = (picture.mode, picture.size, turned, palette, picture.info.get("transparency"))
@@ -132,9 +134,17 @@ class FileParts:
 
     def read(self, start: int, size: int) -> bytes:
         """So many bytes from a position on."""
+        if hasattr(os, "pread"):  # which moves no position that a forked process shares
+            return b"".join(self._pieces(start, size))
         with self._lock:
             self._file.seek(start)
             return self._file.read(size)
+
+    def _pieces(self, start: int, size: int) -> Iterator[bytes]:
+        """The bytes as the system gives them, which may be fewer at a time than were asked for."""
+        while size and (piece := os.pread(self._file.fileno(), size, start)):
+            yield piece
+            start, size = start + len(piece), size - len(piece)
 
     def __del__(self) -> None:
         self._file.close()

@@ -10,16 +10,15 @@ so a line break or that mark inside a caption shifts every later score; here :fu
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._collector import without_collector
 from captious._languages import ENGLISH
 from captious._typing import Floats, Ints
 from captious.errors import InputError, nearest
@@ -271,7 +270,7 @@ def count(
     cleaned = 0
     for begin in range(0, len(candidates), BATCH):
         part = slice(begin, begin + BATCH)
-        with _no_collection():
+        with without_collector():
             table[part], best[part], dirty = _count(candidates[part], references[part], tables, tuning, modules)
         cleaned += dirty
     return Counts(table, best, cleaned)
@@ -447,18 +446,6 @@ def weight(match: Match, function: tuple[list[bool], list[bool]], tuning: Parame
         content = len(words) - functional
         sides.append(tuning.weights[match.module] * (tuning.delta * content + (1 - tuning.delta) * functional))
     return sides[0], sides[1]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the cyclic garbage collector: nothing here makes cycles, and its rounds double the time."""
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 def _read(

@@ -55,6 +55,8 @@ The tuples of a very long caption are computed each time.
 
 MANY = 8000
 """So many captions or more are parsed in processes, each of which takes a second to start."""
+MOST_PROCESSES = 16
+"""Processes that parse at most, for each has a parser of its own."""
 TASK = 500
 """Captions that such a process parses at a time."""
 
@@ -62,7 +64,7 @@ TASK = 500
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache or by the parser."""
     version = parsing.version(parser)
-    jobs = current().workers or cores()
+    jobs = min(current().workers or cores(), MOST_PROCESSES)
 
     def read(some: list[str]) -> list[tuple[Fact, ...]]:
         progress = partial(current().progress, "captions parsed")
