@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
@@ -130,11 +131,14 @@ class FileParts:
     """An open file whose parts are read when they are asked for, by any thread. The file is closed with this object."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._lock = file, threading.Lock()
+        self._file, self._lock, self._number = file, threading.Lock(), -1
+        if hasattr(os, "pread"):
+            with suppress(OSError):  # a file in memory, or of another machine, has no number
+                self._number = file.fileno()
 
     def read(self, start: int, size: int) -> bytes:
         """So many bytes from a position on."""
-        if hasattr(os, "pread"):  # which moves no position that a forked process shares
+        if self._number >= 0:  # without moving the position, which a forked process shares
             return b"".join(self._pieces(start, size))
         with self._lock:
             self._file.seek(start)
@@ -142,7 +146,7 @@ class FileParts:
 
     def _pieces(self, start: int, size: int) -> Iterator[bytes]:
         """The bytes as the system gives them, which may be fewer at a time than were asked for."""
-        while size and (piece := os.pread(self._file.fileno(), size, start)):
+        while size and (piece := os.pread(self._number, size, start)):
             yield piece
             start, size = start + len(piece), size - len(piece)
 
