@@ -28,17 +28,23 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The modules of ten thousand tests stay until the end. To search them for garbage again and again took half of the
-# time of their collection, and seconds whenever a test collects.
-gc.disable()
 atexit.register(gc.unfreeze)  # what libraries count at the end is collected then
 
 
-def pytest_collection_finish():
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """The modules of ten thousand tests stay until the end, so that nobody searches them for garbage.
+
+    That took half of the time of the collection, and seconds whenever a test collects garbage.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 10, 20)  # models and modules that tests load stay too
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -101,41 +107,49 @@ def coco_objects(shared_data, tmp_path_factory):
 
 
 LONG = (
-    "tests/fuzz/test_kills.py",
-    "tests/studio/explore/test_browser.py",
-    "tests/contract/test_contract.py",
-    "tests/studio/collect/test_pages_in_browser.py",
     "tests/test_examples.py",
-    "tests/compat/test_pycocoevalcap.py",
-    "tests/studio/test_faults.py",
-    "tests/text/test_ptb.py",
-    "tests/studio/explore/test_app.py",
+    "tests/contract/test_contract.py",
     "tests/fuzz/test_fuzz.py",
-    "tests/test_scripts.py",
-    "tests/metrics/meteor/test_original.py",
+    "tests/studio/test_faults.py",
     "tests/engines/test_ray.py",
-    "tests/engines/test_tasks.py",
-    "tests/studio/owner/test_papers.py",
-    "tests/studio/explore/test_views.py",
-    "tests/studio/explore/test_expression.py",
-    "tests/studio/owner/test_pages.py",
-    "tests/test_package.py",
-    "tests/studio/collect/test_log.py",
-    "tests/test_site.py",
+    "tests/metrics/meteor/test_original.py",
+    "tests/studio/explore/test_browser.py",
+    "tests/fuzz/test_kills.py",
+    "tests/text/test_ptb.py",
+    "tests/test_scripts.py",
     "tests/scale/test_scoring.py",
+    "tests/engines/test_tasks.py",
+    "tests/studio/collect/test_pages_in_browser.py",
+    "tests/compat/test_pycocoevalcap.py",
     "tests/train/test_processes.py",
+    "tests/test_package.py",
+    "tests/test_site.py",
+    "tests/studio/explore/test_app.py",
+    "tests/studio/owner/test_papers.py",
+    "tests/studio/owner/test_pages.py",
     "tests/models/test_hub_unreachable.py",
     "tests/metrics/test_chair.py",
+    "tests/test_plugin.py",
+    "tests/lab/test_reproductions.py",
+    "tests/models/test_openai_layout.py",
+    "tests/train/test_loop.py",
+    "tests/studio/explore/test_views.py",
     "tests/study/test_recipes.py",
     "tests/test_filters.py",
-    "tests/lab/test_reproductions.py",
-    "tests/train/test_loop.py",
-    "tests/models/test_openai_layout.py",
-    "tests/test_plugin.py",
-    "tests/models/painters/test_diffusion.py",
+    "tests/studio/explore/test_expression.py",
     "tests/compat/test_torchmetrics.py",
     "tests/metrics/test_capture.py",
+    "tests/test_testing.py",
+    "tests/studio/collect/test_log.py",
+    "tests/probes/test_hallucination.py",
+    "tests/rewarding/test_monitor.py",
+    "tests/models/painters/test_diffusion.py",
+    "tests/models/chat/test_judge.py",
+    "tests/models/chat/test_bounds.py",
+    "tests/models/chat/test_serving.py",
+    "tests/bias/test_audit.py",
     "tests/test_notebooks.py",
+    "tests/test_runs.py",
     "tests/cli/test_tree.py",
 )
 """Files that take longest. They come first, so that no process is left with one of them while the others are done."""

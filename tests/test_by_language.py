@@ -69,7 +69,7 @@ def test_codes_may_have_a_region_and_what_is_no_code_is_refused():
     assert list(by_language(captious.read(mixed("zh-Hant_TW")))) == ["zh", "en"]
     with pytest.raises(InputError, match=r"1 item \(2\) without a value in the column 'language'"):
         by_language(captious.read([{**row, "language": None if row["id"] == "2" else "zh"} for row in rows()]))
-    with pytest.raises(InputError, match=r"language='chinese', expected a code such as .*did you mean 'zh'"):
+    with pytest.raises(InputError, match=r"items \(\w.*language='chinese', expected a code .*did you mean 'zh'"):
         by_language(captious.read(mixed("Chinese")))
     with pytest.raises(InputError, match="no column 'language'"):
         by_language(captious.read(rows()))
@@ -122,9 +122,29 @@ def test_a_study_follows_the_language(tmp_path, run):
     written(source, both)
     code, out, err = run(*command, "--language", "zh", "--json")
     assert code == 0 and "rouge|lang:zh|tok:zh-char.1|beta:1.2|items:4|" in out, err
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[[layouts]]\nratings = "ratings.jsonl"\nimage = "image"\nrating = "rating"\n', encoding="utf-8")
+    own = ("study", "run", recipe, "--data", tmp_path, *command[5:])
+    code, out, err = run(*own, "--language", "zh", "--json")
+    assert code == 0 and "rouge|lang:zh|tok:zh-char.1|beta:1.2|items:4|" in out, err
     code, out, err = run(*command, "--json")
     assert code == 0 and "|items:7|" in out
     assert "the column 'language' has 2 values (en, zh)" in " ".join(err.split())
     written(source, given)
     code, _, err = run(*command, "--language", "ja")
     assert code == 2 and "no kana, expected some in Japanese" in err
+
+
+def test_a_column_with_one_language_counts_wherever_captions_are_read(tmp_path, run):
+    """CHAIR knows English only."""
+    german = [{**row, "language": "de", "caption": "ein Hund", "references": ["der Hund"]} for row in rows()]
+    assert captious.read(german).language == "de"
+    assert captious.read([{**row, "language": "en"} for row in german]).language == ""
+    assert captious.read(german, reading=captious.Reading(language="fr")).language == "fr"
+    source = written(tmp_path / "german.jsonl", german)
+    for command in (["score", source], ["compare", f"a={source}", f"b={source}"]):
+        code, _, err = run(*command, "-m", "chair", "--samples", "0")
+        assert code == 2 and "in German" in err
+    blank = written(tmp_path / "blank.jsonl", [{**row, "language": "de" if row["id"] != "2" else ""} for row in german])
+    code, _, err = run("score", blank, "-m", "rouge", "--samples", "0")
+    assert code == 2 and "blank.jsonl: 1 item (2) without a value in the column 'language'" in err

@@ -92,6 +92,32 @@ def default_path(folder: Path) -> Figures:
     return clock.figures()
 
 
+def peer(folder: Path) -> Figures:
+    """The same file by pycocoevalcap, whose time includes Java's and which makes no intervals, and by captious."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    import captious
+
+    clock, path = Clock(), _coco(folder)
+
+    def scored() -> None:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        truth = {row["id"]: [{"caption": text} for text in row["references"]] for row in rows}
+        texts = {row["id"]: [{"caption": row["caption"]}] for row in rows}
+        tokens = [PTBTokenizer().tokenize(one) for one in (truth, texts)]
+        for metric in (Bleu(4), Rouge(), Cider()):
+            metric.compute_score(*tokens)
+
+    captious.evaluate(str(path))
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    clock.time("pycocoevalcap without", scored)
+    clock.time("evaluate with intervals", lambda: captious.evaluate(str(path)), 5)
+    return clock.figures()
+
+
 def command(folder: Path) -> Figures:
     """The command line on 5,000 items, on two items, and its help."""
     clock, path = Clock(), str(_coco(folder))
@@ -157,15 +183,18 @@ def comparison(folder: Path) -> Figures:
     everything = captions("karpathy")[1]
     references = folder / "references.json"
     references.write_text(json.dumps({key: texts[1:] for key, texts in everything.items()}), encoding="utf-8")
-    files = {}
+    # The system's own mistakes are captions of other images, here and there or everywhere.
+    files, others = {}, {}
+    keys = list(everything)
     for number in range(5):
-        files[f"s{number}"] = str(folder / f"s{number}.json")
-        keys = list(everything)
-        # The system's own mistakes: captions of the next image here and there.
-        own = {key: everything[keys[(at + (at % 10 < number)) % len(keys)]][0] for at, key in enumerate(keys)}
-        Path(files[f"s{number}"]).write_text(json.dumps(own), encoding="utf-8")
+        for systems, moved in ((files, lambda at: at % 10 < number), (others, lambda at: number)):  # noqa: B023
+            own = {key: everything[keys[(at + moved(at)) % len(keys)]][0] for at, key in enumerate(keys)}
+            path = folder / f"{'s' if systems is files else 'd'}{number}.json"
+            path.write_text(json.dumps(own), encoding="utf-8")
+            systems[path.stem] = str(path)
     clock.time("evaluate, one system", lambda: captious.evaluate(files["s0"], references=references), 3)
     result = clock.time("compare, five systems", lambda: captious.compare(files, references=references), 3)
+    clock.time("  that differ everywhere", lambda: captious.compare(others, references=references), 3)
     clock.values = {f"{one.metric} {one.system} p": one.p for one in result.differences}
     clock.values |= {f"{one.metric} {one.system} low": one.low for one in result.differences}
     for name in files:
@@ -287,6 +316,7 @@ def spice(folder: Path) -> Figures:
 
 CASES: dict[str, Callable[[Path], Figures]] = {
     "score": default_path,
+    "peer": peer,
     "command": command,
     "growth": growth,
     "growth-large": growth_large,

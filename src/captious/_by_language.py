@@ -9,7 +9,7 @@ from typing import Any
 
 from captious._compare import by_system
 from captious._evaluate import Specs, evaluate, metric_specs, reading_of
-from captious._languages import LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
+from captious._languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
 from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -130,21 +130,23 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
 
     A code may have a region, such as ``zh-CN``. An item without a code, or with an unknown one, is refused.
     """
-    if captions.language:
+    codes = list(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
+    if captions.language and {*codes} != {captions.language}:
         raise InputError(f"{captions.name}: language={captions.language!r} was named for all items, expected none")
     if LANGUAGE_COLUMN not in captions.columns:
         raise InputError(f"{captions.name}: no column {LANGUAGE_COLUMN!r}, expected the code of each item's language")
-    codes = list(map(language_code, captions.columns[LANGUAGE_COLUMN]))
-    if unnamed := [key for key, code in zip(captions.ids, codes, strict=True) if not code]:
-        number = "1 item" if len(unnamed) == 1 else f"{len(unnamed):,} items"
-        raise InputError(
-            f"{captions.name}: {number} ({first_few(unnamed)}) without a value in the column {LANGUAGE_COLUMN!r}"
-        )
     indices: dict[str, list[int]] = {}
     for index, code in enumerate(codes):
         indices.setdefault(code, []).append(index)
-    for code in indices:
-        language_named(code)
+    for code, own in indices.items():
+        number = "1 item" if len(own) == 1 else f"{len(own):,} items"
+        where = f"{captions.name}: {number} ({first_few([captions.ids[index] for index in own])})"
+        if not code:
+            raise InputError(f"{where} without a value in the column {LANGUAGE_COLUMN!r}")
+        try:
+            language_named(code)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
     try:
         return {code: in_language(captions.take(own), code) for code, own in indices.items()}
     except InputError as error:
@@ -154,8 +156,6 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
 
 
 def names_languages(captions: CaptionSet) -> bool:
-    """Whether a column names the languages of the items, and another one than English or several are among them."""
-    if captions.language:
-        return False
-    codes = {language_code(value) for value in captions.columns.get(LANGUAGE_COLUMN, ())}
-    return bool(codes - {"en"}) and codes <= LANGUAGES.keys()
+    """Whether a column names the languages of items, and one of them is not English; `by_language` refuses the rest."""
+    codes = set(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
+    return not captions.language and not codes.isdisjoint(LANGUAGES.keys() - {ENGLISH})

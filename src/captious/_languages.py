@@ -85,10 +85,22 @@ def language_named(code: str) -> Language:
 def language_code(value: Any) -> str:
     """The code in a cell of a column of languages, without its region.
 
-    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None)]
-    ['zh', 'pt', 'en', '']
+    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
+    ['zh', 'pt', 'en', '', '']
     """
-    return "" if value is None else str(value).strip().lower().replace("_", "-").partition("-")[0]
+    if value is None or value != value:  # NaN, as pandas writes an empty cell
+        return ""
+    return str(value).strip().lower().replace("_", "-").partition("-")[0]
+
+
+def only_language(values: Iterable[Any]) -> str:
+    """The language that a column of languages names for every item; nothing for several, for none, and for English.
+
+    >>> only_language(["de", "de-AT"]), only_language(["de", "fr"]), only_language(["de", None]), only_language(["en"])
+    ('de', '', '', '')
+    """
+    codes = set(map(language_code, values))
+    return next(iter(codes)) if len(codes) == 1 and codes <= LANGUAGES.keys() - {ENGLISH} else ""
 
 
 def chosen_tokenizer(name: str, language: str) -> str:
@@ -151,7 +163,7 @@ class Scripts:
         joined = "\n".join(texts[::step])
         if joined.isascii():
             lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
-            letters = np.count_nonzero(lower - 97 < 26)  # unsigned: others are larger
+            letters = int(np.count_nonzero(lower - 97 < 26))  # unsigned: others are larger
             return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)

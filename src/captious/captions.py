@@ -259,6 +259,18 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
         offsets = self.offsets[first : end + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
+    def take(self, indices: Sequence[int]) -> Ragged:
+        """The lists at these indices, in this order.
+
+        >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).take([2, 0]).values
+        ('a cat', 'a dog', 'dogs')
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        first, end = self.offsets.take(chosen), self.offsets.take(chosen + 1)
+        bounds = zip(first.tolist(), end.tolist(), strict=True)
+        values = tuple(chain.from_iterable([self.values[one:other] for one, other in bounds]))
+        return Ragged(values, np.concatenate(([0], np.cumsum(end - first))))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -399,8 +411,8 @@ class CaptionSet(Memo):
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
-            candidates=Ragged.of([self.candidates[index] for index in indices]),
-            references=Ragged.of([self.references[index] for index in indices]),
+            candidates=self.candidates.take(indices),
+            references=self.references.take(indices),
             columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
         )
 
@@ -435,7 +447,7 @@ class CaptionSet(Memo):
             self,
             ids=tuple(f"{self.ids[owner]}#{number}" for owner, number in zip(owners, numbers, strict=True)),
             candidates=Ragged(values, np.arange(len(values) + 1)),
-            references=Ragged.of([self.references[owner] for owner in owners]),
+            references=self.references.take(owners),
             columns={name: tuple(column[owner] for owner in owners) for name, column in self.columns.items()},
         )
         alone.keep("item ids", tuple(self.item_ids[owner] for owner in owners))

@@ -273,7 +273,7 @@ class Runtime(Options):
     precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
     cache: Annotated[bool, Option("Compute everything again and store nothing.")] = True
     """Whether features are looked up and stored in the cache."""
-    workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
+    workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.")] = False
     """The reference implementations do not turn images."""
     decode: Annotated[Decoding, Option("fast: on the GPU; scores change.")] = "exact"

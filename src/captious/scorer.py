@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,6 +217,7 @@ class Scorer:
         if unknown := [key for key in dict.fromkeys(keys) if key not in self._items]:
             known = first_few(self._items.ids)
             raise InputError(f"{len(unknown)} ids ({first_few(unknown)}) are not in the scorer, which has {known}")
+        positions = np.array(self._items.positions(keys), dtype=np.int64)
         shape: tuple[int, ...] = (len(captions),)
         if captions and not isinstance(captions[0], str):
             rows = [_listed(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)]
@@ -226,17 +228,27 @@ class Scorer:
                     "or give one list of captions and repeat the ids"
                 )
             shape = (len(rows), sizes[0])
-            keys, captions = [key for key in keys for _ in range(sizes[0])], [text for row in rows for text in row]
-        for key, text in zip(keys, captions, strict=True):
-            if not isinstance(text, str):
-                raise InputError(f"id {key!r}: a caption is of type {type(text).__name__}, expected a string")
-        return np.array(self._items.positions(keys), dtype=np.int64), captions, shape
+            positions, captions = np.repeat(positions, sizes[0]), list(chain.from_iterable(rows))
+        if set(map(type, captions)) - {str}:
+            for index, text in zip(positions.tolist(), captions, strict=True):
+                if not isinstance(text, str):
+                    key = self._items.ids[index]
+                    raise InputError(f"id {key!r}: a caption is of type {type(text).__name__}, expected a string")
+        return positions, captions, shape
 
     def _captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:
         """The batch as a set; the references are not tokenized again."""
         items, starts = np.unique(positions, return_index=True)
         candidates = Ragged(tuple(texts), np.append(starts, len(texts)))
-        batch = replace(self._items.take(items.tolist()), candidates=candidates, name="batch")
+        indices = items.tolist()
+        batch = replace(
+            self._items,
+            ids=tuple([self._items.ids[index] for index in indices]),
+            candidates=candidates,
+            references=self._items.references.take(indices),
+            columns={name: tuple([column[index] for index in indices]) for name, column in self._items.columns.items()},
+            name="batch",
+        )
         for name, table in self._tables.items():
             batch.once(table_key(name), partial(table.with_candidates, candidates, items))
         return batch

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
+from captious.io import formats
 from captious.io.formats import Row
 from captious.io.join import gather_candidates, gather_references
 from captious.io.read import read
@@ -460,3 +461,46 @@ def test_blocks_of_rows_are_read_as_one(gather, monkeypatch):
     assert gather(rows) == gather(rows, complain=stop)
     with pytest.raises(InputError, match=r"x: row 9: id '1' occurs more than once .first at x: row 1."):
         gather_candidates([*rows, Row("x: row 9", records[1])])
+
+
+ODD_LINES = [
+    '{"id": 1, "caption": "a", "id": 2}',
+    '{"id" : 1, "caption": "a", "id": 2}',
+    '{"id": 1, "caption": "a"},{"id": 2, "caption": "b"}',
+    '{"id": 1, "caption": [{"a": 1}]}',
+    '{"id": 1, "caption": ["a"',
+    '"b"]}',
+    '{"id": 1, "caption": "}',
+    '{", "split": 1}',
+    '{"id": 1, "caption": "a {b} : c"}',
+    '{"id": 1, "caption": "say \\": no"}',
+    '{"caption": "é", "id": 1}',
+    '{"id": 3}',
+    "[1]",
+    "",
+    " ",
+]
+
+
+@given(st.lists(st.sampled_from([*ODD_LINES, *['{"id": 1, "caption": "a dog"}'] * 20]), min_size=1, max_size=6))
+@settings(max_examples=500, deadline=None)
+def test_lines_parsed_together_are_those_parsed_one_by_one(lines):
+    content, outcomes = "\n".join(lines).encode(), []
+    for together in (formats._plain_lines, lambda *given: None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(formats, "_plain_lines", together)
+            patch.setattr(formats, "_PART", 40)
+            try:
+                outcomes.append(list(formats.rows_of_content(content, "x.jsonl")))
+            except InputError as error:
+                outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_part_of_a_file_with_empty_records_alone_is_not_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr("captious.io.formats._PART", 60)  # two parts: rows with captions, and rows without
+    row = '{"id": "%d", "caption": "a dog", "references": ["a dog"]}\n'
+    path = tmp_path / "cut.jsonl"
+    path.write_text(row % 1 + row % 2 + "{}\n{}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="row 3: no id"):
+        read(path)

@@ -144,6 +144,11 @@ def test_shards_count_the_references_of_all(folder):
         first.merge(BertScore(weights=str(folder), layer=1, idf="refs").prepare(parts[0]))
 
 
+def test_layers_behind_the_chosen_one_are_not_computed(folder):
+    assert len(load_contextual(str(folder), 2).module.encoder.layer) == 2
+    assert load_contextual(str(folder), 2).fingerprint != load_contextual(str(folder), 3).fingerprint
+
+
 def test_the_recommended_layer_is_taken_for_a_known_name(folder, tmp_path):
     known = tmp_path / "distilbert-base-uncased"
     known.symlink_to(folder)

@@ -10,8 +10,10 @@ import pytest
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
 
 import captious
-from captious.metrics.spice.graphs import SceneGraph, matched, scores
+from captious.metrics.spice import graphs
+from captious.metrics.spice.graphs import SceneGraph, caption_facts, matched, scores
 from captious.metrics.spice.metric import Spice
+from captious.options import Runtime, using
 from captious.syntax.parsing import DEFAULT, STAND_INS
 
 if not any(spacy.util.is_package(name) for name in (DEFAULT, *STAND_INS[DEFAULT])):
@@ -125,6 +127,19 @@ def test_parses_are_cached_by_text_and_parser(wordnet, monkeypatch):
     monkeypatch.setattr("captious.syntax.parsing.parse", None)  # nothing is left to parse
     again = captious.evaluate({"1": "A dog runs ."}, metric, references={"1": ["A dog is running ."]})
     assert again["spice"].items == first["spice"].items
+
+
+def test_processes_give_the_same_tuples_in_the_same_order(monkeypatch):
+    texts = [f"A {color} dog runs in the park with {number} cats ." for number in "23" for color in ("red", "brown")]
+    alone = {text: caption_facts([text], DEFAULT, False)[text] for text in texts}
+    monkeypatch.setattr(graphs, "MANY", 2)
+    monkeypatch.setattr(graphs, "TASK", 3)
+    monkeypatch.setattr(graphs, "facts", None)  # the processes have their own
+    done = []
+    with using(Runtime(cache=False, workers=2, progress=lambda *report: done.append(report))):
+        together = caption_facts(texts, DEFAULT, False)
+    assert together == alone
+    assert done[-1] == ("captions parsed", 4, 4)
 
 
 @pytest.fixture

@@ -391,10 +391,11 @@ def test_prompts_that_are_the_same_each_time_are_compared_with_themselves():
     prompts, texts = list("abcdefgh"), [f"w{index}" for index in range(8)]
     checks = [StepCheck.of(step, prompts, texts, values + step, {"m": values + 4}) for step in range(3)]
     checks.append(StepCheck.of(3, prompts, texts, values + 9, {"m": values + 2.5}))
-    fallen = judge_checks(checks, {"m": "M"}, ["m"])[-1]
+    fallen = judge_checks(checks, {"m": "M"}, ["m"], paired=True)[-1]
     assert [sign.text for sign in fallen.signs] == ["the reward rose and M fell by 20%"]  # 7.5 − 1.5
+    assert judge_checks(checks, {"m": "M"}, ["m"])[-1].signs == ()  # prompts of a batch may be numbers of no meaning
     others = [StepCheck.of(one.step, list("ABCDEFGH"), texts, one.reward, one.watched) for one in checks[:3]]
-    assert judge_checks([*others, checks[3]], {"m": "M"}, ["m"])[-1].signs == ()
+    assert judge_checks([*others, checks[3]], {"m": "M"}, ["m"], paired=True)[-1].signs == ()
 
 
 def test_a_probe_that_cannot_be_meant_is_refused_and_one_that_fails_ends_no_training(tmp_path):

@@ -455,3 +455,6 @@ def test_ms_swifts_plug_ins_as_its_trainer_makes_and_calls_them():
     assert copy(CAPTIONS, id=IDS) == values and type(copy).__name__ == "captious/rouge"
     with pytest.warns(RuntimeWarning):
         assert made[0](["a dog", "the dog is running"], id=["77", "1"]) == [0.0, 1.0]  # it would train on a missing one
+    awaited = captious.rewards("rouge", REFERENCES).asynchronous.orms["captious/rouge"](args=None)
+    assert inspect.iscoroutinefunction(type(awaited).__call__)
+    assert asyncio.run(awaited(CAPTIONS, id=IDS)) == values

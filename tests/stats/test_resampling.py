@@ -29,6 +29,7 @@ from captious.stats.resampling import (
     holm,
     paired_bootstrap,
     paired_randomization,
+    percentile_ends,
     resampled,
     swap_masks,
 )
@@ -132,6 +133,14 @@ def test_shuffles_of_items_on_which_two_systems_agree_are_counted():
     ]
     larger = sum(abs(one) >= abs(ours.mean() - theirs.mean()) for one in differences)
     assert paired_randomization([(mean_of(theirs), mean_of(ours))], swap_masks(60, 300, seed=1)) == [(1 + larger) / 301]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 40, 999, 1000])
+def test_the_ends_of_an_interval_are_numpys_percentiles(number):
+    generator = np.random.default_rng(number)
+    for level in (0.95, 0.5, 0.9, 0.999, *generator.random(20)):
+        draws = generator.normal(size=number).round(int(generator.integers(0, 9)))
+        assert percentile_ends(draws, level) == tuple(np.percentile(draws, [50 * (1 - level), 50 * (1 + level)]))
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():

@@ -105,18 +105,22 @@ def test_region_captions_agree_with_the_original_parser(shared_data):
     assert equal / len(rows) >= 0.60  # 0.67 when this was written; the rest is mostly how two parsers attach words
 
 
-def test_lemmas_are_those_of_the_whole_pipeline():
-    """Also where a rule of spaCy looks at several words, or at the dependency: here *'s* is *us*, *getting* stays."""
+def test_words_are_those_of_spacy_as_it_comes():
+    """captious replaces spaCy's matrix products and its search for lemmas.
+
+    Rules for lemmas may look at several words, or at the dependency: here *'s* is *us*, and *getting* stays.
+    """
     texts = [
         "Let's go. The dog's ball is red.",
         "They're gonna run, you gotta see it, y'all.",
         "There is a man getting soaked, and there are two dogs getting up.",
         "It ain't leaves; he leaves the leaves. She saw a saw. Men were lying better than the best liars.",
     ]
-    model = parsing.load(DEFAULT)
+    model = parsing.open_model(DEFAULT, ["ner"])
     for parses in parsing.parse(texts + texts):
         for sentence in parses:
             document = model(spacy.tokens.Doc(model.vocab, words=[word.text for word in sentence]))
             assert [word.lemma for word in sentence] == [word.lemma_ for word in document]
             assert [word[1:4] for word in sentence] == [(word.tag_, word.dep_, word.head.i) for word in document]
     assert parsing._rules_of_several_words(model) is not None
+    assert not parsing.uses_torch()

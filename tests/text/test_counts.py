@@ -3,6 +3,8 @@
 import gc
 import pickle
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -172,3 +174,22 @@ def test_a_state_that_was_saved_or_pickled_does_not_hold_the_table_of_its_shard(
         del captions
         gc.collect()
         assert table() is None and len(state.counts) == 3  # a, dog, a dog
+
+
+def test_a_thread_that_counts_late_does_not_undo_the_order_of_another():
+    started, go_on = Event(), Event()
+
+    def count():
+        if not started.is_set():  # the first thread is the slow one
+            started.set()
+            go_on.wait(60)
+        return np.array([9, 4], np.uint64), np.array([2, 1], COUNT)
+
+    counts = TableCounts(count)
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(lambda: counts.unsorted)
+        assert started.wait(60)
+        assert counts.keys.tolist() == [4, 9]
+        go_on.set()
+        assert late.result()[0].tolist() == [9, 4]
+    assert counts.lookup(np.array([4, 9], np.uint64)).tolist() == [1, 2]

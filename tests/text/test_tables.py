@@ -57,10 +57,23 @@ def test_ngram_rows_are_the_counts_of_each_caption(items, n):
 def test_compact_rows_are_the_same_rows_in_fewer_bytes(items, n):
     table = TextTable.of(caption_set(items), "whitespace")
     whole, again = table.ngrams(n), table.compact().ngram_rows(n)
-    for name in ("gram", "caption", "count", "group", "heads", "candidate_rows", "first_reference", "reference_max"):
+    for name in ("gram", "caption", "count", "group", "heads", "candidate_rows", "ends", "reference_max"):
         assert getattr(again, name).tolist() == getattr(whole, name).tolist(), name
     assert again.size == whole.size and again.document_frequency.tolist() == whole.document_frequency.tolist()
     assert table.compact().compact_rows[n - 1].nbytes <= 3.25 * len(whole.gram) + 2
+
+
+@given(ITEMS, st.integers(1, 4))
+def test_matches_are_the_rows_of_candidates_with_a_reference_in_their_group(items, n):
+    grams = TextTable.of(caption_set(items), "whitespace").ngrams(n)
+    group, is_reference = grams.group.tolist(), grams.reference_row.tolist()
+    expected = []
+    for row in range(len(group)):
+        references = [other for other in range(len(group)) if group[other] == group[row] and is_reference[other]]
+        if not is_reference[row] and references:
+            expected.append((row, references[0]))
+    rows, first = grams.matches
+    assert list(zip(rows.tolist(), first.tolist(), strict=True)) == expected
 
 
 @given(ITEMS, st.integers(1, 4))

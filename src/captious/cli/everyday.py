@@ -87,8 +87,7 @@ def score(
     --explain 1002 shows why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
-    If a column language names codes such as zh, each language is scored by itself.
-    If you give the folder of a run instead of captions, its report is printed again and nothing is scored.
+    If there is a column language, each language is scored by itself. The folder of a run prints its report again.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
@@ -144,10 +143,13 @@ def _show_languages(
 ) -> None:
     """Print the table of languages, and the explained item and the worst ones of each language after it."""
     reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    for code, report in reports.items():
+        if explain is not None and explain in report.captions:
+            reports[code] = replace(report, explanations=report.explain(explain))
     session.deliver(replace(result, reports=reports))
     for report in reports.values():
-        if explain is not None and explain in report.captions and not session.output.json:
-            report.explain(explain).print()
+        if report.explanations is not None and not session.output.json:
+            report.explanations.print()
         _print_worst(report, worst, where, session.output)
 
 

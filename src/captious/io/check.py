@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer
+from captious._languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer, language_code
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
@@ -129,7 +129,8 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
 
 def _language(captions: CaptionSet) -> Iterable[Finding]:
     """Scripts without spaces, in a language that was named neither for all captions nor in a column."""
-    if any(captions.columns.get(LANGUAGE_COLUMN, ())):
+    named = captions.columns.get(LANGUAGE_COLUMN, ())
+    if named and all(map(language_code, named)):
         return
     tokenizer = chosen_tokenizer(AUTO, captions.language)
     if warning := captions.scripts.clause_warning(tokenizer, captions.language):
@@ -138,7 +139,7 @@ def _language(captions: CaptionSet) -> Iterable[Finding]:
 
 def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
     """A column that says that the captions are in several languages, whose values do not compare."""
-    codes = sorted({str(code) for code in captions.columns.get(LANGUAGE_COLUMN, ()) if code})
+    codes = sorted(set(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ()))) - {""})
     if len(codes) > 1:
         yield Finding(
             "warning",

@@ -25,7 +25,6 @@ from captious._files import decode_utf8, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
-from captious.io._spreadsheets import is_spreadsheet, sheet_rows
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.options import Reading
 
@@ -61,7 +60,7 @@ class RowBlock(Sequence[Row]):
         if set(map(type, records)) != {dict}:
             return None
         names = records[0].keys()
-        if any(record.keys() != names for record in records):
+        if not names or any(record.keys() != names for record in records):
             return None
         return cls(name, first, {key: [record[key] for record in records] for key in names}, unit)
 
@@ -411,6 +410,8 @@ def _format_of(name: str, content: bytes) -> str:
         return named
     if content[:4] == b"PAR1":
         return "parquet"
+    from captious.io._spreadsheets import is_spreadsheet
+
     if is_spreadsheet(content):
         return "xlsx"
     if content[257:262] == b"ustar":
@@ -472,6 +473,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
 
 def _spreadsheet(content: bytes, name: str) -> Iterator[Row]:
     """Rows of the first sheet of a spreadsheet, whose first row names the columns."""
+    from captious.io._spreadsheets import sheet_rows
+
     rows = sheet_rows(content, name)
     header = ["" if cell is None else str(cell).strip() for cell in next(rows, (0, []))[1]]
     named = [column for column in header if column]
@@ -601,7 +604,7 @@ def _jsonl(content: bytes, name: str) -> Iterator[Piece]:
 
 
 def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
-    """The records of whole lines parsed as one list, if each line is a record without another inside and all are alike.
+    """Whole lines parsed as one list, if each is a record without another inside and all have the same keys.
 
     No record has a key twice if there are as many keys as there are quotation marks before a colon.
     """

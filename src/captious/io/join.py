@@ -52,9 +52,9 @@ class Gathered:
     references: dict[str, list[str]] = field(default_factory=dict)
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     first_rows: dict[str, str] = field(default_factory=dict, compare=False)
-    """Where each id of a candidate first occurs, if it was not read in a block."""
+    """Where each id of a candidate first occurs, if it was not read in a block; `first_row` looks into both."""
     blocks: list[tuple[Sequence[str], Sequence[Row]]] = field(default_factory=list, compare=False)
-    """Blocks of candidates with their ids."""
+    """Blocks of candidates with their ids, until somebody asks where one of them is."""
     aligned: bool | None = None
     """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
@@ -69,8 +69,10 @@ class Gathered:
 
     def first_row(self, key: str) -> str:
         """Where the id of a candidate first occurs."""
-        places = (_place(rows, keys.index(key)) for keys, rows in self.blocks if key in keys)
-        return self.first_rows[key] if key in self.first_rows else next(places)
+        for keys, rows in self.blocks:
+            self.first_rows.update((own, _place(rows, index)) for index, own in enumerate(keys))
+        self.blocks.clear()
+        return self.first_rows[key]
 
 
 def gather_candidates(

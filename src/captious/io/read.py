@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from captious._languages import LANGUAGE_COLUMN, only_language
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io._lists import select
@@ -14,6 +17,18 @@ from captious.io.formats import Piece, name_of, pieces_of
 from captious.io.images import with_images
 from captious.io.join import Complain, Gathered, gather_candidates, gather_references, in_language, join, refuse
 from captious.options import Reading
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause Python's garbage collector: it would look at every row several times, and none of them is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def read(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> CaptionSet:
@@ -50,6 +65,7 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
     return captions if reading.items is None else select(captions, reading.items, reading.missing)
 
 
+@_without_collector()
 def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionSet]:
     """Each of several sources as `read` reads it; a file of references is read once for all of them."""
     refuse_unused(reading)
@@ -62,6 +78,7 @@ def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionS
     return {name: select(captions, reading.items, reading.missing) for name, captions in sets.items()}
 
 
+@_without_collector()
 def _read(source: Any, reading: Reading, others: Gathered | None = None) -> CaptionSet:
     """The set of one source; ``others`` are its references where they were read already."""
     if isinstance(source, CaptionSet):
@@ -77,6 +94,8 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
     if others is not None and not others.references:
         raise InputError(f"{name_of(reading.references, 'references')}: contains no captions")
     captions = join(candidates, others, reading, name)
+    if not captions.language and (named := only_language(captions.columns.get(LANGUAGE_COLUMN, ()))):
+        captions = in_language(captions, named)
     earlier = source.skipped if isinstance(source, CaptionSet) else 0
     return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
 

@@ -131,7 +131,8 @@ def bleu(sums: Floats, n: int) -> Floats:
 def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
     """The statistics of every candidate, given the reference length closest to its own.
 
-    ``highest_counts`` gives the rows of candidates and, for each, the highest count of its n-gram in one reference.
+    ``highest_counts`` gives the rows of candidates that may match and, for each, the highest count of its n-gram in one
+    reference.
     """
     candidates, lengths = table.candidates, table.lengths
     result = np.zeros((len(candidates), 2 + 2 * ORDERS))
@@ -150,7 +151,7 @@ def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramT
 
 def _against_references(table: TextTable) -> Floats:
     def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
-        rows = grams.candidate_rows
+        rows, _ = grams.matches
         return rows, grams.reference_max.take(grams.group.take(rows))
 
     return statistics(table, closest_reference_length(table), highest_counts)

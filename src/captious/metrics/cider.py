@@ -170,29 +170,30 @@ def similarities(
     Without ``candidates`` the columns of candidates are 0, which takes half of the time where items have several.
     """
     captions, turns = len(table.lengths), int(table.rank.max(initial=-1)) + 1
-    partner = np.full((turns, table.items), -1)
+    partner = np.full((turns, table.items), captions)  # one past the last, whose norm is 0, where an item has none
     partner[table.rank[table.candidates], table.item[table.candidates]] = table.candidates
-    partner = partner[:, table.item]
-    total = np.zeros((turns, captions))
+    partner = partner.take(table.item, axis=1)
+    total, row_of = np.zeros((turns, captions)), table.rank * captions
     logarithm = np.log(float(max(corpus.items, 1)))
     for n in range(1, ORDERS + 1):
         grams = table.ngram_rows(n)
         idf = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
         weight = grams.count * idf.take(grams.gram)
-        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions))
+        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions + 1))
         # Every row of a candidate meets every row with the same n-gram in the same item.
-        group = grams.group.take(grams.candidate_rows)
-        first = grams.heads if candidates else grams.first_reference
-        first, end = first.take(group), np.append(grams.heads[1:], len(grams.gram)).take(group)
-        theirs = run_indices(first, end - first)
-        ours = np.repeat(grams.candidate_rows, end - first)
-        own, other = weight.take(ours), weight.take(theirs)
+        rows, first = (grams.candidate_rows, None) if candidates else grams.matches
+        group = grams.group.take(rows)
+        first = grams.heads.take(group) if first is None else first
+        met = grams.ends.take(group) - first
+        theirs = run_indices(first, met)
+        own, other = np.repeat(weight.take(rows), met), weight.take(theirs)
         product = np.minimum(own, other) * other if variant == "d" else own * other
-        pair = table.rank.take(grams.caption.take(ours)) * captions + grams.caption.take(theirs)
+        pair = np.repeat(row_of.take(grams.caption.take(rows)), met) + grams.caption.take(theirs)
         dot = np.bincount(pair, weights=product, minlength=turns * captions).reshape(turns, captions)
-        norms = norm * np.where(partner >= 0, norm[partner], 0.0)
+        norms = norm[:-1] * norm.take(partner)
         total += np.divide(dot, norms, out=np.zeros((turns, captions)), where=norms > 0)
     if variant == "d":
         bigrams = np.maximum(table.lengths - 1, 0)
-        total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))
+        theirs = np.append(bigrams, 0).take(partner)
+        total *= np.exp(-np.square(bigrams - theirs) / (2 * SIGMA**2))
     return total / ORDERS

@@ -216,8 +216,13 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
     >>> [find_key(name, labels) for name in ("bleu(n=2)", "BLEU-3", "bleu", "cider")]
     ['bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider(idf=coco)']
     """
-    if name in labels:
-        return name
+    return name if name in labels else _meant_key(name, tuple(labels.items()), where)
+
+
+@lru_cache(maxsize=1 << 10)
+def _meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str:
+    """The same for a name that is no written form; training loops ask for it after every batch."""
+    labels = dict(pairs)
     exact = [key for key, label in labels.items() if label == name]
     if len(exact) == 1:
         return exact[0]

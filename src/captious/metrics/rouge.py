@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._languages import AUTO
-from captious._typing import Floats, Ints
+from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column
-from captious.text.tables import TextTable, changes, take_runs
+from captious.text.tables import TextTable, changes, run_indices
 
 BETA = 1.2
 BITS = 64
@@ -305,9 +305,13 @@ def lcs_lengths(table: TextTable) -> Ints:
     left, right = table.pairs
     result = np.zeros(len(left), dtype=np.int64)
     long = table.lengths[left] > BITS
+    steps: _Steps | None = None
     for turn in range(int(table.rank.max(initial=-1)) + 1):
         pairs = np.flatnonzero((table.rank[left] == turn) & ~long)
-        result[pairs] = _against(table, turn, right[pairs])
+        references = right[pairs]
+        if steps is None or not np.array_equal(references, steps.references):
+            steps = _Steps.of(table, references)
+        result[pairs] = steps.lcs_lengths(_bits(table, turn))
     for pair in np.flatnonzero(long).tolist():
         sides = [
             table.tokens[table.starts[side] : table.starts[side + 1]].tolist() for side in (left[pair], right[pair])
@@ -316,29 +320,54 @@ def lcs_lengths(table: TextTable) -> Ints:
     return result
 
 
-def _against(table: TextTable, turn: int, references: Ints) -> Ints:
-    """LCS lengths of references with their item's candidate number ``turn``."""
-    starts, lengths = table.starts, table.lengths
+def _bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
+    """At which tokens candidate number ``turn`` of its item has the unigram of each group, as bits of a word."""
+    starts, lengths, unigrams = table.starts, table.lengths, table.ngrams(1)
     mine = np.flatnonzero(table.rank == turn)
     mine = mine[lengths[mine] <= BITS]
-    positions = take_runs(np.arange(len(table.tokens)), starts[mine], lengths[mine])
+    positions = run_indices(starts[mine], lengths[mine])
     bit = np.uint64(1) << (positions - np.repeat(starts[mine], lengths[mine])).astype(np.uint64)
-    group_at = table.ngrams(1).group_at
-    bits = np.zeros(len(table.ngrams(1).heads), dtype=np.uint64)
-    np.bitwise_or.at(bits, group_at[positions], bit)
-    matches = bits[group_at]
-    # The longest references first: those still running are always a prefix.
-    order = np.argsort(-lengths[references], kind="stable")
-    begin, length = starts[references][order], lengths[references][order]
-    state = np.full(len(references), ~np.uint64(0))
-    running = np.searchsorted(-length, -np.arange(1, int(length.max(initial=0)) + 1), side="right")
-    for step, active in enumerate(running.tolist()):
-        current = state[:active]
-        common = current & matches[begin[:active] + step]
-        state[:active] = (current + common) | (current - common)
-    result = np.empty(len(references), dtype=np.int64)
-    result[order] = _ones(~state)
-    return result
+    bits = np.zeros(len(unigrams.heads), dtype=np.uint64)
+    np.bitwise_or.at(bits, unigrams.group_at.take(positions), bit)
+    return bits
+
+
+class _Steps(NamedTuple):
+    """The tokens of references in the order in which they are looked at: the first of each, the second of each, …"""
+
+    references: Ints
+    order: Ints
+    """The longest references first: those that have a token at some step are always a prefix."""
+    running: list[int]
+    """References that have a token at each step."""
+    groups: Ints32
+    """The group of the unigram at each token."""
+
+    @classmethod
+    def of(cls, table: TextTable, references: Ints) -> _Steps:
+        lengths = table.lengths[references]
+        order = np.argsort(-lengths, kind="stable")
+        begin = table.starts[references][order]
+        running = np.searchsorted(
+            -lengths[order], -np.arange(1, int(lengths.max(initial=0)) + 1), side="right"
+        ).tolist()
+        tokens = [begin[:number] + step for step, number in enumerate(running)]
+        groups = table.ngrams(1).group_at.take(np.concatenate([np.zeros(0, dtype=np.int64), *tokens]))
+        return cls(references, order, running, groups)
+
+    def lcs_lengths(self, bits: npt.NDArray[np.uint64]) -> Ints:
+        """The LCS length of each reference and a candidate, from the bits of each group."""
+        matches = bits.take(self.groups)
+        state = np.full(len(self.references), ~np.uint64(0))
+        first = 0
+        for number in self.running:
+            current = state[:number]
+            common = current & matches[first : first + number]
+            state[:number] = (current + common) | (current - common)
+            first += number
+        result = np.empty(len(self.references), dtype=np.int64)
+        result[self.order] = _ones(~state)
+        return result
 
 
 def _ones(words: npt.NDArray[np.uint64]) -> Ints:

@@ -33,6 +33,8 @@ LAYERS = {
     "deberta-xlarge-mnli": 40,
 }
 """The layer that agrees best with people, as the authors of BERTScore found, by the last part of a model's name."""
+ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra")
+"""Kinds of models whose layers behind the chosen one can be left out: nothing follows the last of them."""
 _LOADED: ModelRegistry[Contextual] = ModelRegistry(limit=2)
 
 
@@ -91,10 +93,10 @@ def load_contextual(weights: str, layer: int | None = None) -> Contextual:
 
 
 def _load(folder: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:
-    library = require("transformers", "clip")
+    library, torch = require("transformers", "clip"), require("torch", "clip")
     try:
         with quiet():
-            module = library.AutoModel.from_pretrained(folder, dtype=require("torch", "clip").float32)
+            module = library.AutoModel.from_pretrained(folder, dtype=torch.float32)
             # RoBERTa's tokenizer tells a word at the start of a text from one within, unless asked not to.
             tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
@@ -108,5 +110,8 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
     limit = min(int(tokenizer.model_max_length), int(module.config.max_position_embeddings))
     if module.config.model_type in ("roberta", "xlm-roberta", "camembert"):  # whose positions start behind the padding
         limit = min(limit, int(module.config.max_position_embeddings) - 2)
+    if module.config.model_type in ENCODERS:
+        stack = next(part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth)
+        del stack[chosen:]
     module = module.to(device, torch_dtype(precision)).eval()
     return Contextual(Path(weights).name, fingerprint, precision, chosen, limit, module, tokenizer)

@@ -140,7 +140,7 @@ class Monitor:
             return None
         logged = self._measure_and_write(self._probed(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))
-        verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out)
+        verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out, bool(self.plan.probe))
         if verdict.alarm and rank == 0 and "alarm" not in self._said:
             self._said.add("alarm")
             self._warn(
@@ -173,7 +173,7 @@ class Monitor:
         chosen = [index for index, key in enumerate(rollouts.ids) if key in scorer]
         ids, texts = [rollouts.ids[index] for index in chosen], [rollouts.texts[index] or "" for index in chosen]
         prompts = [rollouts.groups[index] for index in chosen]
-        reward = self._total(batch)[chosen]
+        reward = self.panel.weighted(batch.values, self.plan.rewarded)[chosen]
         columns: dict[str, Sequence[Any]] = {
             "step": [step] * len(chosen),
             "prompt": prompts,
@@ -188,13 +188,6 @@ class Monitor:
         self._log = self._log.write(step, rank, captions, measurements)
         values = {**{key: one.values for key, one in measurements.items()}, **diversity}
         return LoggedStep(step, names, prompts, texts, [], [], reward, values)
-
-    def _total(self, batch: ScoredBatch) -> Floats:
-        """The weighted sum of the rewards of each caption; NaN if it has none."""
-        scaled = self.panel.scalings
-        parts = [weight * scaled[str(one)](batch.values[str(one)]) for one, weight in self.plan.rewarded.items()]
-        total: Floats = np.sum(parts, axis=0)
-        return total
 
     def _warn(self, message: str) -> None:
         """Warn about something once; training continues."""

@@ -124,6 +124,12 @@ class Panel:
         vars(self).update(state)
         self._begin()
 
+    def weighted(self, values: Mapping[str, Floats], weights: Mapping[Metric, float]) -> Floats:
+        """The weighted sum of the rewards of each caption; NaN if it has none."""
+        parts = [weight * self.scalings[str(one)](values[str(one)]) for one, weight in weights.items()]
+        total: Floats = np.sum(parts, axis=0)
+        return total
+
     def score(self, asker: str, completions: Sequence[Any], columns: Mapping[str, Any]) -> tuple[ScoredBatch, bool]:
         """The values of a batch, and whether it is a new one: the first of the rewards that asks has it scored.
 

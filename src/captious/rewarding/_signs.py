@@ -111,15 +111,20 @@ class DriftVerdict:
         return len(self.signs) >= NEEDED
 
 
-def judge_checks(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str]) -> list[DriftVerdict]:
+def judge_checks(
+    checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str], paired: bool = False
+) -> list[DriftVerdict]:
     """The verdict on each check in the order of steps."""
-    return [judge_last(checks[:number], labels, held_out) for number in range(1, len(checks) + 1)]
+    return [judge_last(checks[:number], labels, held_out, paired) for number in range(1, len(checks) + 1)]
 
 
-def judge_last(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str]) -> DriftVerdict:
+def judge_last(
+    checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str], paired: bool = False
+) -> DriftVerdict:
     """The verdict on the last check against the start of the training; the first ones show no sign.
 
-    ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` what they are called.
+    ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` what they are called. The checks of a
+    probe set are ``paired``: each prompt is compared with itself.
     """
     start, now = checks[:START], checks[-1]
     if len(checks) < FIRST:
@@ -128,7 +133,7 @@ def judge_last(checks: Sequence[StepCheck], labels: Mapping[str, str], held_out:
 
     def shift(part: Callable[[StepCheck], Floats]) -> Shift:
         before = [part(check) for check in start]
-        if all(check.prompts == now.prompts for check in start):
+        if paired and all(check.prompts == now.prompts for check in start):
             return mean_shift(np.mean(before, axis=0), part(now), resampling, paired=True)
         return mean_shift(np.concatenate(before), part(now), resampling)
 

@@ -67,7 +67,7 @@ class Drift(PlainState, Result):
     @cached_property
     def verdicts(self) -> list[DriftVerdict]:
         """What each check shows against the start."""
-        return judge_checks(self.checks, self.log.labels, self.log.plan.held_out)
+        return judge_checks(self.checks, self.log.labels, self.log.plan.held_out, bool(self.log.plan.probe))
 
     @property
     def alarms(self) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -205,8 +205,14 @@ def swift_class(reward: Reward) -> type:
     """A class for ms-swift whose objects are the reward, with the floor for a missing value."""
     name = reward.__name__
 
+    def filled(values: Sequence[float | None]) -> list[float]:
+        return [reward.floor if value is None else value for value in values]
+
     def call(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
-        return [reward.floor if value is None else value for value in reward(completions, **columns)]
+        return filled(reward(completions, **columns))
+
+    async def awaited(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
+        return filled(await cast(AsyncReward, reward)(completions, **columns))
 
     def make(self: Any, args: Any = None, **options: Any) -> None:
         self.args = args
@@ -214,7 +220,8 @@ def swift_class(reward: Reward) -> type:
     def reduce(self: Any) -> tuple[Any, ...]:
         return _swift_object, (reward, self.args)
 
-    return type(name, (), {"__init__": make, "__call__": call, "__reduce__": reduce, "__doc__": f"{reward.metric}"})
+    calls = awaited if isinstance(reward, AsyncReward) else call
+    return type(name, (), {"__init__": make, "__call__": calls, "__reduce__": reduce, "__doc__": f"{reward.metric}"})
 
 
 def _swift_object(reward: Reward, args: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._typing import Floats
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
@@ -42,7 +41,7 @@ class WeightedReward:
                 known = batch.values[key][~np.isnan(batch.values[key])]
                 if len(known) and callable(columns.get("log_metric")):
                     columns["log_metric"](name, float(known.mean()))
-        return batch.listed(self._sum(batch.values))
+        return batch.listed(self.panel.weighted(batch.values, self.weights))
 
     def compute_score(
         self,
@@ -64,13 +63,11 @@ class WeightedReward:
         missing = bool(batch.gaps)
         values = {key: np.array([self.panel.floors[key]]) for key in batch.values} if missing else batch.values
         named = {self.names[key]: float(own[0]) for key, own in values.items()}
-        return {"score": float(self._sum(values)[0]), **named, f"{PREFIX}/missing": float(missing)}
-
-    def _sum(self, values: Mapping[str, Floats]) -> Floats:
-        scaled = self.panel.scalings
-        parts = [weight * scaled[str(one)](values[str(one)]) for one, weight in self.weights.items()]
-        total: Floats = np.sum(parts, axis=0)
-        return total
+        return {
+            "score": float(self.panel.weighted(values, self.weights)[0]),
+            **named,
+            f"{PREFIX}/missing": float(missing),
+        }
 
     def __repr__(self) -> str:
         terms = (f"{weight:g}*{one}{self.panel.scalings[str(one)]}" for one, weight in self.weights.items())

@@ -61,8 +61,9 @@ class ByMetric(dict[str, T]):
     """Values by the written form of their metric; a label or a name of only one metric finds it too."""
 
     def __init__(self, values: Mapping[Metric, T]) -> None:
-        super().__init__({str(metric): value for metric, value in values.items()})
-        self._labels = {str(metric): metric.label for metric in values}
+        keys = [str(metric) for metric in values]
+        super().__init__(zip(keys, values.values(), strict=True))
+        self._labels = {key: metric.label for key, metric in zip(keys, values, strict=True)}
 
     def __missing__(self, key: str) -> T:
         return self[find_key(key, self._labels)]

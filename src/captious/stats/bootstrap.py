@@ -24,6 +24,7 @@ from captious.stats.resampling import (
     bootstrap_weights,
     cluster_sums,
     interval_width,
+    percentile_ends,
     resampled,
 )
 from captious.stats.tests import normal_point, t_point
@@ -76,8 +77,8 @@ class Estimate:
         defined = draws[~np.isnan(draws)]
         if len(defined) < 2:
             return cls(value, undefined=len(draws) - len(defined))
-        low, high = np.percentile(defined, [50 * (1 - level), 50 * (1 + level)])
-        return cls(value, float(low), float(high), float(defined.std(ddof=1)), len(draws) - len(defined))
+        low, high = percentile_ends(defined, level)
+        return cls(value, low, high, float(defined.std(ddof=1)), len(draws) - len(defined))
 
 
 def too_narrow(units: int, resampling: Resampling, what: str = "items") -> list[str]:

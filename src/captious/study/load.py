@@ -55,6 +55,9 @@ def load_ratings(
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
     if data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
+    if reading.language:
+        layouts = tuple(replace(layout, language=reading.language) for layout in recipe.layouts)
+        recipe = replace(recipe, layouts=layouts)
     recipe = replace(recipe.of_layout(locate(recipe, Path(data))[0]), **changes)
     judged = open_recipe(recipe, data, reading.images)
     if isinstance(judged, Ratings) and "rating" not in columns:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,30 +66,40 @@ def parse(
 def _parses(model: Any, documents: Iterable[Any]) -> Iterator[Parse]:
     """The parse of each document.
 
-    The lemmatizer of English and the rules before it take a quarter of spaCy's time, and nearly always look at nothing
-    but a word, its tag and its dependency. So they run once for each of these triples, and on whole documents only
-    where a rule of several words applies.
+    The lemmatizer of English and the rules before it nearly always look at nothing but a word, its tag and its
+    dependency. So they run once for each of these triples, and on whole documents only where a rule of several words
+    applies.
     """
     rules = _rules_of_several_words(model)
     if rules is None:
         for parsed in model.pipe(documents, batch_size=BATCH):
             yield tuple(Word(one.text, one.tag_, one.dep_, one.head.i, one.lemma_) for one in parsed)
         return
-    document = require("spacy.tokens", "spice").Doc
-    last = [model.get_pipe(name) for name in LEMMATIZING]
-
-    @cache
-    def lemma(text: str, tag: str, dependency: str) -> str:
-        alone = document(model.vocab, words=[text], tags=[tag], deps=[dependency], heads=[0])
-        return str(last[1](last[0](alone))[0].lemma_)
-
+    ruler, lemmatizer = (model.get_pipe(name) for name in LEMMATIZING)
+    lemma_of: dict[tuple[str, str, str], str] = {}
     for name, step in model.pipeline:
         documents = documents if name in LEMMATIZING else step.pipe(documents, batch_size=BATCH)
-    for parsed in documents:
-        whole = last[1](last[0](parsed)) if rules(parsed) else None
-        words = [(one.text, one.tag_, one.dep_) for one in parsed]
-        lemmas = [one.lemma_ for one in whole] if whole is not None else [lemma(*word) for word in words]
-        yield tuple(Word(*word, one.head.i, base) for word, one, base in zip(words, parsed, lemmas, strict=True))
+    documents = iter(documents)
+    while batch := list(islice(documents, BATCH)):
+        texts = [[(one.text, one.tag_, one.dep_) for one in parsed] for parsed in batch]
+        new = [word for word in dict.fromkeys(chain.from_iterable(texts)) if word not in lemma_of]
+        lemma_of |= zip(new, _lemmas_alone(model, new), strict=True)
+        for parsed, words in zip(batch, texts, strict=True):
+            whole = lemmatizer(ruler(parsed)) if rules(parsed) else None
+            lemmas = [one.lemma_ for one in whole] if whole is not None else [lemma_of[word] for word in words]
+            yield tuple(Word(*word, one.head.i, base) for word, one, base in zip(words, parsed, lemmas, strict=True))
+
+
+def _lemmas_alone(model: Any, words: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The lemma of each word, tag and dependency without other words: together, under the rules of one word alone."""
+    if not words:
+        return []
+    texts, tags, dependencies = (list(column) for column in zip(*words, strict=True))
+    together = require("spacy.tokens", "spice").Doc(
+        model.vocab, words=texts, tags=tags, deps=dependencies, heads=list(range(len(words)))
+    )
+    lemmatized = model.get_pipe("lemmatizer")(_rules_of_one_word(model)(together))
+    return [one.lemma_ for one in lemmatized]
 
 
 def _rules_of_several_words(model: Any) -> Any:
@@ -101,6 +112,16 @@ def _rules_of_several_words(model: Any) -> Any:
     matcher = require("spacy.matcher", "spice").Matcher(model.vocab)
     matcher.add("several", [words for words in patterns if len(words) > 1])
     return matcher
+
+
+@lru_cache(maxsize=2)
+def _rules_of_one_word(model: Any) -> Any:
+    """The rules of a model for lemmas that look at one word."""
+    ruler = require("spacy.pipeline", "spice").AttributeRuler(model.vocab)
+    for rule in model.get_pipe("attribute_ruler").patterns:
+        if single := [words for words in rule["patterns"] if len(words) == 1]:
+            ruler.add_patterns([{**rule, "patterns": single}])
+    return ruler
 
 
 def common_nouns(texts: Sequence[str], parser: str = DEFAULT) -> list[list[str]]:
@@ -134,7 +155,43 @@ def load(parser: str) -> Any:
             f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
             f"python -m spacy download {DEFAULT}"
         )
+    _multiply_by_numpy(model)
+    _search_lemmas_in_sets(model)
     return model
+
+
+def _multiply_by_numpy(model: Any) -> None:
+    """Let NumPy multiply a model's matrices on a processor, which it does twice as fast as the library of spaCy."""
+    numpy_ops = require("thinc.api", "spice").NumpyOps
+
+    class Products(numpy_ops):  # type: ignore[misc, valid-type]
+        def gemm(self, x: Any, y: Any, out: Any = None, trans1: bool = False, trans2: bool = False) -> Any:
+            return np.matmul(x.T if trans1 else x, y.T if trans2 else y, out=out)
+
+    for layer in _layers(model):
+        if type(layer.ops) is numpy_ops:
+            layer.ops = Products()
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    """All layers of a model's networks."""
+    for _, step in model.pipeline:
+        if (network := getattr(step, "model", None)) is not None:
+            yield from network.walk()
+
+
+def uses_torch(parser: str = DEFAULT) -> bool:
+    """Whether a layer of the model is one of torch, or of another library than spaCy's."""
+    return any(layer.shims for layer in _layers(load(parser)))
+
+
+def _search_lemmas_in_sets(model: Any) -> None:
+    """Make sets of the lists in which spaCy's lemmatizer searches tens of thousands of words, one after the other."""
+    lookups = getattr(model.get_pipe("lemmatizer"), "lookups", None) if model.has_pipe("lemmatizer") else None
+    if lookups is not None and lookups.has_table("lemma_index"):
+        table = lookups.get_table("lemma_index")
+        for part, words in table.items():
+            table[part] = frozenset(words)
 
 
 def open_model(name: str, exclude: Sequence[str], extra: str = "spice") -> Any:

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 from captious._files import data_folder
@@ -128,6 +127,8 @@ def _sudachi() -> Any:
 @cache
 def installed_version(package: str, extra: str) -> str:
     """The version of a package that segments."""
+    from importlib.metadata import version  # with the parser of e-mails
+
     try:
         return version(package)
     except ImportError as error:

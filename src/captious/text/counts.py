@@ -183,26 +183,34 @@ class TableCounts(KeyCounts):
 
     def __init__(self, count: Callable[[], Arrays]) -> None:
         self._count: Callable[[], Arrays] | None = count
-        self._is_sorted = False
+        self._counted: tuple[Arrays, bool] | None = None
+        """The arrays, and whether they are sorted: threads replace both at once, whoever comes last."""
+
+    def _now(self) -> tuple[Arrays, bool]:
+        count, counted = self._count, self._counted  # in this order: the function goes after there are counts
+        if counted is None:
+            assert count is not None
+            self._counted = counted = (count(), False)
+            self._count = None
+        return counted
 
     @property
     def unsorted(self) -> Arrays:
         """The keys and their counts, in the order of the table until they are sorted."""
-        if self._count is not None:
-            self._arrays, self._count = self._count(), None
-        return self._arrays
+        return self._now()[0]
 
     @property
     def arrays(self) -> Arrays:
         """The keys, and their counts, sorted."""
-        if not self._is_sorted:
-            keys, counts = self.unsorted
+        arrays, is_sorted = self._now()
+        if not is_sorted:
+            keys, counts = arrays
             order = np.flatnonzero(counts)
             # Sorted by their first bits already, they are sorted in a third of the time.
             order = order.take(first_bits_order(keys.take(order)))
-            self._arrays = KeyCounts.of(keys.take(order), counts.take(order)).arrays
-            self._is_sorted = True
-        return self._arrays
+            arrays = KeyCounts.of(keys.take(order), counts.take(order)).arrays
+            self._counted = (arrays, True)
+        return arrays
 
 
 def sums_by_part(parts: Sequence[KeyCounts]) -> tuple[KeyCounts, list[Counts]]:

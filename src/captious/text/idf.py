@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import ref
 
 import numpy as np
 
@@ -83,7 +84,8 @@ class DocumentFrequency(CountsState):
             language=captions.language,
         )
         for n in orders:
-            table.once((corpus, n), partial(frequencies.__getitem__, n - 1))
+            # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
+            table.once((ref(corpus), n), partial(frequencies.__getitem__, n - 1))
         return corpus
 
     def __str__(self) -> str:
@@ -107,10 +109,10 @@ class DocumentFrequency(CountsState):
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
         """The document frequency of each n-gram of a table, 0 if the corpus does not contain it."""
-        known: list[Counts] | None = table.known(self)
+        known: list[Counts] | None = table.known(ref(self))
         if known is not None and n <= ORDERS:
             return known[n - 1].astype(np.int64)
-        return table.once((self, n), lambda: self.counts.lookup(table.ngram_keys(n)))
+        return table.once((ref(self), n), lambda: self.counts.lookup(table.ngram_keys(n)))
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
@@ -139,7 +141,7 @@ class DocumentFrequency(CountsState):
         corpus = replace(facts, counts=sums)
         for table, frequencies in zip(tables, own, strict=True):
             if table is not None:
-                table.keep(corpus, np.split(frequencies, np.cumsum([one.size for one in table.compact_rows])[:-1]))
+                table.keep(ref(corpus), np.split(frequencies, np.cumsum([one.size for one in table.compact_rows])[:-1]))
         return corpus
 
 

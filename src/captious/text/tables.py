@@ -60,6 +60,11 @@ class NgramRows:
         return np.flatnonzero(self._new_group)
 
     @cached_property
+    def ends(self) -> Ints:
+        """One past the last row of each group."""
+        return np.append(self.heads[1:], len(self.gram))[: len(self.heads)]
+
+    @cached_property
     def reference_row(self) -> Bools:
         """Whether each row is that of a reference."""
         return ~self.is_candidate.take(self.caption)
@@ -70,21 +75,30 @@ class NgramRows:
         return np.flatnonzero(~self.reference_row)
 
     @cached_property
-    def first_reference(self) -> Ints:
-        """The first row of a reference in each group; the end of the group where there is none."""
-        return self.heads + np.bincount(self.group.take(self.candidate_rows), minlength=len(self.heads))
+    def matches(self) -> tuple[Ints, Ints]:
+        """The rows of candidates whose n-gram a reference of the item has, and the first row of a reference of each."""
+        rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
+        # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
+        before = rows - np.arange(len(rows))
+        rows = rows[: np.searchsorted(before, len(references))]
+        following = references.take(before[: len(rows)])
+        met = np.flatnonzero(self.group.take(following) == self.group.take(rows))
+        return rows.take(met), following.take(met)
 
     @cached_property
     def reference_max(self) -> Ints32:
         """The highest count of each group in one reference; 0 if no reference has the n-gram."""
-        if not len(self.heads):
-            return np.zeros(0, dtype=np.int32)
-        return np.maximum.reduceat(self.count * self.reference_row, self.heads)
+        # References end their group, and few have an n-gram more than once.
+        highest: Ints32 = self.reference_row.take(self.ends - 1).astype(np.int32)
+        several = np.flatnonzero(self.reference_row & (self.count > 1))
+        np.maximum.at(highest, self.group.take(several), self.count.take(several).astype(np.int32))
+        return highest
 
     @cached_property
     def document_frequency(self) -> Ints:
         """The number of items in whose references each n-gram occurs."""
-        return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
+        referenced = self.heads.take(np.flatnonzero(self.reference_max > 0))
+        return np.bincount(self.gram.take(referenced), minlength=self.size)
 
     def compact(self) -> CompactRows:
         """The rows in as few bytes as they need."""
@@ -201,7 +215,10 @@ def _numbered(new: Bools) -> Ints32:
 
 def _lengths(starts: Ints, end: int) -> Ints32:
     """Lengths of runs that begin at these positions, the last one ending at the end."""
-    return np.diff(starts, append=end).astype(np.int32)
+    lengths = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="same_kind")
+    lengths[-1:] = end - starts[-1:]
+    return lengths
 
 
 def changes(values: npt.NDArray[Any]) -> Bools:
@@ -291,7 +308,7 @@ class TextTable(Memo):
         reference_tokens = take_runs(self.tokens, self.starts[references], reference_lengths)
         return self._in_items(
             self.tokenizer,
-            self.vocabulary + new,
+            self.vocabulary + new if new else self.vocabulary,
             np.concatenate([tokens, reference_tokens]),
             np.concatenate([lengths, reference_lengths]),
             np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
@@ -388,7 +405,8 @@ class TextTable(Memo):
         """A 64-bit hash of each word of the vocabulary."""
         if self.base is None:
             return word_keys(self.vocabulary)
-        return np.concatenate([self.base.word_keys, word_keys(self.vocabulary[len(self.base.vocabulary) :])])
+        new = self.vocabulary[len(self.base.vocabulary) :]
+        return np.concatenate([self.base.word_keys, word_keys(new)]) if new else self.base.word_keys
 
     def ngram_keys(self, n: int) -> Keys:
         """A 64-bit hash of each n-gram, which is the same in every table."""
@@ -503,10 +521,23 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     rank = np.empty(len(alphabetical), dtype=np.int32)
     rank[[vocabulary[word] for word in alphabetical]] = np.arange(len(alphabetical))
     flat = rank.take(flat)
-    sizes = size.take(chunk)
-    tokens = take_runs(flat, start.take(chunk), sizes)
-    ends = np.concatenate(([0], np.cumsum(sizes)))[bounds]
-    return alphabetical, tokens, np.diff(ends)
+    return alphabetical, *_in_texts(flat, start, size, chunk, bounds)
+
+
+def _in_texts(flat: Ints32, start: Ints, size: Ints, chunk: Ints32, bounds: Ints) -> tuple[Ints32, Ints]:
+    """Flat token ids and tokens per text, from those of each distinct chunk and from where the chunks stand."""
+    index = chunk.astype(np.intp)
+    sizes = size.astype(np.int32).take(index)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    places = ends - sizes
+    tokens = np.empty(int(ends[-1]) + 1, dtype=np.int32)
+    # A chunk without a token writes where the next one does, which overwrites it.
+    tokens[places] = np.append(flat, np.int32(0)).take(start).take(index)
+    several = np.flatnonzero(sizes > 1)
+    if len(several):
+        lengths = sizes.take(several).astype(np.int64)
+        tokens[run_indices(places.take(several), lengths)] = take_runs(flat, start.take(index.take(several)), lengths)
+    return tokens[:-1], np.add.reduceat(sizes, bounds[:-1], dtype=np.int64)
 
 
 def word_counts(texts: Sequence[str], language: str = "") -> list[int]:
@@ -547,17 +578,24 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
 
 def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.4 of the time."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.3 of the time.
 
-    lists = pc.split_pattern(pa.array(texts, pa.large_string()), " ")
-    encoded = lists.values.dictionary_encode()
-    chunks = encoded.dictionary.to_pylist()
-    if any(_END in chunk for chunk in chunks):
+    A chunk that ends its text and the same chunk before a space have two numbers.
+    """
+    import pyarrow as pa
+
+    _, ends, content = pa.array(texts, pa.large_string()).buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64, count=len(texts) + 1)
+    spaces = np.flatnonzero(np.frombuffer(content, dtype=np.uint8, count=int(offsets[-1])) == ord(" "))
+    bounds = np.arange(len(texts) + 1) + np.searchsorted(spaces, offsets)
+    begins = np.sort(np.concatenate((spaces + 1, offsets)), kind="stable")  # which merges two sorted runs
+    buffers = [None, pa.py_buffer(begins), content]
+    encoded = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
+    chunks = [chunk.removesuffix(" ") for chunk in encoded.dictionary.to_pylist()]
+    if _END in "".join(chunks):
         return _arrow_chunks([text.replace(_END, " ") for text in texts])
     numbers: Ints32 = encoded.indices.to_numpy() + np.int32(1)
-    return ["", *chunks], numbers, lists.offsets.to_numpy().astype(np.int64)
+    return ["", *chunks], numbers, bounds
 
 
 def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, Ints]:
@@ -578,7 +616,7 @@ def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, In
 
 
 class _KnownWords(dict[str, int]):
-    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it is no plain word of it."""
+    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it has another number of them."""
 
     def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
         self.nothing = len(vocabulary) + 1
@@ -589,7 +627,8 @@ class _KnownWords(dict[str, int]):
 
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
-        number = -1 if word is None else self.index.get(word, -2) + 1
+        words = (word,) if word is not None else _words(self.tool, chunk) if self.tool.is_local(chunk) else ()
+        number = self.index.get(words[0], -2) + 1 if len(words) == 1 else -1
         if len(self) < _REMEMBERED:
             self[chunk] = number
         return number
@@ -604,7 +643,10 @@ class _KnownWords(dict[str, int]):
         else:
             chunk, bounds = _cut(texts, self)
             nothing = np.flatnonzero(chunk == self.nothing)
-            chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
+            if len(nothing):
+                chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
+            if chunk.min(initial=0) >= 0:
+                return [], chunk - np.int32(1), np.diff(bounds)
             unknown = np.searchsorted(bounds, np.flatnonzero(chunk < 0), side="right") - 1
             odd = np.flatnonzero(np.bincount(unknown, minlength=len(texts)))
         words, tokens, sizes = tokenize([texts[index] for index in odd.tolist()], self.tool)

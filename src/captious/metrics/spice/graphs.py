@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from captious._files import digest
 from captious._typing import Floats
+from captious.engines import cores, run_tasks
+from captious.errors import InputError
 from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
-from captious.options import current
+from captious.options import Engine, current
 from captious.render import Graph, Statement
 from captious.syntax import parsing
 from captious.syntax.scenegraph import Fact, facts
@@ -49,16 +53,41 @@ The tuples of a very long caption are computed each time.
 """
 
 
+MANY = 8000
+"""So many captions or more are parsed in processes, each of which takes a second to start."""
+TASK = 500
+"""Captions that such a process parses at a time."""
+
+
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache or by the parser."""
     version = parsing.version(parser)
+    jobs = current().workers or cores()
 
     def read(some: list[str]) -> list[tuple[Fact, ...]]:
-        progress = current().progress
-        parses = parsing.parse(some, parser, lambda done: progress("captions parsed", min(done, len(some)), len(some)))
-        return [facts(sentences, legacy_fragments) for sentences in parses]
+        progress = partial(current().progress, "captions parsed")
+        if jobs == 1 or len(some) < MANY:
+            parses = parsing.parse(some, parser, lambda done: progress(min(done, len(some)), len(some)))
+            return [facts(sentences, legacy_fragments) for sentences in parses]
+        tasks = [some[start : start + TASK] for start in range(0, len(some), TASK)]
+        setup = partial(_parsing_worker, parser, legacy_fragments, parsing.uses_torch(parser))
+        results: dict[int, list[tuple[Fact, ...]]] = {}
+        for end in run_tasks(setup, tasks, Engine("processes", jobs)):
+            if end.result is None:
+                raise InputError(end.error)
+            results[end.index] = end.result
+            progress(sum(map(len, results.values())), len(some))
+        return [tuples for index in range(len(tasks)) for tuples in results[index]]
 
     return stored_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), read)
+
+
+def _parsing_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[list[str]], list[tuple[Fact, ...]]]:
+    """The function of a process that parses captions."""
+    if not torch:  # spaCy would import it where it is installed, which takes longer than all the rest
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    parsing.load(parser)
+    return lambda texts: [facts(sentences, legacy_fragments) for sentences in parsing.parse(texts, parser)]
 
 
 def stored_facts(

@@ -33,9 +33,8 @@ LOCAL = "local:"
 """The prefix of a folder or hub id of a model that runs in this process."""
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
 """Open stores by process and path: a connection to SQLite must not cross a fork."""
-_OPENING = threading.Lock()
+_OPENING, _COUNTING = threading.Lock(), threading.Lock()
 _USAGE: dict[Judging, Usage] = {}
-_COUNTING = threading.Lock()
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
 
