@@ -24,7 +24,7 @@ from captious.text.tables import TextTable, table_key
 CHUNK = 10_000
 """Items of a chunk: so many have n-gram tables of about 100 MB."""
 KEPT = 1 << 29
-"""Bytes of n-gram counts that are kept from the first pass to the second: those of 200,000 to 300,000 items."""
+"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 400,000 items."""
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
