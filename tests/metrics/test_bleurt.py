@@ -172,7 +172,7 @@ def test_the_classes_of_transformers_save_what_is_read_again(folder, tmp_path):
 
 def test_sentencepiece_takes_the_text_as_it_is(tmp_path):
     library = pytest.importorskip("sentencepiece")
-    folder = write_checkpoint(tmp_path / "pieces", [], embedding_size=8, vocab_size=60)
+    folder = write_checkpoint(tmp_path / "pieces", [], embedding_size=8, vocab_size=60, max_position_embeddings=64)
     texts = [
         f"{one} {two} {verb}s on the mat." for one in ("A", "The") for two in ("Dog", "cat") for verb in ("run", "sit")
     ]
@@ -198,7 +198,11 @@ def test_sentencepiece_takes_the_text_as_it_is(tmp_path):
     wanted = [plain_score(folder, *(processor.encode_as_ids(text) for text in pair)) for pair in pairs]
     assert scores == pytest.approx(wanted, abs=2e-6)
     library.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_prefix=str(folder / "spm"), vocab_size=30, minloglevel=2
+        sentence_iterator=iter(texts),
+        model_prefix=str(folder / "spm"),
+        vocab_size=30,
+        hard_vocab_limit=False,
+        minloglevel=2,
     )
     with pytest.raises(InputError, match=r"spm\.model: has no pieces \[CLS\] and \[SEP\]"):
         load_bleurt(str(folder))

@@ -74,7 +74,9 @@ def test_lines_are_wrapped_by_their_width(code):
 
 def test_pages_give_texts_their_own_direction():
     drawn = page(document(TEXTS["ar"]))
-    assert f'<td class="" dir="auto">{TEXTS["ar"]}</td>' in drawn and '<td class="number best" dir' not in drawn
+    cells = re.findall(r'<td class="([^"]*)"([^>]*)>([^<]*)', drawn)
+    assert [text for _, other, text in cells if 'dir="auto"' in other] == [TEXTS["ar"], TEXTS["ar"], "dog", TEXTS["ar"]]
+    assert [text for names, _, text in cells if "number" in names] == ["0.2500", "0.5000"]
     entry = Entry("7", [Line(TEXTS["ar"])], references=[TEXTS["he"]])
     drawn = page(Document("g", sections=[Gallery("", [entry])]))
     assert f'<p class="candidate" dir="auto">{TEXTS["ar"]}</p>' in drawn

@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import count
 
 import numpy as np
 import pytest
@@ -171,8 +170,7 @@ def test_the_raw_number_needs_no_probabilities(model):
 
 
 def test_an_unreadable_reply_is_asked_for_again_and_then_has_no_value(model):
-    numbers = count()
-    model(lambda body: "0.9" if next(numbers) == 1 else "I cannot say.")
+    model(lambda body: "0.9" if "a cat" in str(body) else "I cannot say.")
     captions = CaptionSet.of({"1": "a red dog", "2": "a cat"}, columns={"image": [RED, RED]})
     measured = Fleur("m", smoothing="none").measure(captions)
     assert measured.items["2"] == 0.9 and math.isnan(measured.items["1"]) and measured.corpus == 0.9
