@@ -28,7 +28,7 @@ class LanguageReports(PlainState, Result):
     """A report for each language. Values of two languages do not compare, so there is no value over all of them."""
 
     reports: Mapping[str, Report]
-    """By the code of the language."""
+    """The report of each language, by its code."""
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Why metrics have no value in a language, by its code."""
     linked: bool = False

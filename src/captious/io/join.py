@@ -157,7 +157,7 @@ def gather_references(rows: Iterable[Piece], reading: Reading = Reading(), compl
 
 
 def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
-    """Those columns of a table that `gather_candidates` needs for ids and captions.
+    """List the columns of a table that `gather_candidates` needs for ids and captions.
 
     All, if one is missing or several make a list: messages name all columns.
 

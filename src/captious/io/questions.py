@@ -38,7 +38,7 @@ class ItemQuestion:
     """A question about one item."""
 
     id: str
-    """Its number among the questions of the item, or the id that the file gives it."""
+    """The id that the file gives the question, or its number among those of the item."""
     text: str
     choices: tuple[str, ...] = ()
     answer: str = ""
@@ -158,7 +158,7 @@ def table_of(rows: Iterable[Row], name: str, role: QuestionRole = "questions") -
 
 
 def _details(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows; of what TIFA's own tool writes, ``{"question_details": {id: {question: record}}, …}``, the details."""
+    """Yield the rows; those of TIFA's own output, ``{"question_details": {id: {question: record}}, …}``, by item."""
     rows = list(rows)
     results = [row for row in rows if row.keyed and row.fields.get("id") == "question_details"]
     if not results:

@@ -174,7 +174,7 @@ class Metric(ABC):
         return [f"{self.label} knows English only, and {scripts.described([scripts.main])}: it means nothing here"]
 
     def _foreign_to_model(self, language: str) -> list[str]:
-        """That a parameter names a model of English texts, where the captions are in another language."""
+        """Warn about a parameter that names a model of English texts, where the captions are in another language."""
         texts = [value for one in fields(self) if isinstance(value := getattr(self, one.name), str)]
         english = [text for text in texts if text in ENGLISH_MODELS and language != ENGLISH]
         name = language_named(language).name

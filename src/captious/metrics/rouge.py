@@ -321,7 +321,7 @@ def lcs_lengths(table: TextTable) -> Ints:
 
 
 def _bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
-    """At which tokens candidate number ``turn`` of its item has the unigram of each group, as bits of a word."""
+    """Set a bit for each token at which candidate number ``turn`` of its item has the unigram of a group."""
     starts, lengths, unigrams = table.starts, table.lengths, table.ngrams(1)
     mine = np.flatnonzero(table.rank == turn)
     mine = mine[lengths[mine] <= BITS]

@@ -116,7 +116,7 @@ class Spider(CandidateMetric, MeanMetric):
         return self._cider.prepare(captions)
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
-        """Those of CIDEr-D and of SPICE, and where the probabilities of errors come from."""
+        """The settings of CIDEr-D and of SPICE, and where the probabilities of errors come from."""
         spice: Metric = self._spice
         settings = {**self._cider.settings(state), **spice.settings(spice.prepare(CaptionSet.of({})))}
         return {**settings, "fluency": identity(self.fluency)} if self.fluency else settings

@@ -59,9 +59,9 @@ class ChartLayout(NamedTuple):
 
 
 WIDE = ChartLayout(840, 240, 150, 0, 36, 540, (64, 526), (250, 14), 6, 3000)
-"""For screens and paper."""
+"""The layout for screens and paper."""
 NARROW = ChartLayout(330, 14, 14, 20, 26, 330, (52, 318), (200, 14), 4, 600)
-"""For phones: names and numbers stand above their row."""
+"""The layout for phones: names and numbers stand above their row."""
 
 
 class Axis:

@@ -86,7 +86,7 @@ class LoggedStep:
     images: list[str | None]
     reward: Floats
     values: Mapping[str, Floats]
-    """By written form: rewarded, watched, and those of all captions of a prompt."""
+    """Values by written form of the metric: rewarded, watched, and metrics of all captions of a prompt."""
 
 
 class _CountedPart(NamedTuple):

@@ -39,7 +39,7 @@ class ScoredBatch:
 
     rollouts: Rollouts
     values: Mapping[str, Floats]
-    """By written form; the metric's floor for a fault of the caption, NaN in all metrics for a technical gap."""
+    """Values by written form: the metric's floor for a fault of the caption, NaN in all metrics for a technical gap."""
     faults: frozenset[int]
     """Captions that are empty, were not found in the completion, or have no value by their own fault."""
     gaps: Mapping[int, str]

@@ -29,7 +29,7 @@ class Rollouts:
     ids: tuple[str, ...]
     """The item of each caption; without a column of ids, equal ones where references and image are the same."""
     groups: tuple[str, ...]
-    """Equal for captions of the same prompt."""
+    """The prompt of each caption: captions of the same prompt have the same text here."""
     references: tuple[tuple[str, ...], ...] | None
     """References from a column, where the batch has them and they are wanted."""
     fields: Mapping[str, tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""From the value of a metric to its reward: clipped to bounds, then divided by a scale fixed before the training."""
+"""A reward follows from the value of a metric: clipped to bounds, then divided by a scale fixed before the training."""
 
 from __future__ import annotations
 

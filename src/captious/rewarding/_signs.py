@@ -47,7 +47,7 @@ class StepCheck:
     prompts: tuple[str, ...]
     reward: Floats
     watched: Mapping[str, Floats]
-    """By written form, higher is better: a metric for which lower is better is negated."""
+    """Values by written form, higher is better: a metric for which lower is better is negated."""
     ranks: Mapping[str, Floats]
     """Spearman's correlation of reward and metric among the captions of a prompt."""
     words: Floats
@@ -213,7 +213,7 @@ def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman's correlation; NaN if one side is constant or there are fewer than three pairs."""
+    """Spearman's correlation, NaN if one side is constant or there are fewer than three pairs."""
     both = ~np.isnan(one) & ~np.isnan(other)
     if both.sum() < 3:
         return float("nan")

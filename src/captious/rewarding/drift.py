@@ -75,7 +75,7 @@ class Drift(PlainState, Result):
         return [verdict.step for verdict in self.verdicts if verdict.alarm]
 
     def document(self) -> Document:
-        """The page."""
+        """Lay out the run: verdicts, reward and watched metrics over the steps, and captions to look at."""
         size = sum(len(one.ids) for one in self.logged)
         title = f"{self.log.run.marker.name}: the reward and what it costs"
         if not self.logged:

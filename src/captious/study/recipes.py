@@ -42,7 +42,7 @@ class Layout:
     id: str | None = None
     image: str | None = None
     caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
-    """One column; of pairs a column of both captions, or the two columns that hold one each."""
+    """The column of the captions; of pairs a column of both captions, or the two columns that hold one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
     reference: str | None = None

@@ -26,7 +26,7 @@ RELATIONS = AnswerOptions.words(ENTAILMENT, "neutral", "contradiction")
 MOST_EVENTS = 10
 """Events that are listed of a caption at most."""
 REFERENCE, CAPTION = "reference", "caption"
-"""Whose event it is: those of the reference make the recall, those of the caption the precision."""
+"""The two origins of an event: events of the reference make the recall, events of the caption the precision."""
 BLANK = " " * 40
 """A text in place of an event, for the estimate before a run."""
 

@@ -59,7 +59,7 @@ class JudgeSetup:
     """A judge and the prompts that it is asked with."""
 
     chat: Judge | None
-    """The judge; None where every answer is stored in a file, and nothing is asked."""
+    """The model that is asked, or None where every answer is stored in a file."""
     prompts: Mapping[str, str]
     tables: Mapping[str, QuestionTable] = field(default_factory=dict)
     """Files of questions and of answers, by the parameter that names them."""
@@ -98,7 +98,7 @@ class CallPlan:
     """The digests of questions whose reply already exists."""
 
     def __add__(self, other: CallPlan) -> CallPlan:
-        """Both together; a question that both ask is sent once.
+        """Add two plans; a question that both ask is sent once.
 
         >>> one, other = CallPlan(2, 0, 30, 8, {"a": (10, 4), "b": (20, 4)}), CallPlan(1, 0, 10, 4, {"a": (10, 4)})
         >>> one + other == one

@@ -100,7 +100,7 @@ class SentenceBatch:
     function: Bools
     """Whether each word is a function word."""
     similar: Relation
-    """Of words: bit m is set where module m matches them."""
+    """Which words match: bit m is set where module m matches two words."""
     phrases: Ints
     """The phrases of all captions that have a paraphrase, or are one, within the batch."""
     phrase_starts: Ints
@@ -108,7 +108,7 @@ class SentenceBatch:
     occurrences: Spans
     """The phrases of each caption."""
     paraphrases: Relation
-    """Of phrases: the rank of the second among the paraphrases of the first in the table; -1 where it is none."""
+    """Which phrases match: the rank of the second among the paraphrases of the first in the table, or -1."""
 
 
 def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]) -> SentenceBatch:
@@ -230,12 +230,12 @@ class Matches:
 
     @cached_property
     def covered(self) -> Ints:
-        """In how many matches each word of the references is."""
+        """Count the matches that contain each word of the references."""
         return _depth(self.start, self.end, int(self.references.sizes.sum()))
 
     @cached_property
     def other_covered(self) -> Ints:
-        """In how many matches each word of the candidates is."""
+        """Count the matches that contain each word of the candidates."""
         return _depth(self.other, self.other_end, int(self.candidates.sizes.sum()))
 
     @cached_property

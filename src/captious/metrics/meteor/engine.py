@@ -284,7 +284,7 @@ def _count(
     modules: Sequence[str],
 ) -> tuple[Floats, Ints, int]:
     numbers, batch, cleaned = _read(candidates, references, tables, modules)
-    pairs = Pairs.of(
+    pairs = ReferencePairs.of(
         batch,
         np.array([numbers[caption] for caption in candidates], np.int64),
         [[numbers[caption] for caption in group] for group in references],
@@ -294,7 +294,7 @@ def _count(
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ReferencePairs:
     """Candidates with each of their references, and all matches of these."""
 
     batch: SentenceBatch
@@ -306,7 +306,7 @@ class Pairs:
     found: Matches
 
     @classmethod
-    def of(cls, batch: SentenceBatch, candidates: Ints, references: Sequence[Sequence[int]]) -> Pairs:
+    def of(cls, batch: SentenceBatch, candidates: Ints, references: Sequence[Sequence[int]]) -> ReferencePairs:
         """The pairs of captions of a batch."""
         sizes = np.array([len(group) for group in references], np.int64)
         ours = np.repeat(candidates, sizes)
@@ -392,7 +392,7 @@ class Pairs:
         return table
 
 
-class Match(NamedTuple):
+class WordMatch(NamedTuple):
     """Words of a reference that match words of a candidate (`other`), by a module."""
 
     start: int
@@ -409,7 +409,7 @@ class Aligned(NamedTuple):
     """The number of the reference."""
     words: list[str]
     reference: list[str]
-    matches: list[Match]
+    matches: list[WordMatch]
     function: tuple[list[bool], list[bool]]
     """Whether each word is a function word, of the reference and of the candidate."""
     row: Floats
@@ -421,7 +421,7 @@ def aligned(
 ) -> Aligned:
     """The alignment of one candidate with its best reference."""
     numbers, batch, _ = _read([candidate], [references], tables, modules)
-    pairs = Pairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
+    pairs = ReferencePairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
     rows, chosen = pairs.best(tuning)
     best, found = int(chosen[0]), pairs.found
     taken = align(found, chosen)
@@ -433,11 +433,11 @@ def aligned(
     theirs, ours = (
         batch.function[first : first + size].tolist() for first, size in zip(spans.first, spans.sizes, strict=True)
     )
-    alignment = [Match(*row) for row in np.stack(columns, axis=1)[taken].tolist()]
+    alignment = [WordMatch(*row) for row in np.stack(columns, axis=1)[taken].tolist()]
     return Aligned(best, words, reference, alignment, (theirs, ours), rows[0])
 
 
-def weight(match: Match, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
+def weight(match: WordMatch, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
     """What a match adds to the weighted matches of the reference and of the candidate, given their function words."""
     theirs, ours = function
     sides: list[float] = []

@@ -72,7 +72,7 @@ class Usage:
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
 
     def plus(self, other: Usage) -> Usage:
-        """Both together."""
+        """Add two usages."""
         return Usage(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def since(self, before: Usage) -> Usage:

@@ -105,7 +105,7 @@ class Summaries:
 
     @property
     def table(self) -> ItemTable:
-        """The items."""
+        """The items of all systems."""
         return self.explorer.table
 
     def summary(self, view: View) -> dict[str, Any]:
