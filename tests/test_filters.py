@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from captious import filters
 from captious.errors import InputError
 from captious.filters import (
     FilterColumn,
@@ -19,6 +18,7 @@ from captious.filters import (
     column_types,
     connect,
     count_clauses,
+    execute,
     find_thresholds,
     matching_rows,
     parse_filter,
@@ -247,7 +247,7 @@ def test_shares_are_ranks_over_all_items():
 )
 def test_thresholds_are_exact_whatever_fits_into_memory(monkeypatch, gather, values):
     """Against NumPy's sort: with few values gathered, ranges are divided, and at last DuckDB's own quantile is used."""
-    monkeypatch.setattr(filters, "GATHER", gather)
+    monkeypatch.setattr(execute, "GATHER", gather)
     table = pa.table({"id": list(map(str, range(len(values)))), "rouge": values})
     connection = connect(threads=1)
     connection.register("items", table)
