@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from captious.cli.everyday import card
+from captious.cli.cards import card
 from captious.metrics.registry import METRICS, metric_class
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics"

@@ -1,0 +1,188 @@
+"""``captious metrics``: the list of metrics, and the card of each."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from captious.cli.params import Only
+from captious.cli.session import Session
+from captious.options import Argument, Option, choices_of, without_none
+
+if TYPE_CHECKING:
+    from captious.metrics.contract import Metric
+
+
+def metrics(
+    session: Annotated[Session, Only("json")],
+    name: Annotated[str | None, Argument("Print the card of this metric.")] = None,
+    markdown: Annotated[bool, Option("Print the card as Markdown source.")] = False,
+) -> None:
+    """List the metrics, or print one metric's card: formula, parameters, needs, citation."""
+    from captious.metrics.registry import metric_class, names, parse
+    from captious.render import Document, Table
+    from captious.render.terminal import output
+
+    if name is None:
+        classes = [metric_class(one) for one in names()]
+        rows = [
+            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
+            for one in classes
+        ]
+        table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
+        note = "captious metrics NAME prints the card of a metric; --metrics all is every one that needs no model"
+        data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
+        session.deliver(Document("Metrics", sections=[table], notes=[note], data=data))
+        return
+    metric = metric_class(parse(name).name)
+    if session.output.json:
+        parts = {"facts": dict(facts(metric)), "parameters": parameter_rows(metric)}
+        session.deliver(Document(metric.name, data={"name": metric.name, **parts}))
+    elif markdown:
+        typer.echo(card(metric), nl=False)
+    else:
+        from rich.markdown import Markdown
+
+        output().print(Markdown(card(metric)))
+
+
+def card(metric: type[Metric]) -> str:
+    """A metric's card as Markdown: what it is, what it needs, its parameters, whom to cite."""
+    body = (inspect.getdoc(metric) or "").partition("\n")[2]
+    lines = [f"# {metric.name}", "", _headline(metric), *_body(body), "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in facts(metric)]
+    parameters = parameter_rows(metric)
+    if parameters:
+        lines += ["", "| parameter | default | values |", "|---|---|---|"]
+        lines += [f"| `{name}` | `{default}` | {values} |" for name, default, values in parameters]
+    return "\n".join(lines) + "\n"
+
+
+def _direction(kind: type[Metric]) -> str:
+    """Which values are better, by variant where the variants differ."""
+    variants = [
+        (f"{name}={value}", kind(**{name: value})) for name, values in kind.variants.items() for value in values
+    ]
+    directions: dict[str, list[str]] = {}
+    for written, metric in variants:
+        directions.setdefault("higher" if metric.higher_is_better else "lower", []).append(f"`{written}`")
+    if len(directions) < 2:
+        return "higher" if kind().higher_is_better else "lower"
+    return "; ".join(f"{direction} for {', '.join(written)}" for direction, written in directions.items())
+
+
+def facts(kind: type[Metric]) -> list[tuple[str, str]]:
+    """Needs, range, direction, whether it explains its values, variants, citation."""
+    from captious._languages import language_named
+
+    metric = kind()
+    low, high = metric.range
+    rows = [
+        ("needs", ", ".join(metric.needs) or "candidates only"),
+        ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
+        ("better", _direction(kind)),
+    ]
+    if metric.languages:
+        rows.append(("languages", ", ".join(language_named(code).name for code in metric.languages) + " only"))
+    if metric.explains:
+        rows.append(("explains single values", "yes, with `captious score --explain ID` and `report.explain(id)`"))
+    for name, values in metric.variants.items():
+        members = ", ".join(f"`{metric.name}({name}={value})`" for value in values)
+        rows.append((f"without {name} it stands for", members))
+    if metric.citation:
+        rows.append(("cite", metric.citation))
+    return rows
+
+
+def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
+    """Name, default and legal values of each parameter."""
+    hints = get_type_hints(metric)
+    return [
+        (field.name, _default(field.default), _values(metric.name, field.name, hints[field.name]))
+        for field in fields(metric)
+    ]
+
+
+_STYLE = "a file that `captious style fit` wrote"
+_PROMPTS = "a folder with other prompts"
+_MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
+TEXTS = {
+    "tokenizer": (
+        "`auto` (that of the language), `ptb`, `13a`, `intl`, `whitespace`, `plain`, `char`; `zh`, `zh-char`, "
+        "`zh-jieba`; `ja-mecab`, `ja-sudachi`; `ko-mecab`; `th-char`, `th-newmm`, `th-newmm-composed`"
+    ),
+    "idf": "`refs`, the name of an idf corpus, or its path",
+    "against": "`refs`, or the path of a file of captions",
+    "modules": "some of `exact+stem+synonym+paraphrase`",
+    "resources": "a folder with METEOR's data, or a compiled file",
+    "model": "the name of a chat model at the endpoint, or `local:` and a folder or hub id",
+    "onlystyle.model": _STYLE,
+    "stylecider.model": _STYLE,
+    "prompt": "a text file with another prompt",
+    "faithscore.prompt": _PROMPTS,
+    "rlaifv.prompt": _PROMPTS,
+    "dcscore.prompt": _PROMPTS,
+    "vdc.prompt": _PROMPTS,
+    "autodq.prompt": _PROMPTS,
+    "questions": "a file of questions; without it the column `questions`",
+    "autodq.questions": "a file of events; without it the column `events`, or the model",
+    "answers": "a file of stored answers, or `column`",
+    "category": "a category of questions",
+    "style": "the style of all items; without it the column says it",
+    "column": "the column of the styles",
+    "prefix": "words before every caption",
+    "weights": _MODEL,
+    "bertscore.weights": "a language model: a hub id or a folder",
+    "bleurt.weights": "a BLEURT checkpoint of the PyTorch port: a hub id or a folder",
+    "sbert.weights": "a model of sentence-transformers: a hub id or a folder",
+    "fense.weights": "a model of sentence-transformers: a hub id or a folder",
+    "fluency": "a detector (folder or checkpoint file), a file of probabilities, or `error_probability`, the column",
+    "spider.spice": "`spacy`, or a file that the original SPICE wrote",
+    "capture.weights": "a model of sentence-transformers: a hub id or a folder",
+    "capture.parser": "a model of spaCy, or the folder or hub id of a FACTUAL model",
+    "umic.weights": "a folder that `captious train umic` wrote",
+    "short": _MODEL,
+    "long": _MODEL,
+    "regions": "a folder with an `.npz` file of region features for each image",
+    "painter": "a folder or hub id of a diffusers pipeline, `guided:` with an image decoder, or `drawn`",
+    "scheduler": "a scheduler of diffusers by its class name",
+    "guide": "the encoder that guides a painter of `guided:`",
+}
+"""What a parameter that is a text takes, by its name, with the metric before it where that differs."""
+
+
+def _headline(metric: type[Metric]) -> str:
+    return (inspect.getdoc(metric) or "").partition("\n")[0]
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f'"{value}"' if value == "" or str(value) != str(value).strip() else str(value)
+
+
+def _values(metric: str, name: str, hint: Any) -> str:
+    hint = without_none(hint)
+    if choices := choices_of(hint):
+        return ", ".join(f"`{choice}`" for choice in choices)
+    numbers = {int: "a whole number", float: "a number", bool: "`yes`, `no`"}
+    return numbers.get(hint) or TEXTS.get(f"{metric}.{name}") or TEXTS.get(name, "a text")
+
+
+def _body(text: str) -> list[str]:
+    """The docstring's text, its doctest as a code block."""
+    lines: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        if line.startswith(">>>") and not fenced:
+            lines.append("```python")
+            fenced = True
+        if fenced and not line.strip():
+            lines.append("```")
+            fenced = False
+        lines.append(line.replace("::", ":") if line.endswith("::") else line)
+    return [*lines, "```"] if fenced else lines

@@ -1,0 +1,287 @@
+"""``captious score``: a file, a run that exists, or shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from captious.cli.session import Metrics, Session
+from captious.errors import InputError
+from captious.options import Argument, Engine, Option, Output, Reading
+
+if TYPE_CHECKING:
+    from captious._by_language import LanguageReports
+    from captious.io.storage import Storage
+    from captious.render import Result
+    from captious.runs import Report
+
+Keep = Annotated[
+    str | None,
+    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
+]
+Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
+USUAL = ("bleu", "rouge", "cider")
+PARTLY = 3
+"""Exit code of a command that did its work but for some shards, which it names."""
+
+
+def score(
+    predictions: Predictions,
+    session: Session,
+    engine: Engine,
+    metrics: Metrics = USUAL,
+    worst: Annotated[int, Option("Also print this number of worst items.", min=0)] = 0,
+    where: Annotated[str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER")] = None,
+    explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
+    keep: Keep = None,
+    add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
+    no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
+) -> None:
+    """Score captions: print a table with intervals; with --out, write everything.
+
+    --out FOLDER writes the HTML report, the values of every item and all tables.
+    --out scores.csv writes one file; also .json, .parquet, .html and .tex.
+    --metrics all takes every metric that the data allow and that needs no model.
+    --explain 1002 shows why item 1002 has its scores.
+
+    A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
+    If there is a column language, each language is scored by itself. The folder of a run prints its report again.
+
+    Example: captious score preds.json --references refs.json
+    Example: captious score preds.json --images photos/ --metrics clipscore,specs
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
+    Example: captious score preds.json --references refs.json -o run1 --add spice
+    Example: captious score run1 --explain 1002
+    """
+    from captious._by_language import by_language, evaluate_by_language, names_languages
+    from captious._evaluate import evaluate
+    from captious.io.shards import is_sharded
+    from captious.metrics.registry import parse_all
+    from captious.runs import is_run
+
+    parse_all(add or metrics)  # a misspelt name is said before anything is read
+    if not add and is_run(predictions):
+        _show_run(predictions, session, worst, where, explain)
+        return
+    if engine.engine is not None or (is_sharded(predictions) and not _fits_in_memory(predictions, session.output)):
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
+        return
+    for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
+        if value:
+            raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
+    if session.runtime.judging.dry_run:
+        session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
+        return
+    if add:
+        report = _added(predictions, session, add, explain)
+        session = replace(session, output=replace(session.output, overwrite=True))
+    else:
+        with session.working() as step:
+            captions = session.read(predictions)
+            if explain is not None:
+                captions.position(explain)  # an unknown id is said before anything is computed
+            sets = by_language(captions) if names_languages(captions) else {}
+            if len(sets) > 1:
+                languages = evaluate_by_language(captions, metrics, session.resampling, progress=step)
+            else:
+                captions = next(iter(sets.values()), captions)
+                report = evaluate(captions, metrics, session.resampling, progress=step)
+                report = replace(report, store_references=not no_references)
+                if explain is not None:
+                    report = replace(report, explanations=report.explain(explain))
+        if len(sets) > 1:
+            _show_languages(languages, session, worst, where, explain, no_references)
+            return
+    session.deliver(report)
+    _print_worst(report, worst, where, session.output)
+
+
+def _show_languages(
+    result: LanguageReports, session: Session, worst: int, where: str | None, explain: str | None, no_references: bool
+) -> None:
+    """Print the table of languages, and the explained item and the worst ones of each language after it."""
+    reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    for code, report in reports.items():
+        if explain is not None and explain in report.captions:
+            reports[code] = replace(report, explanations=report.explain(explain))
+    session.deliver(replace(result, reports=reports))
+    for report in reports.values():
+        if report.explanations is not None and not session.output.json:
+            report.explanations.print()
+        _print_worst(report, worst, where, session.output)
+
+
+def _fits_in_memory(predictions: str, output: Output) -> bool:
+    """Whether a tar is read as any other file is: a single one, whose scores go into no folder."""
+    from captious.io.shards import is_one_file
+
+    return output.out is None and is_one_file(predictions)
+
+
+def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+    """The report of the run in --out with more metrics, computed on the same captions."""
+    from captious._evaluate import add_metrics
+    from captious.runs import is_run, read_run
+
+    out = session.output.out
+    if out is None or not is_run(out):
+        raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
+    with replace(session, output=replace(session.output, out=None)).working() as step:
+        run = read_run(out, images=session.reading.images)
+        captions = run.captions if is_run(predictions) else session.read(predictions)
+        report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
+        return report if explain is None else replace(report, explanations=report.explain(explain))
+
+
+def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
+    """Print the report of a run again."""
+    from captious.runs import read_run
+
+    with session.working():
+        report = read_run(folder, images=session.reading.images)
+        if explain is not None:
+            report = replace(report, explanations=report.explain(explain))
+    session.deliver(report)
+    _print_worst(report, worst, where, session.output)
+
+
+def _print_worst(report: Report, worst: int, where: str | None, output: Output) -> None:
+    if worst and not (output.json or output.latex or output.csv):
+        listed = report.worst(worst, where=where)
+        (listed.in_percent() if output.percent else listed).print()
+
+
+def _score_shards(
+    source: str,
+    session: Session,
+    engine: Engine,
+    metrics: Metrics,
+    worst: int,
+    where: str | None,
+    explain: str | None,
+    keep: str | None,
+    add: Sequence[str],
+    no_references: bool,
+) -> None:
+    """Score shards into a folder, print the report, and say what was written and which shards failed."""
+    from captious.io.storage import Storage
+    from captious.scale.scoring import score_shards
+
+    output = session.output
+    printing = replace(session, output=replace(output, out=None))
+    if session.runtime.judging.dry_run:
+        _print_shards_plan(source, add or metrics, printing)
+        return
+    out = _folder_for_shards(source, output.out)
+    if keep is not None:
+        _check_filter(keep, (*metrics, *add), source, session.reading)
+    folder = Storage.at(out)
+    written = [folder.address_of("report.html")]
+    with printing.working() as step:
+        report = score_shards(
+            source,
+            metrics,
+            out=out,
+            reading=session.reading,
+            resampling=session.resampling,
+            engine=engine,
+            progress=step,
+            add=add or None,
+            store_references=not no_references,
+            overwrite=output.overwrite,
+        )
+        if explain is not None:
+            report = replace(report, explanations=report.explain(explain))
+        if output.percent or explain is not None:
+            report.write(percent=output.percent)
+        shown: list[Result] = [report]
+        if keep is not None:
+            written.append(folder.address_of("kept.parquet"))
+            shown = _kept(report, out, keep, written[-1], engine, output.json, step)
+    if worst:
+        shown.append(report.worst(worst, where=where))
+    for result in shown[:1] if output.json or output.latex or output.csv else shown:
+        printing.deliver(result)
+    typer.echo(f"written: {', '.join(written)}", err=True)
+    if report.failed:
+        _exit_partly(report, folder)
+
+
+def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
+    """Print what judges would be asked about shards; nothing is asked."""
+    from captious.scale.plan import plan_shards
+
+    with session.working() as step:
+        plan = plan_shards(source, metrics, session.reading, step)
+    session.deliver(plan)
+
+
+def _folder_for_shards(source: str, out: str | Path | None) -> str | Path:
+    """The folder that the scores of shards go to; a missing one, or the name of a file, is refused."""
+    from captious.render.document import is_file
+
+    if out is None:
+        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
+    if is_file(out):
+        raise InputError(f"{out}: is the name of a file, expected that of a folder for the scores of shards")
+    return out
+
+
+def _kept(
+    report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
+) -> list[Result]:
+    """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
+    from captious.scale.keep import keep as keep_items
+
+    selection = keep_items(out, filter, ids, engine=engine, overwrite=True, progress=step)
+    if json:
+        return [replace(report.document(), data={**report.data(), "kept": selection.data()})]
+    return [report, selection]
+
+
+def _exit_partly(report: Report, folder: Storage) -> NoReturn:
+    """Name the shards that failed, and end with the exit code that says so."""
+    from captious.runs.folder import FAILED
+    from captious.scale.scoring import failed_line
+
+    failed = failed_line(report.failed, len(report.failed) + len(report.parts))
+    listed = f"left out and listed in {folder.address_of(FAILED)}"
+    typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+    raise typer.Exit(PARTLY)
+
+
+def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
+    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
+    from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
+    from captious.io.shards import expand, read_shard
+    from captious.metrics.registry import parse_all
+    from captious.runs.tables import items_table
+
+    labels = {str(metric): metric.label for metric in parse_all(metrics)}
+    texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
+    types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
+    try:
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+    except UnknownName:
+        from captious.filters import column_types, connect
+
+        captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
+        with connect() as connection:
+            connection.register("items", items_table(captions, {}, list(labels)))
+            types = column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+
+
+def _what_is_sharded(source: str) -> str:
+    """Why a source is scored as shards, and what to do if that was not meant."""
+    from captious.io.storage import is_remote
+
+    if is_remote(source):
+        return "what is at an address is scored as shards, into a folder: download a single file, or pass out=..."
+    if Path(source).is_dir():
+        return "is a folder, whose files are scored as shards, into a folder: name one file, or pass out=..."
+    return "shards are scored into a folder; pass out=..."
