@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.io import formats
-from captious.io.formats import Row
+from captious.io import formats, json_layouts
 from captious.io.join import gather_candidates, gather_references
 from captious.io.read import read
+from captious.io.rows import Row
 from captious.options import Reading
 
 COCO_RESULTS = [{"image_id": 2, "caption": "a cat"}, {"image_id": 1, "caption": "a dog"}]
@@ -486,10 +486,10 @@ ODD_LINES = [
 @settings(max_examples=500, deadline=None)
 def test_lines_parsed_together_are_those_parsed_one_by_one(lines):
     content, outcomes = "\n".join(lines).encode(), []
-    for together in (formats._plain_lines, lambda *given: None):
+    for together in (json_layouts._plain_lines, lambda *given: None):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(formats, "_plain_lines", together)
-            patch.setattr(formats, "_PART", 40)
+            patch.setattr(json_layouts, "_plain_lines", together)
+            patch.setattr(json_layouts, "_PART", 40)
             try:
                 outcomes.append(list(formats.rows_of_content(content, "x.jsonl")))
             except InputError as error:
@@ -498,7 +498,7 @@ def test_lines_parsed_together_are_those_parsed_one_by_one(lines):
 
 
 def test_a_part_of_a_file_with_empty_records_alone_is_not_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("captious.io.formats._PART", 60)  # two parts: rows with captions, and rows without
+    monkeypatch.setattr("captious.io.json_layouts._PART", 60)  # two parts: rows with captions, and rows without
     row = '{"id": "%d", "caption": "a dog", "references": ["a dog"]}\n'
     path = tmp_path / "cut.jsonl"
     path.write_text(row % 1 + row % 2 + "{}\n{}\n", encoding="utf-8")

@@ -35,7 +35,7 @@ from captious.options import Argument, LemmaRule, Option, Resampling
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
-    from captious.io.formats import Row
+    from captious.io.rows import Row
 
 app = typer.Typer(no_args_is_help=True)
 

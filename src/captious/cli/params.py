@@ -81,7 +81,7 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
             values = {param.name: param.read(parsed[param.name]) for param in params}
             return function(**{name: _build(name, *part, values) for name, part in parts.items()})
         except InputError as error:
-            from captious.io.formats import EXPECTED
+            from captious.io.rows import EXPECTED
 
             message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
             error.args = (with_flags(message, params),)

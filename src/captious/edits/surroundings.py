@@ -16,7 +16,7 @@ from captious.captions import CaptionSet
 from captious.edits._words import SIBLINGS
 from captious.edits.lexicon import CaptionCorpus
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import text_list
+from captious.io.printed import text_list
 from captious.syntax.objects import REPAIRED, Mention, ObjectFinder, open_vocabulary
 from captious.syntax.tagging import tag_texts
 

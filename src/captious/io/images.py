@@ -24,7 +24,7 @@ from captious._files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 from captious.io.columns import AUDIO_SUFFIXES, ID_COLUMNS, IMAGE_COLUMNS
-from captious.io.formats import Row
+from captious.io.rows import Row
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -28,8 +28,10 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
 )
-from captious.io.formats import Piece, Row, RowBlock, looks_printed, name_of, printed_list
+from captious.io.formats import name_of
 from captious.io.images import images_of
+from captious.io.printed import looks_printed, printed_list
+from captious.io.rows import Piece, Row, RowBlock
 from captious.options import Reading
 
 Complain = Callable[[str], None]

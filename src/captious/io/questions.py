@@ -17,8 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 from captious._files import digest, read_regular
 from captious.errors import InputError
-from captious.io.formats import Row, rows_of, text_list
+from captious.io.formats import rows_of
 from captious.io.join import described, row_id
+from captious.io.printed import text_list
+from captious.io.rows import Row
 
 QuestionRole = Literal["questions", "answers"]
 QUESTION_COLUMN = "questions"

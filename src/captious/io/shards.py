@@ -25,21 +25,13 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io._braces import expand_braces
 from captious.io._harnesses import HARNESSES
+from captious.io.arrow import parquet_blocks
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import (
-    GZIP,
-    LINES,
-    Piece,
-    Row,
-    in_utf8,
-    json_row,
-    parquet_blocks,
-    rows_of,
-    rows_of_content,
-    unpack,
-)
+from captious.io.formats import GZIP, LINES, rows_of, rows_of_content, unpack
 from captious.io.join import REPEATED, Gathered, caption_columns, gather_candidates, gather_references, join
+from captious.io.json_layouts import json_row
 from captious.io.read import refuse_unused
+from captious.io.rows import Piece, Row, in_utf8
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.tars import KEY, tar_rows
 from captious.options import Reading

@@ -15,7 +15,8 @@ from typing import IO, Any, NamedTuple
 from captious.captions import FileImage, FileParts
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
-from captious.io.formats import Row, decoded, json_row
+from captious.io.json_layouts import json_row
+from captious.io.rows import Row, decoded
 from captious.options import Reading
 
 CAPTION_ENDINGS = ("txt", "caption", "cap")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
-from captious.io.formats import Row
 from captious.io.images import find_images
+from captious.io.rows import Row
 
 
 def text_of(row: Row, columns: Sequence[str]) -> str | None:

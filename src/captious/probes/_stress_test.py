@@ -17,8 +17,9 @@ from captious.edits.surroundings import VOCABULARY
 from captious.edits.table import ALL, edit_captions, find_edits
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
 from captious.io.images import image_of
+from captious.io.rows import Row
 from captious.options import SEED
 from captious.probes._rows import image_paths, text_of, texts_of
 

@@ -21,8 +21,9 @@ from captious.captions import CaptionSet
 from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
 from captious.io.images import image_of
+from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement

@@ -17,7 +17,8 @@ import numpy as np
 
 from captious._files import load_json
 from captious.errors import InputError
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
+from captious.io.rows import Row
 from captious.options import Resampling
 from captious.probes.pictures import GALLERY
 from captious.probes.probe import Probe, forest

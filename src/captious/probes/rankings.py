@@ -12,7 +12,8 @@ from scipy.stats import rankdata
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
+from captious.io.rows import Row
 from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import ModelNgrams, own_scores
 from captious.render import Column, Document, Result, Section, Table

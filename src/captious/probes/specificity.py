@@ -27,9 +27,10 @@ from captious.io.columns import (
     UNIT_COLUMNS,
     WRONG_UNIT_COLUMNS,
 )
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
 from captious.io.images import image_of
 from captious.io.join import gather_references
+from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
 from captious.metrics.contract import Metric

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
+from captious.io.rows import Row
 from captious.metrics.style.fitting import bare, counted, fingerprint_of, model_of, sorted_table, style_heads
 from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (

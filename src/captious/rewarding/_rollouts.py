@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, OBJECT_COLUMN, REFERENCE_COLUMNS, STYLE_COLUMN
-from captious.io.formats import text_list
+from captious.io.printed import text_list
 
 if TYPE_CHECKING:
     from captious.scorer import Scorer

@@ -19,8 +19,10 @@ from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.filters import Filter, attach, connect
-from captious.io.formats import Row, json_row, parquet_rows
+from captious.io.arrow import parquet_rows
 from captious.io.join import row_id
+from captious.io.json_layouts import json_row
+from captious.io.rows import Row
 from captious.io.shards import Faults, Shard, open_shard, unpacked
 from captious.io.storage import Storage, is_remote
 from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples

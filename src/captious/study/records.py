@@ -23,8 +23,9 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import Row, name_of, read_text, rows_of
+from captious.io.formats import name_of, read_text, rows_of
 from captious.io.join import described, gather_references, refuse, valid_text
+from captious.io.rows import Row
 from captious.options import Reading
 from captious.study.recipes import Layout, Recipe
 

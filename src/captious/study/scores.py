@@ -13,7 +13,8 @@ from captious._specs import split
 from captious._typing import Floats
 from captious.errors import InputError, nearest
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
-from captious.io.formats import Row, name_of, rows_of
+from captious.io.formats import name_of, rows_of
+from captious.io.rows import Row
 from captious.metrics.abilities import HasSeeds
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement

@@ -22,8 +22,9 @@ from captious.io.columns import (
     UNIT_COLUMNS,
     WRONG_UNIT_COLUMNS,
 )
-from captious.io.formats import Row, rows_of
+from captious.io.formats import rows_of
 from captious.io.images import ImageFolder, open_image
+from captious.io.rows import Row
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
 from captious.models.states import free_memory

@@ -13,7 +13,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import text_list
+from captious.io.printed import text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination._listing import (

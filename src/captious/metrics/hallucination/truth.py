@@ -19,9 +19,10 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.io.coco import marked_objects
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import rows_of, text_list
+from captious.io.formats import rows_of
 from captious.io.images import image_number, image_of
 from captious.io.join import gather_references
+from captious.io.printed import text_list
 from captious.options import LemmaRule
 from captious.syntax.objects import ObjectFinder, Vocabulary, open_vocabulary
 

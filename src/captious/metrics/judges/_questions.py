@@ -17,7 +17,6 @@ import numpy as np
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io.formats import Row
 from captious.io.questions import (
     ANSWER_COLUMN,
     EVENT_COLUMN,
@@ -27,6 +26,7 @@ from captious.io.questions import (
     open_questions,
     table_of,
 )
+from captious.io.rows import Row
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import VERDICT, Breakdown, Contribution
 from captious.metrics.judges._choices import (

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io.formats import text_list
+from captious.io.printed import text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.judges._facts import (

@@ -14,9 +14,10 @@ import numpy as np
 
 from captious.errors import InputError, nearest
 from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import Row, named_files, read_text, rows_of
+from captious.io.formats import named_files, read_text, rows_of
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.join import Complain, Gathered, described, first_few, gather_candidates, gather_references, valid_text
+from captious.io.rows import Row
 from captious.options import Reading
 from captious.studio.collect.plan import Plan
 

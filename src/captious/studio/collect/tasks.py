@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError, nearest
-from captious.io.formats import Row, rows_of
+from captious.io.formats import rows_of
 from captious.io.join import Complain, first_few, refuse
+from captious.io.rows import Row
 from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 from captious.studio.collect.plan import Plan
 

@@ -1,0 +1,111 @@
+"""CSV, TSV and spreadsheets, and text files with a caption on each line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from captious.errors import InputError
+from captious.io.printed import printed_list
+from captious.io.rows import Row, decoded, refuse_repeated
+
+_QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
+_ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
+_NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
+
+
+def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
+    """Rows of a delimited file.
+
+    Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
+    Python writes it, is one.
+    """
+    bare = delimiter == "\t" and not _is_quoted(content)
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        header = [column.strip() for column in next(reader, [])]
+        if not header:
+            raise InputError(f"{name}: is empty, expected a header line and captions")
+        refuse_repeated(header, f"{name}: row 1")
+        numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
+        for number, cells in enumerate(reader, start=2):
+            if not cells:
+                continue
+            where = f"{name}: row {number}"
+            if len(cells) != len(header):
+                raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
+            fields: dict[str, Any] = {
+                column: _cell(cell)
+                for index, (column, cell) in enumerate(zip(header, cells, strict=True))
+                if index not in numbered
+            }
+            if numbered:
+                fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
+            yield Row(where, fields)
+    except UnicodeDecodeError:
+        decoded(content, name)  # says where
+    except csv.Error as error:
+        raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
+
+
+def spreadsheet_rows(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of the first sheet of a spreadsheet, whose first row names the columns."""
+    from captious.io._spreadsheets import sheet_rows
+
+    rows = sheet_rows(content, name)
+    header = ["" if cell is None else str(cell).strip() for cell in next(rows, (0, []))[1]]
+    named = [column for column in header if column]
+    if not named:
+        raise InputError(f"{name}: is empty, expected a header row and captions")
+    refuse_repeated(named, f"{name}: row 1")
+    for number, cells in rows:
+        if all(cell is None for cell in cells):
+            continue
+        where = f"{name}: row {number}"
+        if len(cells) > len(header):
+            raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
+        cells += [None] * (len(header) - len(cells))
+        values = ["" if cell is None else _cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        yield Row(where, {column: value for column, value in zip(header, values, strict=True) if column})
+
+
+def _is_quoted(content: bytes) -> bool:
+    """Whether the quotation marks of a TSV file enclose cells, as a CSV writer does it, or belong to the captions.
+
+    Captions with a quotation mark here and there are common in TSV, where nothing needs quoting. A writer that quotes
+    encloses every cell that has a mark and doubles the mark, or it encloses all cells of the header or of a column.
+    """
+    if b'"' not in content:
+        return False
+    if _QUOTED_CELL.search(content):
+        return True
+    rows = [line.split(b"\t") for line in content.removeprefix(codecs.BOM_UTF8).splitlines() if line]
+    marked = [cell for cells in rows for cell in cells if b'"' in cell]
+    if not all(map(_ENCLOSED.fullmatch, marked)):
+        return False
+    if all(cell[:1] == b'"' for cell in rows[0]) or any(b'""' in cell[1:-1] for cell in marked):
+        return True
+    return any(all(cell[:1] == b'"' for cell in column) for column in zip(*rows[1:], strict=False))
+
+
+def _cell(cell: str) -> Any:
+    if cell.startswith("[") and cell.endswith("]"):
+        try:
+            value = json.loads(cell)
+        except json.JSONDecodeError:
+            return printed_list(cell) or cell
+        return value if isinstance(value, list) else cell
+    return printed_list(cell) or cell
+
+
+def line_rows(content: bytes, name: str) -> Iterator[Row]:
+    """A caption on each line, with the ids 0, 1, 2, …; an empty line is an empty caption."""
+    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n")):
+        yield Row(f"{name}: line {number + 1}", {"id": number, "caption": line.strip()}, keyed=True, aligned=True)

@@ -1,0 +1,112 @@
+"""Parquet files, Arrow tables and data frames, read by columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import IO, Any
+
+from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.rows import EXPECTED, Row, RowBlock, described, refuse_repeated
+
+
+def frame_rows(frame: Any, name: str) -> Iterator[Row]:
+    """Rows of a pandas frame; its index has the ids where no column has."""
+    refuse_repeated(list(map(str, frame.columns)), name)
+    columns = {str(column): _cells(frame.iloc[:, number]) for number, column in enumerate(frame.columns)}
+    if isinstance(frame.index.name, str):
+        columns.setdefault(frame.index.name, frame.index.tolist())
+    names = [column for column in ID_COLUMNS if column in columns]
+    if all(column in IMAGE_COLUMNS and not isinstance(next(iter(columns[column]), ""), str) for column in names):
+        columns["id"] = frame.index.tolist()
+    return _rows_of_columns(columns, name)
+
+
+def _cells(series: Any) -> list[Any]:
+    """The values of a column, missing ones as None; what Arrow has no type for, such as images, as it is."""
+    import pyarrow as pa
+
+    try:
+        values: list[Any] = pa.Array.from_pandas(series).to_pylist()
+        return values
+    except (pa.ArrowException, TypeError, ValueError):
+        return list(series.tolist())
+
+
+def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterator[Row]:
+    for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+
+
+def parquet_content(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of a Parquet file."""
+    return parquet_rows(io.BytesIO(content), name)
+
+
+def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
+    """Rows of an open Parquet file; without ``images`` a column of their bytes is not even read."""
+    return chain.from_iterable(parquet_blocks(file, name, images))
+
+
+def parquet_blocks(
+    file: IO[bytes], name: str, images: bool = True, choose: Callable[[list[str]], list[str]] = list
+) -> Iterator[RowBlock]:
+    """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        parquet = pq.ParquetFile(file)
+        refuse_repeated(parquet.schema_arrow.names, name)
+        columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
+        # Without Arrow's threads: workers are processes already, and one that ends soon after a read may not abort.
+        table = parquet.read(columns, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
+    return _blocks(table, name)
+
+
+def _holds_images(field: Any) -> bool:
+    """Whether a column holds images themselves, as bytes or as data sets hold them."""
+    kind = str(field.type)
+    return field.name in IMAGE_COLUMNS and kind.startswith(("binary", "large_binary", "struct"))
+
+
+def table_rows(table: Any, name: str) -> Iterator[Row]:
+    """Rows of an Arrow table, or of anything that gives one, such as a polars frame."""
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        try:
+            table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
+        except (TypeError, ValueError, AttributeError):
+            raise InputError(f"{name}: {described(table)}, expected {EXPECTED}") from None
+    refuse_repeated(table.column_names, name)
+    yield from chain.from_iterable(_blocks(table, name))
+
+
+def _blocks(table: Any, name: str) -> Iterator[RowBlock]:
+    """The rows of an Arrow table."""
+    first = 1
+    for batch in table.to_batches(max_chunksize=65536):
+        yield RowBlock(name, first, dict(zip(table.column_names, map(_column, batch.columns), strict=True)))
+        first += len(batch)
+
+
+def _column(column: Any) -> list[Any]:
+    """The values of a column of Arrow."""
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except UnicodeDecodeError:
+        return [_cell_of(scalar) for scalar in column]
+
+
+def _cell_of(scalar: Any) -> Any:
+    """A value of Arrow; text that is not UTF-8 as bytes, which whoever expects text refuses."""
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else list(map(_cell_of, scalar.values))

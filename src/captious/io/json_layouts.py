@@ -1,0 +1,233 @@
+"""JSON and JSON Lines: lists of records, captions by id, COCO annotations, Karpathy's splits."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS
+from captious.io.rows import Piece, Row, RowBlock, decoded, is_suspicious, refuse_unsound
+
+_PART = 1 << 20
+"""Bytes of JSON Lines that are parsed together: the whole file as text would take as much memory again, or more."""
+
+
+def json_lines(content: bytes, name: str) -> Iterator[Piece]:
+    """Rows of a JSON Lines file; blank lines are passed over."""
+    first, number = 0, 1
+    while first < len(content):
+        end = content.find(b"\n", first + _PART) + 1 or len(content)
+        part = content[first:end]
+        if (block := _plain_lines(part, name, number)) is not None:
+            yield block
+        else:
+            yield from _single_lines(part, content, name, number)
+        first, number = end, number + part.count(b"\n")
+
+
+def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
+    """Whole lines parsed as one list, if each is a record without another inside and all have the same keys.
+
+    No record has a key twice if there are as many keys as there are quotation marks before a colon.
+    """
+    part = part.removesuffix(b"\n")
+    lines = part.count(b"\n") + 1
+    if part[:1] != b"{" or part.count(b"{") != lines or part.count(b"\n{") != lines - 1:
+        return None
+    try:
+        records = json.loads(f"[{part.decode().replace(chr(10), f',{chr(10)}')}]")
+    except (ValueError, RecursionError):
+        return None
+    block = RowBlock.of_records(records, name, number) if len(records) == lines else None
+    if block is None or len(block.columns) * lines != part.count(b'":'):
+        return None
+    return None if _SPACED_COLON.search(part) and _SPACED_KEY.search(part) else block
+
+
+_SPACED_COLON, _SPACED_KEY = re.compile(rb":(?<=[ \t\r]:)"), re.compile(rb'"[ \t\r]+:')
+
+
+def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterator[Row]:
+    for number, line in enumerate(io.BytesIO(part), start=first):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+        except UnicodeDecodeError:
+            text = decoded(content, name)  # says where
+        if text and not text.isspace():
+            yield _record(text, f"{name}: row {number}")
+
+
+def json_row(content: bytes, where: str) -> Row:
+    """The row that one JSON object is."""
+    row = _record(decoded(content, where), where)
+    if is_suspicious(content):
+        refuse_unsound(row)
+    return row
+
+
+def _record(text: str, where: str) -> Row:
+    try:
+        record = _parsed(text, where)
+    except InputError:
+        raise
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {text[:60]!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
+    if not isinstance(record, dict):
+        raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
+    return Row(where, record)
+
+
+def json_document(content: bytes, name: str) -> Iterator[Piece]:
+    """Rows of a JSON document, whatever of the known layouts it has."""
+    text = decoded(content, name)
+    try:
+        document = _parsed(text, name)
+    except InputError:
+        raise
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and error.lineno > 1:
+            return json_lines(content, name)
+        raise InputError(
+            f"{name}: line {error.lineno} column {error.colno} (offset {error.pos} of {len(text)}): "
+            f"not valid JSON ({error.msg}); is the file cut short?"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: not JSON that can be read ({str(error)[:80]})") from None
+    if isinstance(document, Mapping):
+        return document_rows(document, name)
+    if isinstance(document, list):
+        return record_rows(document, name)
+    raise InputError(f"{name}: contains a JSON {type(document).__name__}, expected a list or an object of captions")
+
+
+def document_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
+    """Rows of a dictionary: Karpathy's splits, COCO annotations, or captions by id."""
+    if _has_sentences(document):
+        return _sentences(document, name)
+    if isinstance(document.get("annotations"), list):
+        return _annotations(document, name)
+    for key in WRAPPERS:
+        if _are_records(document.get(key)):
+            return record_rows(document[key], name)
+    return mapping_rows(document, name)
+
+
+WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items")
+"""Keys under which programs put a list of records; an id of an image has none of these names."""
+
+
+def _are_records(entries: Any) -> bool:
+    """Whether a value is a list of records with ids, and not the captions of one image."""
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping):
+        return False
+    return not entries[0].keys().isdisjoint(ID_COLUMNS)
+
+
+def mapping_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
+    """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``.
+
+    A list of objects with a ``question`` each, as CaptionQA's files have it, is the column ``questions``.
+    """
+    values = list(document.values())
+    kinds = set(map(type, values))
+    if kinds == {str} or (kinds == {list} and set(map(type, chain.from_iterable(values))) == {str}):
+        yield RowBlock(name, 1, {"id": list(document), "caption": values}, keyed=True)
+        return
+    for key, value in document.items():
+        where = f"{name}: id {key!r}"
+        if isinstance(value, str):  # much quicker than asking for a Mapping
+            yield Row(where, {"id": key, "caption": value}, keyed=True)
+        elif isinstance(value, Mapping):
+            rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
+            yield Row(where, {"id": key, **rest}, keyed=True)
+        elif isinstance(value, list) and value and all(_is_question(entry) for entry in value):
+            yield Row(where, {"id": key, "questions": value}, keyed=True)
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            yield Row(where, {"id": key, "caption": [entry.get("caption") for entry in value]}, keyed=True)
+        else:
+            yield Row(where, {"id": key, "caption": value}, keyed=True)
+
+
+def _is_question(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "question" in entry and "caption" not in entry
+
+
+def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+    listed = document.get("images")
+    images = [image for image in listed if isinstance(image, Mapping)] if isinstance(listed, list) else []
+    files = {str(image.get("id")): image.get("file_name") for image in images}
+    for number, annotation in enumerate(document["annotations"], start=1):
+        where = f"{name}: annotation {number}"
+        if not isinstance(annotation, Mapping):
+            raise InputError(f"{where}: is {type(annotation).__name__}, expected an object with image_id and caption")
+        fields = {"id": annotation.get("image_id"), "caption": annotation.get("caption")}
+        if image := files.get(str(annotation.get("image_id"))):
+            fields["image"] = image
+        yield Row(where, fields, keyed=True)
+
+
+def _has_sentences(document: Mapping[str, Any]) -> bool:
+    images = document.get("images")
+    return isinstance(images, list) and bool(images) and isinstance(images[0], Mapping) and "sentences" in images[0]
+
+
+def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+    """Karpathy's splits: images with their sentences."""
+    for number, image in enumerate(document["images"], start=1):
+        where = f"{name}: image {number}"
+        sentences = image.get("sentences") if isinstance(image, Mapping) else None
+        if not isinstance(sentences, list) or not all(isinstance(sentence, Mapping) for sentence in sentences):
+            raise InputError(f"{where}: has no list of sentences, expected objects with the text as raw")
+        key = next((image[column] for column in ("cocoid", "imgid", "filename") if column in image), None)
+        fields = {"id": key, "caption": [sentence.get("raw") for sentence in sentences]}
+        extra = {"image": image.get("filename"), "split": image.get("split")}
+        yield Row(where, fields | {column: value for column, value in extra.items() if value is not None}, keyed=True)
+
+
+def record_rows(document: Sequence[Any], name: str) -> Iterator[Piece]:
+    """Rows of a list of records, such as COCO results."""
+    if (block := RowBlock.of_records(document, name, unit="entry")) is not None:
+        yield block
+        return
+    for number, record in enumerate(document, start=1):
+        where = f"{name}: entry {number}"
+        if not isinstance(record, Mapping):
+            raise InputError(f"{where}: is {type(record).__name__}, expected an object with an id and a caption")
+        yield Row(where, dict(record))
+
+
+class _Repeated(Exception):
+    """A key of a JSON object that occurs more than once in it."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise _Repeated(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
+    return unique
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _parsed(text: str, name: str) -> Any:
+    """The value that JSON writes. An object with a key twice is refused."""
+    try:
+        if text[:1] == "{":
+            value, end = _DECODER.raw_decode(text)
+            if end == len(text):
+                return value
+        return _DECODER.decode(text)  # with white space around it, or something behind it, which is an error
+    except _Repeated as error:
+        (key,) = error.args
+        raise InputError(
+            f"{name}: {key!r} occurs more than once in one JSON object, expected different names or ids"
+        ) from None

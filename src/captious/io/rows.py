@@ -1,0 +1,125 @@
+"""Rows: records of any source, each with the place that it came from."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from captious._files import decode_utf8
+from captious.errors import InputError
+
+EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
+
+
+class Row(NamedTuple):
+    """One record and its place in the source, such as ``preds.jsonl: row 17``."""
+
+    where: str
+    fields: dict[str, Any]
+    keyed: bool = False
+    """Whether the format says the id, as COCO annotations and dictionaries do; it stands in the column ``id``."""
+    aligned: bool | None = False
+    """Whether the id is the number of the line; None for captions in memory that stand by position."""
+
+
+class RowBlock(Sequence[Row]):
+    """Rows of a table by their columns. A row is made when it is looked at, which most never are."""
+
+    def __init__(
+        self, name: str, first: int, columns: Mapping[str, list[Any]], unit: str = "row", keyed: bool = False
+    ) -> None:
+        self.name, self.first, self.columns, self.unit, self.keyed = name, first, columns, unit, keyed
+
+    @classmethod
+    def of_records(cls, records: Sequence[Any], name: str, first: int = 1, unit: str = "row") -> RowBlock | None:
+        """The block of records, if they are dictionaries with the same keys."""
+        if set(map(type, records)) != {dict}:
+            return None
+        names = records[0].keys()
+        if not names or any(record.keys() != names for record in records):
+            return None
+        return cls(name, first, {key: [record[key] for record in records] for key in names}, unit)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, index: int) -> Row:  # type: ignore[override]  # no slices
+        fields = {column: values[index] for column, values in self.columns.items()}
+        return Row(self.place(index), fields, self.keyed)
+
+    def __iter__(self) -> Iterator[Row]:
+        for index, values in enumerate(zip(*self.columns.values(), strict=True)):
+            yield Row(self.place(index), dict(zip(self.columns, values, strict=True)), self.keyed)
+
+    def place(self, index: int) -> str:
+        """Where a row stands: by its id where the format says it, otherwise by its number."""
+        return f"{self.name}: " + (
+            f"id {self.columns['id'][index]!r}" if self.keyed else f"{self.unit} {self.first + index}"
+        )
+
+
+Piece = Row | RowBlock
+
+
+def in_utf8(content: bytes, name: str) -> bytes:
+    """The content with UTF-16, which PowerShell and Excel write with a byte-order mark, turned into UTF-8."""
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeError:
+        raise InputError(f"{name}: begins as UTF-16 and is not UTF-16 throughout, expected text in UTF-8") from None
+
+
+DEPTH = 50
+"""Lists within lists that a value may have: more is a mistake, and nothing could write it."""
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+_NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def is_suspicious(content: bytes) -> bool:
+    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
+
+
+def refuse_unsound(row: Row) -> None:
+    for column, value in row.fields.items():
+        name = column if str(column).isprintable() else ascii(column)
+        if _depth(value) > DEPTH:
+            raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
+        try:
+            json.dumps([column, value], ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            half = error.object[error.start]
+            raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are within each other."""
+    depth, level = 0, [value]
+    while inner := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def described(value: Any) -> str:
+    """A value in a message: its type, and itself where that is short."""
+    shown = repr(value)
+    return shown if value is None else f"{type(value).__name__}{f' ({shown})' if len(shown) <= 40 else ''}"
+
+
+def decoded(content: bytes, name: str) -> str:
+    """Decode UTF-8, with or without a byte-order mark, or UTF-16 with one."""
+    return decode_utf8(in_utf8(content, name), name)
+
+
+def refuse_repeated(columns: Sequence[str], where: str) -> None:
+    """Refuse a table in which two columns have one name: which of them is meant is unknown."""
+    if repeated := [column for column, number in Counter(columns).items() if number > 1]:
+        raise InputError(f"{where}: column {repeated[0]!r} occurs more than once, expected different names")
