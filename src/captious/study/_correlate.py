@@ -93,9 +93,7 @@ def correlate(
     design, used = build_design(ratings, available, recipe)
     scores, constant = _drop_constant(scores, used, ratings.name)
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
-    statistic = statistic or (
-        ("pooled" if "pooled" in design.families else "mean") if isinstance(design, Pairs) else recipe.statistic
-    )
+    statistic = statistic or _headline(design, recipe)
     family_of(design, statistic)
     _check_test(test, resampling, design, ratings.name)
     pairs = len(scores) * (len(scores) - 1) // 2
@@ -119,6 +117,13 @@ def correlate(
         _without_humans(ratings, scores, recipe, again),
         where=where or "",
     )
+
+
+def _headline(design: RatingRows | Pairs, recipe: Recipe) -> str:
+    """The statistic that a study is read by, unless another is asked for."""
+    if isinstance(design, Pairs):
+        return "pooled" if "pooled" in design.families else "mean"
+    return recipe.statistic
 
 
 def _warnings(
