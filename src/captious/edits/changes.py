@@ -62,7 +62,8 @@ Places = Sequence[tuple[int, int]]
 def _differences(one: str, two: str) -> tuple[Places, Places]:
     """The words of each of two texts that the other does not have there."""
     words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
-    matcher = SequenceMatcher(None, *([word[0] for word in own] for own in words), autojunk=False)
+    first_words, second_words = ([word[0] for word in own] for own in words)
+    matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
     places: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for tag, *ends in matcher.get_opcodes():
         for own, found, (first, end) in zip(words, places, (ends[:2], ends[2:]), strict=True):
