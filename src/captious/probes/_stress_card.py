@@ -73,7 +73,8 @@ def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
 
 def _counted(counts: Counter[Verdict]) -> str:
     order: tuple[Verdict, ...] = ("holds", "fails", "undecided")
-    shown = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+    plural = {"holds": "hold", "fails": "fail"}
+    shown = {verdict: verdict if counts[verdict] == 1 else plural.get(verdict, verdict) for verdict in order}
     return ", ".join(f"{counts[verdict]} {shown[verdict]}" for verdict in order if counts[verdict]) or "—"
 
 
