@@ -124,6 +124,7 @@ DATASETS = (
     Dataset("flickr8k-cf", "flickr8k-cf", "flickr8k", (*NGRAMS, "spice")),
     Dataset("pascal50s", "pascal50s", "pascal50s", (*NGRAMS, *MEANING)),
     Dataset("capeval1k", "capeval1k", "umic", TEXT),
+    Dataset("hat", "hat", "aloha", TEXT),
     Dataset("nocaps-foil", "nocaps-foil", "aloha", (*NGRAMS, *MEANING)),
     Dataset("reformulations", "reformulations", "reformulations", (*NGRAMS, "spice")),
     Dataset("discoursefoil", "discoursefoil", "discosg", (*NGRAMS, *MEANING)),

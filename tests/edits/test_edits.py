@@ -74,6 +74,8 @@ NOT_MADE = [
     ("cut", "dog"),
     ("other-caption", "a dog"),
     ("drop-function-words", "dog runs"),
+    ("article", "dogs to the left of boys"),  # *to a left of* is no English
+    ("article", "dogs in the sand"),
 ]
 
 
@@ -198,6 +200,18 @@ def test_every_edit_says_what_it_changed_in_words_of_both_texts():
         assert summarize(row.edited.done)
         if "replaced" in row.edited.done or "inserted" in row.edited.done:
             assert "good" in {span.tone for span in after.spans}, row
+
+
+def test_a_word_of_several_places_is_marked_where_it_was_changed():
+    before, after = mark("a man on a mat", "a man on the mat", {"replaced": [["a", "the"]]})
+    assert [(span.text, span.tone) for span in before.spans] == [("a man on ", ""), ("a", "bad"), (" mat", "")]
+    assert [(span.text, span.tone) for span in after.spans] == [("a man on ", ""), ("the", "good"), (" mat", "")]
+    before, after = mark("dogs and dogs", "dogs and cats", {"replaced": [["dogs", "cats"]]})
+    assert [span.tone for span in before.spans] == ["", "bad"]
+    _, after = mark("A dog", "A photo of a dog", {"inserted": ["A photo of"]})
+    assert [(span.text, span.tone) for span in after.spans] == [("A photo of", "good"), (" a dog", "")]
+    before, after = mark("a dog runs", "a dog runs runs", {"doubled": ["runs"]})
+    assert [span.tone for span in after.spans if span.tone] == ["strong", "strong"]
 
 
 def test_edits_are_named_by_group_and_a_wrong_name_is_one_line():

@@ -1,6 +1,8 @@
 """Stress cards: answers that are known without computing them, numbers by hand, and intervals that cover."""
 
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ from captious.probes import plan_stress, stress
 from captious.probes._effects import Scores, find_doses, find_effects, find_rates, give_verdict
 from captious.probes._stress_test import read_pairs
 from captious.stats.bootstrap import Estimate
+from captious.text.ptb import tokenize
 
 FAST = Resampling(samples=200)
 
@@ -52,6 +55,44 @@ def test_shuffling_moves_nothing_that_counts_single_words(solid):
         assert (effect.sides.value, effect.sides.low, effect.sides.high) == (0.5, 0.5, 0.5)
         assert (effect.size.value, effect.size.low, effect.size.high) == (0.0, 0.0, 0.0)
         assert (effect.n, effect.verdict) == (60, "fails")
+
+
+def test_shuffling_moves_no_cider_of_single_words(solid):
+    """CIDEr with n = 1, by its formula: the cosine of tf-idf weights of words, mean over references, times 10."""
+    words = [[Counter(tokenize(one)) for one in references] for references in solid.references]
+    seen = Counter(word for item in words for word in set().union(*item))
+
+    def weights(text):
+        counts = Counter(tokenize(text))
+        return {word: counts[word] * math.log(len(words) / max(1, seen[word])) for word in sorted(counts)}
+
+    def cider1(caption, references):
+        own = weights(caption)
+        cosines = []
+        for other in map(weights, references):
+            norms = math.hypot(*own.values()) * math.hypot(*other.values())
+            cosines.append(sum(own[word] * other.get(word, 0.0) for word in own) / norms if norms else 0.0)
+        return 10 * sum(cosines) / len(cosines)
+
+    metric = captious.metric_from(cider1, "cider_of_words", range=(0, 10))
+    shuffled, replaced = stress(solid, [metric], FAST, edits=["shuffle", "replace-object"]).rows[0].effects
+    assert (shuffled.sides.value, shuffled.size.value, shuffled.n) == (0.5, 0.0, 60)
+    assert replaced.sides.value > 0.5
+
+
+def test_a_caption_twice_loses_precision_and_gains_no_recall():
+    """ROUGE-L of three of six different words: R = 3/6, P = 3/3, and twice P = 3/6; F = 2.44 PR / (R + 1.44 P).
+
+    Recall can gain where the reference has another order: of *b a* it has one word of *a b*, of *b a b a* both.
+    """
+    words = "dogs run over green grass quickly"
+    plain = CaptionSet.of({str(n): "dogs run over" for n in range(20)}, {str(n): [words] for n in range(20)})
+    (effect,) = stress(plain, "rouge", FAST, edits=["twice"]).rows[0].effects
+    before, after = 2.44 * 0.5 / (0.5 + 1.44), 2.44 * 0.5 * 0.5 / (0.5 + 1.44 * 0.5)
+    assert effect.change.value == pytest.approx(after - before)
+    assert (effect.sides.value, effect.verdict) == (0.0, "holds")
+    turned = captious.evaluate(["b a", "b a b a"], "rouge", references=[["a b"], ["a b"]])["rouge"].values
+    assert turned.tolist() == pytest.approx([0.5, 2.44 * 0.5 / (1 + 1.44 * 0.5)])  # P = R = 1/2; P = 1/2, R = 1
 
 
 def test_case_stops_and_spaces_move_nothing_under_the_treebank_tokenizer(solid):
@@ -160,6 +201,15 @@ def test_slopes_by_hand():
     assert doses.monotone
 
 
+def test_a_share_of_items_that_all_fall_with_every_dose_has_the_exact_interval():
+    """Of 30 images all fall: the least share of which that has a chance of 2.5 % is .025^(1/30)."""
+    base = np.arange(30.0)
+    scores = Scores.of(base, base[:, None] - np.array([[1.0, 2.0]]), np.arange(30))
+    effects = find_effects(scores, [("repeat(1)", "damage"), ("repeat(2)", "damage")], FAST)
+    falling = find_doses(scores, "repeat", {1: 0, 2: 1}, effects, FAST).falling
+    assert (falling.value, falling.low, falling.high) == (1.0, pytest.approx(0.025 ** (1 / 30)), 1.0)
+
+
 def test_an_edit_that_changes_nothing_has_an_infinite_rate():
     scores = Scores.of(np.arange(4.0), np.arange(4.0)[:, None] + np.array([[-1.0, 0.0]]), np.arange(4))
     ((rate,),) = [find_rates(scores, NAMES[:2], 0, Resampling(samples=50))]
@@ -180,6 +230,11 @@ def test_an_edit_that_changes_nothing_has_an_infinite_rate():
         ("harmless", (0, 1), (-0.2, -0.11), 99, "fails"),
         ("harmless", (0, 1), (-0.11, 0.0), 99, "undecided"),
         ("harm", (float("nan"), float("nan")), (0, 0), 99, "undecided"),  # no resamples
+        ("harm", (0.45, 0.55), (-1, 1), 99, "fails"),  # about chance, however many images there are
+        ("harm", (0.501, 0.55), (-1, 1), 99, "holds"),
+        ("harm", (0.44, 0.51), (-1, 1), 99, "undecided"),
+        ("gaming", (0.46, 0.54), (-1, 1), 99, "holds"),
+        ("gaming", (0.46, 0.56), (-1, 1), 99, "undecided"),
     ],
 )
 def test_verdicts(group, sides, size, images, verdict):
@@ -252,6 +307,7 @@ def test_the_document_has_a_row_an_edit_and_no_overall_score(solid, tmp_path):
     assert "overall" not in {column.name for table in document.tables.values() for column in table.heads}
     charts = [section for section in document.walk() if type(section).__name__ == "Chart"]
     assert [(one.kind, len(one.series)) for one in charts] == [("dots", 2)] * 3 + [("lines", 2)]
+    assert [one.bounds for one in charts] == [(), (), (-0.1, 0.1), ()]
     records = card.records()
     wanted = ["metric", "signature", "group", "edit", "n", "sides", "size", "low", "high", "verdict"]
     assert [list(one) for one in records] == [wanted] * 48

@@ -7,6 +7,7 @@ import pytest
 
 from captious.errors import InputError, MissingExtra
 from captious.render import Cell, Chart, Column, Document, Series, Table
+from captious.render._charts import svg
 
 alt = pytest.importorskip("altair")
 
@@ -90,6 +91,15 @@ def test_the_line_of_a_scatter_and_the_name_of_a_reference_are_those_of_the_desc
     assert dots["mark"]["type"] == "circle" and rule["mark"]["type"] == "rule"
     assert line["data"]["values"] == [{"x": 0.0, "y": 2.0}, {"x": 1.0, "y": 4.0}]
     assert (name["mark"]["text"], name["encoding"]["y"]["datum"]) == ("chance", 3.0)
+
+
+def test_bounds_are_dashed_lines_on_the_page_and_in_the_description():
+    series = Series("s", ["a"], [0.0], [-0.05], [0.05])
+    chart = Chart("dots", [series], "h", reference=0.0, bounds=(-0.1, 0.1))
+    layers = Document("d", sections=[chart]).plot("dots").to_dict()["layer"]
+    rules = [one["encoding"]["x"].get("datum") for one in layers if one["mark"]["type"] == "rule"]
+    assert [one for one in rules if one is not None] == [-0.1, 0.1, 0.0]
+    assert svg(chart).count('class="reference"') == 3
 
 
 def test_a_wrong_name_says_what_there_is(samples):

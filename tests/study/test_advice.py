@@ -148,6 +148,32 @@ def test_a_part_of_a_data_set_is_not_shown_beside_the_whole(tmp_path):
     assert [one.name for one in advise(captions_of(9), evidence=path).near] == ["d"]
 
 
+def test_a_metric_that_the_nearest_data_do_not_have_is_named_where_it_is_ahead(tmp_path):
+    """Three references: the nearest data have three, and no BLEU-4, which is ahead of CIDEr-D on the data with five."""
+    near = {"references": 3.0}
+    rows = [row("near", "cider", 0.5, 1, **near), row("near", "rouge", 0.4, 2, **near)]
+    rows += [row("far", "bleu(n=4)", 0.6, 1), row("far", "cider", 0.5, 2), row("far", "bleu(n=1)", 0.5, 2)]
+    path = tmp_path / "e.jsonl"
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    advice = advise(captions_of(9, references=3), evidence=path)
+    assert [one.metric for one in advice.best] == ["cider"]
+    assert "not tested on near, but ahead of CIDEr-D on far: BLEU-4\n" in str(advice)
+    tables = advice.document().tables
+    assert [list(line)[:3] for line in tables["metrics"].rows][:2] == [["CIDEr-D", "1", 0.5], ["ROUGE-L", "2", 0.4]]
+    assert next(list(line) for line in tables["further"].rows) == ["CIDEr-D", "2: 50.0"]
+
+
+def test_weights_that_nobody_can_download_are_missing(tmp_path):
+    rows = [row("d", "cider", 0.4, 2), row("d", "refclipscore(weights=photographs,prefix=)", 0.5, 1)]
+    path = tmp_path / "e.jsonl"
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    captions = captions_of(9)
+    captions = replace(captions, columns={"image": ["a.png"] * len(captions)})
+    advice = advise(captions, evidence=path)
+    assert [one.metric for one in advice.best] == ["cider"]
+    assert advice.others[0].missing == ("its weights, trained on photographs of the same collection",)
+
+
 def test_evidence_without_ranks_has_no_order_of_ranks(tmp_path):
     rows = [row("d", metric, value, None, kind="systems") for metric, value in (("cider", 1.0), ("rouge", 0.7))]
     path = tmp_path / "e.jsonl"
@@ -185,6 +211,7 @@ def test_what_a_judge_would_cost(evidence, tmp_path):
     assert [one.metric for one in free.best] == ["fleur", "cider"]
     assert fleur.calls == 12  # twelve different captions of one image
     assert fleur.cost > 0.01 and fleur.over_budget and "over the budget" in str(poor)
+    assert [one.metric for one in poor.best] == ["cider"]
     assert not any(one.over_budget for one in free.usable)
 
 

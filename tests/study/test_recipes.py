@@ -203,6 +203,23 @@ def test_reformulations_drop_what_was_not_changed_and_images_outside_of_val2014(
     assert "pairs whose captions are equal except for case are dropped" in RECIPES["reformulations"].protocol()
 
 
+def test_a_rating_that_is_a_word_has_its_number(tmp_path):
+    row = {"image_path": "a.jpg", "caption": "a dog", "references": ["dogs"], "contains_hallucination": True}
+    rows = [{**row, "sample_id": "1"}, {**row, "sample_id": "2", "contains_hallucination": False}]
+    lines(tmp_path / "hat.jsonl.gz", [*rows, {**row, "sample_id": "3", "contains_hallucination": "False"}])
+    ratings = open_recipe(RECIPES["hat"], tmp_path)
+    assert (ratings.ids, ratings.values.tolist()) == (("1", "2", "3"), [[0], [1], [1]])
+    lines(tmp_path / "hat.jsonl.gz", [{**row, "sample_id": "1", "contains_hallucination": "perhaps"}])
+    with pytest.raises(InputError, match=r"row 1: contains_hallucination is 'perhaps', expected true or false"):
+        open_recipe(RECIPES["hat"], tmp_path)
+
+
+@pytest.mark.shared_data
+def test_hat_has_the_captions_with_a_hallucination_that_its_readme_counts(shared_data):
+    ratings = open_recipe(RECIPES["hat"], shared_data / "aloha")
+    assert (len(ratings.ids), int((ratings.values == 0).sum())) == (191, 71)
+
+
 def test_one_number_of_each_raters_list_is_the_rating(tmp_path):
     row = {"id": "v1", "caption": "a dog", "references": ["dogs"], "ratings": [[1, 2, 3, 4, 2.5], [5, 5, 5, 5, 5]]}
     lines(tmp_path / "items.jsonl.gz", [row, {**row, "id": "v2"}])

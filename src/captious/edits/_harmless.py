@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from captious.edits._words import NUMBERS, PROGRESSIVES, SPELLINGS, SYNONYMS, VERBS
+from captious.edits._words import NUMBERS, PROGRESSIVES, SPELLINGS, SYNONYMS, UNCOUNTED, VERBS
 from captious.edits.edit import Draw, Edit, EditedCaption, EditSubject, an
 
 _OPENINGS = ("a photo of", "a picture of", "an image of", "there is", "there are", "this is")
@@ -100,14 +100,16 @@ def _by_table(subject: EditSubject, draw: Draw, table: dict[str, str]) -> Edited
 
 
 def article(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
-    """One *a* as *the*; where there is none, one *the* before a singular noun as *a*."""
+    """One *a* as *the*; where there is none, one *the* before a singular noun that can be counted as *a*."""
     words = subject.words
     found = [word for word in words if word.low in ("a", "an") and word.tag == "DT"]
     if found:
         word = draw.choice(found)
         return subject.replace(word.start, word.stop, "the")
     pairs = pairwise(words)
-    definite = [(word, after) for word, after in pairs if word.low == "the" and after.tag == "NN"]
+    definite = [
+        (word, after) for word, after in pairs if word.low == "the" and after.tag == "NN" and after.low not in UNCOUNTED
+    ]
     if not definite:
         return None
     word, after = draw.choice(definite)

@@ -73,6 +73,13 @@ PLACES = {
     "over": "under",
 }
 """Where something is, and where it is not; what stands first is looked for first."""
+_UNCOUNTED = """
+air back background bottom center centre country countryside dark dirt distance dust fog foreground front grass gravel
+ground ice left middle moon mud night ocean rain right sand sea seaside shade side sky smoke snow sun surf top water
+wind world
+"""
+UNCOUNTED = frozenset(_UNCOUNTED.split())
+"""Nouns that captions have with *the*, and that *a* would change or make no English: *in a sand*, *to a left*."""
 COLLECTIVES = frozenset(["pair", "couple", "group", "bunch", "set", "lot", "number", "piece", "slice", "herd", "row"])
 """Nouns that with *of* belong to the noun behind them."""
 SYMMETRIC = frozenset(["and", "or", "with", "near", "beside", "next", "alongside", "between", "like", "as"])

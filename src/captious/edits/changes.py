@@ -8,7 +8,8 @@ caption was taken from. ``rewritten`` is a change all over the text, ``instead``
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from captious.render import Phrase, Span
@@ -31,9 +32,13 @@ def summarize(done: Mapping[str, Any]) -> str:
 def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Phrase]:
     """A caption and what it became: what was taken away is struck out or bad, what was put in is good.
 
-    >>> before, after = mark("a dog", "a cat", {"replaced": [["dog", "cat"]]})
-    >>> after.spans[-1]
-    Span(text='cat', tone='good', weight=1.0, href='')
+    A word that stands in several places is marked where the texts differ.
+
+    >>> before, after = mark("a dog on a mat", "a dog on the mat", {"replaced": [["a", "the"]]})
+    >>> before.spans[1], after.spans[1]
+    (Span(text='a', tone='bad', weight=1.0, href=''), Span(text='the', tone='good', weight=1.0, href=''))
+    >>> before.spans[0].text
+    'a dog on '
     """
     before: dict[str, Span] = {}
     after: dict[str, Span] = {}
@@ -43,15 +48,46 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
         before[old] = Span(old, "struck")
     for new in done.get("inserted", ()):
         after[new] = Span(new, "good")
-    for old in done.get("doubled", ()):
-        before[old] = after[old] = Span(old, "strong")
-    return _mark(caption, before), _mark(edited, after)
+    doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
+    if doubled:
+        return _mark(caption, doubled), _mark(edited, doubled)
+    old_places, new_places = _differences(caption, edited)
+    return _mark(caption, before, old_places), _mark(edited, after, new_places)
 
 
-def _mark(text: str, words: Mapping[str, Span]) -> Phrase:
-    """The text with these words in their tones, wherever they stand as a whole."""
+Places = Sequence[tuple[int, int]]
+"""Parts of a text, by their first character and the one behind."""
+
+
+def _differences(one: str, two: str) -> tuple[Places, Places]:
+    """The words of each of two texts that the other does not have there."""
+    words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
+    first_words, second_words = ([word[0] for word in own] for own in words)
+    matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
+    places: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for tag, *ends in matcher.get_opcodes():
+        for own, found, (first, end) in zip(words, places, (ends[:2], ends[2:]), strict=True):
+            if tag != "equal" and end > first:
+                found.append((own[first].start(), own[end - 1].end()))
+    return places
+
+
+def _mark(text: str, words: Mapping[str, Span], places: Places = ()) -> Phrase:
+    """The text with these words in their tones where they stand as a whole, if they overlap one of the places.
+
+    Words that overlap none are marked wherever they stand.
+    """
     if not words:
         return Phrase.of(text)
     longest_first = sorted(words, key=len, reverse=True)
     pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in longest_first)
-    return Phrase.of(*(words.get(part, part) for part in re.split(f"({pattern})", text) if part))
+    found = list(re.finditer(pattern, text))
+    changed = [one for one in found if any(one.start() < stop and start < one.end() for start, stop in places)]
+    there = {one[0] for one in changed}
+    parts: list[Span | str] = []
+    end = 0
+    for one in found:
+        if one in changed or one[0] not in there:
+            parts += [text[end : one.start()], words[one[0]]]
+            end = one.end()
+    return Phrase.of(*(part for part in (*parts, text[end:]) if part))

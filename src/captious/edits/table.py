@@ -91,7 +91,7 @@ class EditedCaptions(Result):
             (form, edit.group, made[form], self.left_out.get(form, 0), edit.needs if self.left_out.get(form) else "")
             for edit, form in forms
         ]
-        columns = ("edit", "group", Column("made"), Column("left out"), Column("for want of", "text"))
+        columns = ("edit", "group", Column("made"), Column("left out"), Column("because it needs", "text"))
         sections = [Table("counts", f"{len(self.captions):,} captions", columns, counts)]
         shown: list[tuple[Any, ...]] = []
         for _, form in forms if self.look else ():

@@ -22,6 +22,8 @@ from captious.stats.resampling import cluster_sums
 Verdict = Literal["holds", "fails", "undecided"]
 CHANCE, MARGIN = 0.5, 0.1
 """Sides of a metric that does not answer, and the size below which a harmless edit counts as not moving a metric."""
+ROOM = 0.05
+"""How far an interval of the sides may reach from chance on both sides and still show that a metric does not answer."""
 FEWEST = 20
 """Images below which no verdict is given."""
 
@@ -108,8 +110,12 @@ def answered(change: Floats, group: Group) -> Floats:
 def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
     """Whether a metric answers an edit as it should; undecided if the interval reaches both sides of the bound.
 
+    Sides whose interval is all about chance show that the metric does not answer, and more data would not change that.
+
     >>> give_verdict("harm", Estimate(0.9, 0.8, 0.95), Estimate(-1.0, -1.2, -0.8), 100)
     'holds'
+    >>> give_verdict("harm", Estimate(0.5, 0.49, 0.51), Estimate(0.0, -0.1, 0.1), 500)
+    'fails'
     >>> give_verdict("harmless", Estimate(0.5, 0.4, 0.6), Estimate(0.0, -0.2, 0.05), 100)
     'undecided'
     """
@@ -120,7 +126,8 @@ def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> 
         if size.low > -MARGIN and size.high < MARGIN:
             return "holds"
         return "fails" if size.low > MARGIN or size.high < -MARGIN else "undecided"
-    above, below = sides.low > CHANCE, sides.high <= CHANCE
+    above = sides.low > CHANCE
+    below = sides.high <= CHANCE or (sides.low >= CHANCE - ROOM and sides.high <= CHANCE + ROOM)
     if group == "gaming":
         return "fails" if above else "holds" if below else "undecided"
     return "holds" if above else "fails" if below else "undecided"
@@ -140,16 +147,16 @@ def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling:
     return effects
 
 
-def _from_the_end(sides: Estimate, images: int, level: float) -> Estimate:
-    """Sides of 0 or 1 get the exact interval of a share of this number of images, because all resamples are equal.
+def _from_the_end(share: Estimate, images: int, level: float) -> Estimate:
+    """A share of 0 or 1 gets the exact interval of a share of this number of images, because all resamples are equal.
 
     >>> round(_from_the_end(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
     0.8316
     """
-    if sides.value not in (0.0, 1.0) or math.isnan(sides.low):
-        return sides
+    if share.value not in (0.0, 1.0) or math.isnan(share.low):
+        return share
     reach = 1 - ((1 - level) / 2) ** (1 / images)
-    return replace(sides, low=1 - reach) if sides.value else replace(sides, high=reach)
+    return replace(share, low=1 - reach) if share.value else replace(share, high=reach)
 
 
 def _estimates(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> dict[str, Estimate]:
@@ -223,6 +230,7 @@ def find_doses(
 
     numbers = estimate(statistic, clusters, resampling)
     means = np.concatenate([[0.0], changes[whole].mean(axis=0)]) if whole.any() else np.array([np.nan, np.nan])
+    images = len(np.unique(scores.cluster[whole]))
     return DoseResponse(
         edit,
         doses,
@@ -230,7 +238,7 @@ def find_doses(
         tuple(effects[column].size for column in columns.values()),
         numbers["slope"],
         bool((np.diff(means) < 0).all()),
-        numbers["falling"],
+        _from_the_end(numbers["falling"], images, resampling.level),
     )
 
 

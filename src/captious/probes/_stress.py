@@ -49,7 +49,7 @@ ABOUT = (
     "whose score falls (gaming: rises), ties one half; chance is 50. Size: the mean change in standard deviations of "
     "the metric over the original captions. Harm, damage and pairs hold where more than half fall; harmless edits "
     "where the size is within ±0.1; gaming where no more than half rise. A verdict needs an interval on one side of "
-    "the bound."
+    "the bound, or, around chance, within 45 to 55: the metric does not answer."
 )
 
 

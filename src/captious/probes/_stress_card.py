@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from captious.probes._stress import MetricStress
 
 MARKS: dict[Verdict, str] = {"holds": "", "fails": "*", "undecided": "?"}
-MARK_NOTE = "* fails; ? undecided: the interval reaches both sides of the bound, or there are too few images."
+MARK_NOTE = "* fails; ? undecided: the interval reaches both sides of the bound, or there are fewer than 20 images."
 TITLES: dict[Group, str] = {
     "harm": "Harm: the caption becomes wrong",
     "damage": "Damage: the caption becomes worse as text",
@@ -73,7 +73,8 @@ def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
 
 def _counted(counts: Counter[Verdict]) -> str:
     order: tuple[Verdict, ...] = ("holds", "fails", "undecided")
-    shown = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+    plural = {"holds": "hold", "fails": "fail"}
+    shown = {verdict: verdict if counts[verdict] == 1 else plural.get(verdict, verdict) for verdict in order}
     return ", ".join(f"{counts[verdict]} {shown[verdict]}" for verdict in order if counts[verdict]) or "—"
 
 
@@ -105,10 +106,11 @@ def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
         series,
         TITLES[group],
         f"{GROUPS[group].partition(': ')[2].capitalize()}. Rings: undecided."
-        + (f" The bound is ±{MARGIN}." if harmless else ""),
+        + (f" Dashed: no change, and the bounds ±{MARGIN}." if harmless else ""),
         x="mean change in standard deviations" if harmless else f"{what}, percent, ties one half",
         reference=0.0 if harmless else 100 * CHANCE,
         reference_name="no change" if harmless else "chance",
+        bounds=(-MARGIN, MARGIN) if harmless else (),
         decimals=2 if harmless else 1,
         bands=tuple(range(len(_effects(rows, group)))),
     )

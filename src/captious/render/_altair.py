@@ -315,8 +315,9 @@ def _colored(alt: Any, chart: Chart) -> Any:
 
 
 def _finished(alt: Any, chart: Chart, layers: list[Any], axis: str, size: Mapping[str, Any]) -> Any:
+    dashed = alt.Chart().mark_rule(strokeDash=[4, 3], opacity=0.6)
+    layers += [dashed.encode(**{axis: alt.datum(value)}) for value in chart.bounds]
     if chart.reference is not None:
-        dashed = alt.Chart().mark_rule(strokeDash=[4, 3], opacity=0.6)
         layers.append(dashed.encode(**{axis: alt.datum(chart.reference)}))
         if chart.reference_name:
             # The name stands at the top of an upright line, and at the right end of a level one.

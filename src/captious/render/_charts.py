@@ -131,6 +131,7 @@ def _filled(index: int, series: Series, point: int) -> dict[str, str]:
 def _ends(chart: Chart) -> list[float]:
     """Every number the value axis must hold."""
     ends = [value for one in chart.series for part in (one.y, one.low, one.high) for value in part]
+    ends += chart.bounds
     return ends if chart.reference is None else [*ends, chart.reference]
 
 
@@ -184,6 +185,8 @@ def _row_frame(
         x, half = axis(chart.reference), LETTER * len(chart.reference_name) / 2
         parts.append(_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
         parts.append(_words(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle"))
+    for value in chart.bounds:
+        parts.append(_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
     baseline = 15 if layout.above else step / 2 + 5
     parts += [
         _words(shortened(name, layout.name), 8, TOP + row * whole + baseline, "name") for row, name in enumerate(names)

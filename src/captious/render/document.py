@@ -242,6 +242,8 @@ class Chart:
     reference: float | None = None
     """A dashed line, such as chance or no difference."""
     reference_name: str = ""
+    bounds: Sequence[float] = ()
+    """Further dashed lines of a chart of rows, without names, such as the ends of what counts as equal."""
     decimals: int = 1
     bands: Sequence[int] = ()
     """A number per row of a chart of rows; rows of equal number share a shade."""

@@ -166,7 +166,7 @@ def _metrics(near: Sequence[EvidenceSet], profile: CaptionProfile) -> tuple[list
         missing = () if metric in BASELINES else missing_inputs(known, profile)
         advice = MetricAdvice(
             metric,
-            metric_label(metric) + (" (a baseline, no metric)" if metric in BASELINES else ""),
+            metric_label(metric),
             {name: row.rank for name, row in found.items()},
             {name: row.value for name, row in found.items()},
             () if known is None else known.needs,
@@ -189,11 +189,13 @@ def _with_effort(one: MetricAdvice, sets: Mapping[str, CaptionSet], budget: floa
     some = captions.take(range(min(TIMED, len(captions))))
     started = time.perf_counter()
     try:
+        metric.measure(some.take([0]))  # loads what the metric needs, once
+        loaded = time.perf_counter()
         metric.measure(some)
     except (InputError, MissingExtra):  # data that are not installed: the time is not known
         return one
     whole = sum(map(len, sets.values())) / len(some)
-    return replace(one, seconds=(time.perf_counter() - started) * whole)
+    return replace(one, seconds=loaded - started + (time.perf_counter() - loaded) * whole)
 
 
 def _with_calls(

@@ -12,7 +12,7 @@ from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.study._columns import label
 from captious.study._profile import CaptionProfile
-from captious.study.evidence import BASELINES, EvidenceRow, Kind, headline, shipped
+from captious.study.evidence import BASELINES, UNPUBLISHED, EvidenceRow, Kind, headline, shipped
 
 Purpose: TypeAlias = Literal["ratings", "pairs", "systems", "checkpoints"]
 Domain: TypeAlias = Literal["photographs", "video", "audio", "generated images", "drawn scenes"]
@@ -98,7 +98,7 @@ class MetricAdvice:
             return f"{self.calls:,} calls of {self.tokens:,} tokens{price}{budget}"
         if self.seconds is not None:
             return "< 0.1 s" if self.seconds < 0.1 else f"{self.seconds:.1f} s"
-        return "a model" if "model" in self.needs else "a chat model" if "judge" in self.needs else "not timed"
+        return "not timed"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,23 +129,22 @@ class Advice(Result):
 
     @property
     def best(self) -> tuple[MetricAdvice, ...]:
-        """The metrics of the best rank that can be run and agree with people better than the number of words."""
+        """The metrics of the best rank that can be run and paid, and that agree with people better than word counts."""
         if self.deciding is None:
             return ()
         first = self.deciding.name
         floor = next((one.values[first] for one in self.usable if one.metric == "words" and first in one.values), None)
         metrics = [one for one in self.usable if one.metric not in BASELINES and one.ranks.get(first) is not None]
-        above = [one for one in metrics if floor is None or one.values[first] > floor]
+        above = [one for one in metrics if not one.over_budget and (floor is None or one.values[first] > floor)]
         top = min((one.ranks[first] or 0 for one in above), default=None)
         return tuple(one for one in above if one.ranks[first] == top)
 
     def document(self) -> Document:
         """What the captions are, the order of the metrics with what is equal, what was never tested, what is needed."""
         sections: list[Section] = [Text([self.profile.sentence, *self._verdict()])]
-        if self.usable:
-            sections.append(self._table("metrics", "Metrics in the order of the nearest evidence", self.usable))
+        sections += self._usable_tables()
         if self.others:
-            sections.append(self._table("more", "With more than you have", self.others))
+            sections.append(self._other_table())
         if printed := self._printed():
             sections.append(printed)
         if self.untested:
@@ -176,6 +175,7 @@ class Advice(Result):
         if not lines:
             return ["The evidence on captions like these is on metrics that need more than you have."]
         lines.append("=: one rank, no test distinguishes them; >: the next rank")
+        lines += self._better_elsewhere()
         if not self.best and self.deciding is not None:
             lines.append(
                 f"On {self.deciding.name} no metric that you can run agrees with people better than counting words: "
@@ -183,33 +183,75 @@ class Advice(Result):
             )
         return lines
 
-    def _table(self, key: str, title: str, metrics: Sequence[MetricAdvice]) -> Table:
-        columns: list[Column | str] = ["metric"]
-        measured = [near for near in self.near if near.ranked]
-        for near in measured:
-            columns += [Column(f"rank on {near.name}", "text"), Column(label(near.headline), scale=100, decimals=1)]
-        columns += ["needs", "takes" if key == "metrics" else "missing"]
+    def _better_elsewhere(self) -> list[str]:
+        """Metrics that the deciding data do not have, and that are ahead of the best ones on other data."""
+        if self.deciding is None or not self.best:
+            return []
+        first = self.deciding.name
+        untested = [one for one in self.usable if first not in one.values and one.metric not in BASELINES]
+        lines = []
+        for near in self._measured:
+            best = [one for one in self.best if one.ranks.get(near.name) is not None]
+            top = min((one.ranks[near.name] or 0 for one in best), default=0)
+            ahead = [one.label for one in untested if (one.ranks.get(near.name) or top) < top]
+            if ahead:
+                names = ", ".join(one.label for one in best)
+                lines.append(f"not tested on {first}, but ahead of {names} on {near.name}: {', '.join(ahead)}")
+        return lines
+
+    def _usable_tables(self) -> list[Section]:
+        """What each metric takes, beside its rank on the nearest data; then its ranks on the other data."""
+        if not self.usable:
+            return []
+        nearest, *others = self._measured
+        columns: list[Column | str] = ["metric", Column("rank", "text"), _value_column(nearest), "needs", "takes"]
+        rows: list[list[Value]] = [
+            [
+                one.label,
+                _rank(one, nearest),
+                one.values.get(nearest.name),
+                ", ".join(one.needs) or "nothing",
+                one.effort,
+            ]
+            for one in self.usable
+        ]
+        note = "metrics of one rank are not distinguished by any test on those data"
+        if any(one.metric in BASELINES for one in self.usable):
+            note += f"; {' and '.join(BASELINES.values())}: a baseline, not a metric"
+        tables: list[Section] = [Table("metrics", f"Metrics in the order of {nearest.name}", columns, rows, note)]
+        if others:
+            heads: list[Column | str] = ["metric"]
+            heads += [Column(f"{one.name} {label(one.headline)}", "text", key=one.name) for one in others]
+            cells: list[list[Value]] = [
+                [one.label, *(_ranked_value(one, near) for near in others)] for one in self.usable
+            ]
+            tables.append(Table("further", "The same metrics on other data: rank and value", heads, cells))
+        return tables
+
+    @property
+    def _measured(self) -> list[EvidenceSet]:
+        """The evidence with numbers of ours, the nearest first."""
+        return [near for near in self.near if near.ranked]
+
+    def _other_table(self) -> Table:
+        """What the captions lack of each metric, and its rank on the nearest data that have one."""
         rows: list[list[Value]] = []
-        for one in metrics:
-            row: list[Value] = [one.label]
-            for near in measured:
-                rank = one.ranks.get(near.name)
-                row += ["–" if rank is None else str(rank), one.values.get(near.name)]
-            last = one.effort if key == "metrics" else ", ".join(one.missing)
-            rows.append([*row, ", ".join(one.needs) or "nothing", last])
-        return Table(
-            key, title, columns, rows, "a rank is shared where no test distinguishes the metrics on those data"
-        )
+        for one in self.others:
+            near = next(near for near in self._measured if near.name in one.values)
+            value = f"{label(near.headline)} {100 * one.values[near.name]:.1f}"
+            rows.append([one.label, near.name, _rank(one, near), value, ", ".join(one.missing)])
+        columns: list[Column | str] = ["metric", "data", Column("rank", "text"), Column("value", "text"), "missing"]
+        return Table("more", "With more than you have", columns, rows)
 
     def _printed(self) -> Table | None:
         """Numbers of papers on such captions for metrics that were not computed."""
         rows: list[list[Value]] = []
-        sources: dict[str, None] = {}
+        sources: dict[str, dict[str, None]] = {}
         for one in self.near:
             for metric, row in one.printed.items():
                 missing = ", ".join(missing_inputs(shipped(metric), self.profile))
                 rows.append([row.label, one.name, label(row.statistic), row.value, missing or "nothing"])
-                sources[f"{one.name}: {row.where}"] = None
+                sources.setdefault(row.where, {})[one.name] = None
         if not rows:
             return None
         columns: list[Column | str] = [
@@ -219,7 +261,8 @@ class Advice(Result):
             Column("printed", scale=100, decimals=1),
             "missing",
         ]
-        note = "printed numbers have no interval and no rank, and this is no order; " + "; ".join(sources)
+        places = [f"{', '.join(names)}: {where}" for where, names in sources.items()]
+        note = "printed numbers have no interval and no rank, and this is no order; " + "; ".join(places)
         return Table("printed", "Printed in papers", columns, rows, note)
 
     def _next_steps(self) -> list[str]:
@@ -253,12 +296,28 @@ class Advice(Result):
         }
 
 
+def _value_column(one: EvidenceSet) -> Column:
+    return Column(label(one.headline), scale=100, decimals=1)
+
+
+def _rank(metric: MetricAdvice, one: EvidenceSet) -> str:
+    rank = metric.ranks.get(one.name)
+    return "–" if rank is None else str(rank)
+
+
+def _ranked_value(metric: MetricAdvice, one: EvidenceSet) -> str:
+    """The rank and the value of a metric in a cell; a dash where it was not tested."""
+    if one.name not in metric.values:
+        return "–"
+    return f"{_rank(metric, one)}: {100 * metric.values[one.name]:.1f}"
+
+
 def _facts(one: EvidenceSet) -> str:
     """How many captions of which length with how many references."""
     row = one.rows[0]
     what = "captions" if one.kind == "ratings" else one.kind
     number = row.references
-    references = "" if number is None else f", {number:.0f} reference{'s' * (number != 1)}"
+    references = "" if number is None else f", {f'{number:.0f}' if number else 'no'} reference{'s' * (number != 1)}"
     return f"{row.items:,} {what} of {row.caption_words:.0f} words{references}"
 
 
@@ -268,6 +327,8 @@ def missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple[str,
         return ("not shipped with captious",)
     if metric.name == "spice_original":
         return ("the original's output",)
+    if (weights := str(getattr(metric, "weights", ""))) in UNPUBLISHED:
+        return (UNPUBLISHED[weights],)
     has = {"references": profile.references > 0, "image": profile.images}
     unknown = {"several candidates", "style", "objects"}
     return tuple(need for need in metric.needs if not has.get(need, need not in unknown))

@@ -26,6 +26,9 @@ STRESS_FILE = Path(__file__).with_name("stress.jsonl")
 BASELINES = {"words": "number of words"}
 """What is measured beside the metrics and is none: a metric below it has told nothing that counting would not."""
 
+UNPUBLISHED = {"photographs": "its weights, trained on photographs of the same collection"}
+"""Weights of encoders that were trained for the evidence and that nobody can download, and what a reader lacks."""
+
 
 @dataclass(frozen=True)
 class EvidenceRow:

@@ -45,6 +45,8 @@ class Layout:
     """The column of the captions; of pairs a column of both captions, or the two columns that hold one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
+    levels: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["true=0", "false=1"]'))
+    """The number of each rating that is a word; true and false are words too."""
     reference: str | None = None
     """Column of the references in the rows, where it has another name than usual."""
     entry: int | None = field(default=None, metadata=rule("a number, 0 for the first", low=0, high=100))

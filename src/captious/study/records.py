@@ -178,6 +178,7 @@ def _record(
         return replace(common, ratings={name: number(row[name], where, name) for name in columns})
     column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
     value = row[column] if layout.entry is None else _entries(row[column], layout.entry, where, column)
+    value = _level(value, layout.levels, where, column) if layout.levels else value
     return replace(common, ratings=_ratings(value, rater, where, column))
 
 
@@ -225,6 +226,20 @@ def _texts(where: str, value: Any) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise InputError(f"{where}: reference is {_shown(text)}, expected a string")
     return tuple(_valid(text, where, "reference") for text in texts)
+
+
+def _level(value: Any, levels: Sequence[str], where: str, column: str) -> str | None:
+    """The number of a rating that is written as a word.
+
+    >>> _level(True, ["true=0", "false=1"], "a.jsonl: row 1", "wrong")
+    '0'
+    """
+    numbers = dict(pair.split("=", 1) for pair in levels)
+    if value is None or value == "":
+        return None
+    if str(value).lower() not in numbers:
+        raise InputError(f"{where}: {column} is {_shown(value)}, expected {' or '.join(numbers)}")
+    return numbers[str(value).lower()]
 
 
 def _ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
