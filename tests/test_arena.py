@@ -121,7 +121,9 @@ def test_words_are_tokens_of_the_language(monkeypatch, runtime):
     systems = {"long": {"1": "一只小狗。"}, "short": {"1": "狗"}}
     sets = {name: captious.read(one, reading=reading) for name, one in systems.items()}
     references = {"1": ["一只狗"]}
-    result = captious.arena(sets, "m", Resampling(0), runtime, references=references, baselines={"short": sets["short"]})
+    result = captious.arena(
+        sets, "m", Resampling(0), runtime, references=references, baselines={"short": sets["short"]}
+    )
     shares, against = result.data()["shares"], result.data()["baselines"]
     assert shares["for the longer caption"]["value"] == 1 and against["long"]["words"] == 4
     assert against["long"]["score"]["value"] == 100
