@@ -14,7 +14,7 @@ from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
-from captious.options import Judging, Resampling, Runtime
+from captious.options import Judging, Reading, Resampling, Runtime
 from captious.stats.pairwise import rate_of
 
 pytest.importorskip("aiohttp")
@@ -110,6 +110,23 @@ def test_equal_captions_tie_without_a_question(monkeypatch, runtime):
     assert len(model.bodies) == 2 and [match.outcome for match in result.matches] == ["first", "tie"]
     assert result.data()["systems"]["system-1"]["win_rate"]["value"] == pytest.approx(0.75)
     assert shares_of(result.matches[1])[0] == (0.0, 0.0), "what was not asked says nothing of the order"
+
+
+def test_words_are_tokens_of_the_language(monkeypatch, runtime):
+    """「一只小狗。」 has four characters and 「狗」 one; between spaces both are one word."""
+    Referee(lambda body: reply("first" if asked(body).index("小狗") < asked(body).index('"狗"') else "second")).install(
+        monkeypatch
+    )
+    reading = Reading(language="zh")
+    systems = {"long": {"1": "一只小狗。"}, "short": {"1": "狗"}}
+    sets = {name: captious.read(one, reading=reading) for name, one in systems.items()}
+    references = {"1": ["一只狗"]}
+    result = captious.arena(
+        sets, "m", Resampling(0), runtime, references=references, baselines={"short": sets["short"]}
+    )
+    shares, against = result.data()["shares"], result.data()["baselines"]
+    assert shares["for the longer caption"]["value"] == 1 and against["long"]["words"] == 4
+    assert against["long"]["score"]["value"] == 100
 
 
 def test_a_reply_that_cannot_be_read_leaves_no_verdict_and_is_counted(monkeypatch, runtime):

@@ -263,6 +263,30 @@ def test_swapped_ids_are_smelt(captions):
     assert not any("do the ids belong together?" in warning for warning in evaluate(captions, "rouge").warnings)
 
 
+def test_swapped_ids_are_smelt_in_an_alphabet_without_spaces():
+    words = [
+        "หมา", "แมว", "ปลา", "รถไฟ", "ดอกไม้", "จักรยาน", "กาแฟ", "หนังสือ", "ต้นไม้", "ทะเล",
+        "ภูเขา", "บ้าน", "เด็กชาย", "ร่ม", "เรือ", "ช้าง", "นก", "ม้า", "เค้ก", "โต๊ะ",
+    ]  # fmt: skip
+    texts = {str(index): f"มี{word}อยู่ในภาพนี้" for index, word in enumerate(words)}
+    references = {str(index): [f"ภาพของ{word}", f"ในภาพมี{word}หนึ่ง"] for index, word in enumerate(words)}
+    shifted = dict(zip(texts, [*list(texts.values())[1:], texts["0"]], strict=True))
+
+    def suspicions(candidates):
+        report = evaluate(CaptionSet.of(candidates, references), "rouge(tokenizer=th-char)")
+        return [warning for warning in report.warnings if "do the ids belong together?" in warning]
+
+    assert not suspicions(texts), "all Thai letters are common, pairs of them are not"
+    (suspicion,) = suspicions(shifted)
+    assert "of their rarer pairs of characters" in suspicion
+
+
+def test_captions_without_rare_words_are_above_suspicion():
+    same = {str(index): "a dog" for index in range(12)}
+    warnings = evaluate(CaptionSet.of(same, {key: ["a dog runs"] for key in same}), "rouge").warnings
+    assert not any("do the ids belong together?" in warning for warning in warnings)
+
+
 def test_unscored_items_are_said():
     captions = CaptionSet.of({"1": ["a", "b"], "2": "c"}, {"1": ["a"], "2": ["c"]})
     report = evaluate(captions, "lsa")

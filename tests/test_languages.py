@@ -10,8 +10,10 @@ import captious
 from captious import InputError, Reading, Resampling
 from captious._evaluate import add_metrics
 from captious._languages import LANGUAGES, SCRIPTS, Scripts, language_named
+from captious.edits.lexicon import CaptionCorpus
 from captious.metrics.registry import METRICS, metric_class, parse, parse_all
 from captious.text.tokenizers import TOKENIZERS
+from captious.train.negatives import make_negatives
 
 NONE = Resampling(samples=0)
 CHINESE = {
@@ -205,6 +207,32 @@ def test_a_metric_that_knows_english_refuses_another_language_before_anything_is
         reading = Reading(language="zh")
         captious.score_shards([write(tmp_path / "a.jsonl")], name, out=tmp_path / "run", reading=reading)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("negatives", "negatives are made"),
+        ("graphs", "scene graphs are made"),
+        ("units", "detail units are made"),
+        ("edits", "the edit 'other-caption' is"),
+    ],
+)
+def test_what_is_made_by_rules_of_english_refuses_another_script(command, what, tmp_path, run):
+    source = write(tmp_path / "zh.jsonl")
+    given = ["--file", source] if command == "units" else [source]
+    code, _, error = run("make", command, *given, "--out", str(tmp_path / "out.jsonl"))
+    assert code == 2 and not (tmp_path / "out.jsonl").exists() and error.count("\n") == 1
+    assert f"zh.jsonl: {what} for English captions, 100 % of the letters are Han" in error
+
+
+def test_umic_learns_from_english_captions_alone():
+    corpus = CaptionCorpus.of({row["id"]: row["references"] for row in rows()}, "zh.jsonl")
+    expected = "^zh.jsonl: negatives are made for English captions, 100 % of the letters are Han$"
+    with pytest.raises(InputError, match=expected):
+        make_negatives(corpus)
+    own = make_negatives(corpus, ["shuffle"], tagger=lambda texts: [["NN"] * len(text) for text in texts])
+    assert len(own), "a tagger of one's own may know the language"
 
 
 def test_a_metric_that_knows_english_is_warned_of_where_the_letters_are_not():

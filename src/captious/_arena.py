@@ -54,6 +54,7 @@ from captious.render import (
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import pairwise_values, win_rows
 from captious.stats.resampling import cluster_sums, id_order
+from captious.text.tables import word_counts
 
 REPLY_TOKENS = 60
 """Length of a usual reply, for the estimate before a run."""
@@ -165,7 +166,7 @@ class Arena(Result):
         group = np.array([order[match.id] for match in self.judged], dtype=np.int64)
         first, second, score = self._played()
         wins = win_rows(first, second, score, group, len(ids), len(self.systems))
-        shares = np.array([shares_of(match) for match in self.judged]).reshape(len(self.judged), -1)
+        shares = self._hits_and_trials.reshape(len(self.judged), -1)
         pairs = [(one, other) for one in self.opponents.challengers for other in self.opponents.baselines]
         met = np.array([[match.systems == pair for pair in pairs] for match in self.judged], dtype=np.float64)
         met = met.reshape(len(self.judged), len(pairs))
@@ -219,14 +220,21 @@ class Arena(Result):
         return [Table("baselines", "Against the baselines", columns, rows, note)]
 
     def _words(self, name: str) -> float:
-        texts = self.systems[name].candidates.values
-        return sum(len(text.split()) for text in texts) / max(len(texts), 1)
+        captions = self.systems[name]
+        return sum(word_counts(captions.candidates.values, captions.language)) / max(len(captions.candidates.values), 1)
+
+    @cached_property
+    def _hits_and_trials(self) -> Floats:
+        """Those of each comparison that has a verdict in each of `SHARES`."""
+        language = next(iter(self.systems.values())).language
+        pairs = np.array([shares_of(match, language) for match in self.judged], dtype=np.float64)
+        return pairs.reshape(len(self.judged), len(SHARES), 2)
 
     def _level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
 
     def _shares(self) -> Table:
-        trials = np.sum([[one[1] for one in shares_of(match)] for match in self.judged], axis=0)
+        trials = self._hits_and_trials[:, :, 1].sum(axis=0)
         share = Column("percent", decimals=1, scale=100, level=self._level(), bar=True, key="share")
         columns: list[Column | str] = [Column("verdicts", "text"), share, Column("of")]
         rows = [
@@ -337,14 +345,14 @@ SHARES = (CHANGED, FIRST, LONGER)
 """Shares that say what moved the judge."""
 
 
-def shares_of(match: Match) -> list[tuple[float, float]]:
-    """Hits and trials of a comparison in each of `SHARES`.
+def shares_of(match: Match, language: str = "") -> list[tuple[float, float]]:
+    """Hits and trials of a comparison in each of `SHARES`; the words of captions are those of their language.
 
     >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Preference("first"), Preference("second"))))
     [(0.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     """
     shown = [one.better for one in match.opinions if isinstance(one, Preference) and one.better != "tie"]
-    lengths = [len(text.split()) for text in match.captions]
+    lengths = word_counts(match.captions, language)
     decided = match.winner is not None and lengths[0] != lengths[1]
     longer = decided and (match.outcome == "first") == (lengths[0] > lengths[1])
     return [

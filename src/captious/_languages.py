@@ -241,3 +241,20 @@ def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
         found = scripts.described([scripts.main])
         name = language_named(code).name
         raise InputError(f"{where}: no {script}, expected some in {name} (language={code!r}); {found}")
+
+
+def refuse_other_than_english(
+    where: str, what: str, texts: Sequence[str], language: str = "", instead: str = ""
+) -> None:
+    """Refuse texts for something that knows English only: those in another language, or mostly in another script.
+
+    >>> refuse_other_than_english("zh.csv", "detail units are made", ["一只棕色的狗"])
+    Traceback (most recent call last):
+        ...
+    captious.errors.InputError: zh.csv: detail units are made for English captions, 100 % of the letters are Han
+    """
+    scripts = Scripts.of(texts)
+    named = language not in ("", ENGLISH) and f"they are in {language_named(language).name}"
+    written = scripts.main != "Latin" and scripts.described([scripts.main])
+    if named or written:
+        raise InputError(f"{where}: {what} for English captions, {named or written}{instead}")

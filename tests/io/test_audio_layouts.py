@@ -39,6 +39,32 @@ def test_one_table_as_aac_metrics_writes_it(write):
     assert captions["7"].candidates == ("a dog",) and not captions.columns.keys() & {"caption_1", "caption_2"}
 
 
+AAC_METRICS = """caption_predicted,caption_1,caption_2,mult_captions_predicted_1,mult_captions_predicted_2
+a dog,a dog barks,dogs,a dog,two dogs
+,it rains,,rain,rain falls
+"""
+
+
+def test_the_tables_of_aac_metrics_have_no_ids_and_are_numbered(write):
+    captions = captious.read(write("example.csv", AAC_METRICS))
+    assert captions.ids == ("0", "1") and captions["0"].candidates == ("a dog",)
+    assert captions["0"].references == ("a dog barks", "dogs")
+    assert captions["1"].candidates == ("",) and captions["1"].references == ("it rains",)
+
+
+def test_the_candidates_of_spider_max_are_named_by_what_their_columns_begin_with(write):
+    several = Reading(candidate_column="mult_captions_predicted")
+    captions = captious.read(write("example.csv", AAC_METRICS), reading=several)
+    assert captions["0"].candidates == ("a dog", "two dogs") and captions["1"].candidates == ("rain", "rain falls")
+    assert captions["1"].references == ("it rains",)
+
+
+def test_a_column_goes_before_numbered_columns_that_begin_with_its_name(write):
+    table = "id,caption_predicted,caption,caption_1\n7,a dog,the dog,dogs\n"
+    captions = captious.read(write("both.csv", table), reading=Reading(references_column="caption"))
+    assert captions["7"].references == ("the dog",)
+
+
 def test_several_candidates_and_numbered_references(write):
     table = (
         "file_name,mult_captions_predicted_1,mult_captions_predicted_2,caption_reference_01,caption_reference_02\n"

@@ -88,13 +88,29 @@ def test_what_each_caption_is_compared_with_and_in_which_corpus(audio):
 def test_the_idf_of_cider_is_that_of_each_corpus(audio):
     pairs = audio(CLIP, {**CLIP, "audio_id": "two", "references": ["k l", "l m", "m n", "n o", "o p"]})
     (score,) = correlate(pairs, ["cider"], recipe=RECIPES["audiocaps-eval"], resampling=QUICK).scores
+    sizes = [len(corpus) for corpus in pairs.scoring.corpora]
+    assert sizes == [6, 6, 30, 30], "two clips, three pairs with people and 3 · 5 of machines, decided or not"
     for corpus in pairs.scoring.corpora:
         alone = captious.metric("cider").measure(corpus).items
         by_caption = {}
         for key, value in alone.items():
-            by_caption.setdefault(pairs.scoring.owners[key], []).append(value)
+            if key in pairs.scoring.owners:
+                by_caption.setdefault(pairs.scoring.owners[key], []).append(value)
         for key, values in by_caption.items():
             assert score.values[pairs.ids.index(key)] == pytest.approx(sum(values) / len(values))
+
+
+def test_pairs_that_people_did_not_decide_are_part_of_the_corpus(audio):
+    """The idf of CIDEr-D comes from the references of all pairs; a pair that is left out moves those that are not."""
+    other = {**CLIP, "audio_id": "two", "references": ["k l", "l m", "m n", "n o", "o p"]}
+    undecided = {facet: [*pair[:4], [1, -1, 0, 0]] for facet, pair in CLIP.items() if facet.startswith(("H", "M"))}
+    pairs = audio(CLIP, {**other, **undecided})
+    whole = audio(CLIP, other)
+    assert len(pairs.ids) == 10 and pairs.dropped == {"people see no difference": 7}
+    (some,), (all_,) = (
+        correlate(one, ["cider"], recipe=RECIPES["audiocaps-eval"], resampling=QUICK).scores for one in (pairs, whole)
+    )
+    assert some.values == pytest.approx(all_.values[:10]) and "idf:refs:6:" in some.signature
 
 
 def test_single_precision_makes_ties_and_both_rules_are_shown():

@@ -1,5 +1,6 @@
 """Length regimes: buckets of captions, each a study of its own."""
 
+import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -9,10 +10,12 @@ from lab.toy import make, write
 
 import captious
 from captious.errors import InputError
-from captious.options import Resampling
+from captious.options import Reading, Resampling
 from captious.render import Chart
 from captious.render._charts import svg
 from captious.study.lengths import length_regimes
+from captious.study.load import load_ratings
+from captious.study.options import StudyInput
 from captious.study.ratings import open_ratings
 
 
@@ -35,6 +38,18 @@ def test_length_buckets_partition_the_captions(study):
         sum(word >= 9 for word in words),
     ]
     assert 2 <= len(length_regimes(study).buckets) <= 4
+
+
+def test_words_are_tokens_of_the_language(tmp_path):
+    texts = ["一只小狗。", "狗", "猫", "一只猫在桌上", "鸟在飞", "一条鱼"]
+    rows = [
+        {"image": str(place), "caption": text, "references": ["一只狗"], "rating": place % 3}
+        for place, text in enumerate(texts)
+    ]
+    (tmp_path / "zh.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    ratings = load_ratings(StudyInput(str(tmp_path / "zh.jsonl")), Reading(language="zh"))[0]
+    buckets = length_regimes(captious.correlate(ratings, "rouge", resampling=Resampling(0)), [3]).buckets
+    assert [(bucket.low, bucket.high, bucket.items) for bucket in buckets] == [(1, 3, 2), (3, 7, 4)]
 
 
 def test_what_is_no_study_and_what_is_no_length_are_refused(study):

@@ -13,6 +13,7 @@ TEXTS = [
     "A man's dog, isn't it?",
     "It costs $3.50 (about 3,5 euros) -- really!",
     "He said &quot;no&quot; at 5-4 & left.",
+    "SALT &AMP; PEPPER <SKIPPED>",
     "well-known 1990s U.S. style; e.g. this/that",
     "naïve café … \"quoted\" 'single'",
     "",

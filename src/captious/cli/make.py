@@ -88,11 +88,13 @@ def units(
 def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_json: bool) -> None:
     from rich.text import Text
 
+    from captious._languages import refuse_other_than_english
     from captious.render.terminal import output
     from captious.syntax.chunking import bracketed
     from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
 
+    refuse_other_than_english("caption", "detail units are made", [caption])
     parts = cut(caption, rules=rules, **how)
     tagged = [
         (sentence.tokens, marks, bracketed(sentence.tokens, marks, how["grammar"]))
@@ -117,6 +119,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
+    from captious._languages import refuse_other_than_english
     from captious.io.formats import name_of, rows_of
     from captious.render.progress import display
     from captious.syntax.units import units as cut
@@ -125,6 +128,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
         rows = list(rows_of(source))
         captions = [_captions(row, column) for row in rows]
         texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
+        refuse_other_than_english(name_of(source), "detail units are made", texts)
         shown.step(f"cutting {len(texts):,} captions")
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
@@ -294,6 +298,7 @@ def negatives(
 
     Example: captious make negatives captions.jsonl --look 20
     """
+    from captious._languages import refuse_other_than_english
     from captious.edits.lexicon import CaptionCorpus
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
@@ -314,6 +319,7 @@ def negatives(
         if not gathered:
             raise InputError(f"{captions}: contains no captions")
         corpus = CaptionCorpus.of(gathered, captions)
+        refuse_other_than_english(captions, "negatives are made", corpus.texts)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")

@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from captious._languages import refuse_other_than_english
 from captious._random import Keys, fork, mix
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.text.tables import tokenize
@@ -172,10 +173,11 @@ class Lexicon:
 
     @classmethod
     def of(cls, corpus: CaptionCorpus, tagger: Tagging | None = None) -> Lexicon:
-        """Tag a corpus and count its content words; without a tagger, by captious's own."""
+        """Tag a corpus and count its content words; without a tagger, by captious's own, which knows English."""
         if tagger is None:
             from captious.syntax.tagging import tag as shipped
 
+            refuse_other_than_english(corpus.name, "negatives are made", corpus.texts)
             tagger = shipped
         tags, tag = _tags(corpus, tagger)
         marked = np.array([name.startswith(CONTENT) for name in tags] + [False])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from captious._files import whole_file
-from captious._languages import ENGLISH, Scripts, language_named
+from captious._languages import refuse_other_than_english
 from captious._records import parse_toml, read_text, record
 from captious.captions import CaptionSet, Item
 from captious.edits import _damage, _gaming, _harm, _harmless
@@ -251,14 +251,8 @@ def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
     english = next((edit for edit in edits if EDITS.get(edit.name) is edit), None)
     if english is None:
         return
-    scripts = Scripts.of(captions.candidates.values)
-    named = captions.language not in ("", ENGLISH) and f"they are in {language_named(captions.language).name}"
-    written = scripts.main != "Latin" and scripts.described([scripts.main])
-    if named or written:
-        raise InputError(
-            f"{captions.name}: the edit {english.name!r} is for English captions, {named or written}; expected edits "
-            "of your own, a TOML file or Edit.of(...)"
-        )
+    what, instead = f"the edit {english.name!r} is", "; expected edits of your own, a TOML file or Edit.of(...)"
+    refuse_other_than_english(captions.name, what, captions.candidates.values, captions.language, instead)
 
 
 def _make(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int) -> EditedCaption | None:

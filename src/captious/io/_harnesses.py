@@ -1,7 +1,8 @@
 """Logs of harnesses and trainers as rows with an id, a caption and its references, recognized by their columns.
 
-lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of verl; and the data sets that lmms-eval
-reads, whose references are called ``answer``. Nothing that stands in a cell is ever executed.
+lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of verl; the data sets that lmms-eval
+reads, whose references are called ``answer``; and the tables of aac-metrics, which have no ids. Nothing that stands in
+a cell is ever executed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from captious.errors import InputError
-from captious.io.columns import IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
 
-Harness = Literal["lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab"]
+Harness = Literal["lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics"]
 ID_KEYS = ("image_id", "video_id", "id", "question_id")
 """What the tasks of lmms-eval, and people who log an id with their rollouts, call it."""
 
@@ -42,7 +43,7 @@ def harness_of(fields: Mapping[str, Any]) -> Harness | None:
 def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The columns of a row that a harness wrote as ``id``, ``caption`` and ``references``; other plain ones stay.
 
-    Rollouts whose trainer logged no id have none.
+    Rollouts whose trainer logged no id have none, nor have the rows of aac-metrics.
     """
     layout = LAYOUTS[harness]
     if lacking := sorted(layout.columns - fields.keys()):
@@ -128,6 +129,11 @@ def _lmms_lab(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {"id": image_number(key) if isinstance(key, str) else key, "references": fields["answer"]}
 
 
+def _aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A row of aac-metrics; the references stand in columns with numbers, which are read as those of Clotho are."""
+    return {"caption_predicted": fields["caption_predicted"], "caption_1": fields["caption_1"]}
+
+
 _OWN = frozenset({"id", "caption", "references"})
 _CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
 LAYOUTS: dict[Harness, HarnessLayout] = {
@@ -137,5 +143,6 @@ LAYOUTS: dict[Harness, HarnessLayout] = {
     "trl": HarnessLayout(frozenset({"step", "prompt", "completion", "advantage"}), _CAPTIONED, _trl),
     "verl": HarnessLayout(frozenset({"input", "output", "gts", "score", "step"}), _CAPTIONED, _verl),
     "lmms-lab": HarnessLayout(frozenset({"question_id", "answer"}), _CAPTIONED | {"references"}, _lmms_lab),
+    "aac-metrics": HarnessLayout(frozenset({"caption_predicted", "caption_1"}), frozenset(ID_COLUMNS), _aac_metrics),
 }
 HARNESSES: tuple[str, ...] = get_args(Harness)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -246,23 +247,27 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(captions.scripts.unsplit)  # no spaces: characters stand for words
-    words = [set(_cut(captions.candidates[i][0], whole)) for i in sample]
-    theirs = [set(_cut(" ".join(captions.references[i]), whole)) for i in sample]
+    whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
+    words = [set(_cut(captions.candidates[i][:1], whole)) for i in sample]
+    theirs = [set(_cut(captions.references[i], whole)) for i in sample]
     common = Counter(word for caption in theirs for word in caption)
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _share(rare, theirs)
     other = _share(rare, theirs[1:] + theirs[:1])
-    if own <= 1.5 * other + 0.02:
+    if any(rare) and own <= 1.5 * other + 0.02:
+        unit = "pairs of characters" if whole else "words"
         message = (
-            f"candidates share {own:.0%} of their rarer words with their own references and {other:.0%} with those of "
+            f"candidates share {own:.0%} of their rarer {unit} with their own references and {other:.0%} with those of "
             "another item: do the ids belong together?"
         )
         yield Finding("warning", message, True)
 
 
-def _cut(text: str, characters: bool) -> Iterable[str]:
-    return "".join(text.split()) if characters else text.lower().split()
+def _cut(texts: Sequence[str], pairs: bool) -> Iterable[str]:
+    """The words of texts, or their pairs of characters: an alphabet such as Thai's is too small for single ones."""
+    if not pairs:
+        return " ".join(texts).lower().split()
+    return (one + other for text in texts for one, other in pairwise("".join(text.split())))
 
 
 def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:

@@ -459,7 +459,8 @@ def _numbered(columns: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
 def _with_lists(row: Row, reading: Reading) -> Row:
     """The row with a list in place of numbered columns such as ``caption_1`` to ``caption_5`` of Clotho.
 
-    A row that has the list already keeps its columns, and so does one whose caption column is named.
+    A row that has the list already keeps its columns, and so does one whose caption column is named, unless that name
+    is what the numbered columns begin with: ``mult_captions_predicted``.
     """
     lists = _numbered(tuple(row.fields))
     if not lists:
@@ -468,9 +469,11 @@ def _with_lists(row: Row, reading: Reading) -> Row:
     usual = {"candidates": CANDIDATE_COLUMNS, "references": REFERENCE_COLUMNS}
     fields = dict(row.fields)
     for what, columns in lists.items():
-        if named[what] is None and reading.candidate_column not in columns and _pick(row, None, usual[what]) is None:
+        stem = columns[0].rpartition("_")[0]
+        unnamed = named[what] is None and reading.candidate_column not in columns
+        if (named[what] == stem not in fields) or (unnamed and _pick(row, None, usual[what]) is None):
             texts = [fields.pop(name) for name in columns]
-            fields[what] = [text for text in texts if text is not None and text != ""]
+            fields[named[what] or what] = [text for text in texts if text is not None and text != ""]
     return row._replace(fields=fields)
 
 

@@ -21,6 +21,7 @@ from captious.study._columns import INTERVALS, column, estimates_series, meaning
 from captious.study._design import RatingRows
 from captious.study.scores import notes_of
 from captious.study.study import Study
+from captious.text.tables import word_counts
 
 BUCKETS = 4
 
@@ -98,7 +99,8 @@ class LengthRegimes(Result):
 def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: Encoder | None = None) -> LengthRegimes:
     """The study's headline by caption length; without edges, four buckets of about equal numbers.
 
-    Lengths are in words, or in the tokens of an encoder, start and end included.
+    Lengths are in words, which are tokens in a language without spaces, or in the tokens of an encoder, start and end
+    included.
     """
     if not isinstance(study, Study):
         raise InputError(f"study: {type(study).__name__}, expected a study, which captious.correlate returns")
@@ -112,7 +114,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
-    length = np.array([len(text.split()) for text in texts]) if encoder is None else token_counts(encoder, texts)
+    length = np.array(word_counts(texts, captions.language)) if encoder is None else token_counts(encoder, texts)
     shortest, longest = int(length.min()), int(length.max())
     wanted = edges
     if wanted is None:

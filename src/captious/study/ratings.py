@@ -145,9 +145,12 @@ class ScoringPlan(NamedTuple):
     """Captions as a protocol scores them: in several sets, and some under several lists of references."""
 
     corpora: tuple[CaptionSet, ...]
-    """Sets that are scored apart, so that each has its own document frequencies."""
+    """Sets that are scored apart, so that each has its own document frequencies: those of all its captions."""
     owners: Mapping[str, str]
-    """The id of the judged caption that each item of the sets stands for; the mean of its items counts."""
+    """The id of the judged caption that an item of the sets stands for; the mean of its items counts.
+
+    The captions of a pair that people did not decide have none.
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -428,20 +431,26 @@ def _preferences(
         {reason: number for reason, number in dropped.items() if number},
         *_answers(records, name),
         tuple(systems) if len(systems) == len(decided) else None,
-        _scoring_plan(captions.ids, decided) if any(record.compared_with for record in decided) else None,
+        _scoring_plan(captions.ids, decided, records) if any(record.compared_with for record in decided) else None,
     )
 
 
-def _scoring_plan(ids: Sequence[str], records: Sequence[Record]) -> ScoringPlan:
-    """What is scored for pairs whose captions have references of their own."""
+def _scoring_plan(ids: Sequence[str], decided: Sequence[Record], records: Sequence[Record]) -> ScoringPlan:
+    """What is scored for pairs whose captions have references of their own.
+
+    Pairs that people did not decide are part of the corpora, as in the original, and have no value.
+    """
     corpora: dict[tuple[str, int], list[tuple[str, str, tuple[str, ...]]]] = {}
     owners: dict[str, str] = {}
-    for index, record in enumerate(records):
+    judged = {id(record): ids[2 * place : 2 * place + 2] for place, record in enumerate(decided)}
+    for record in records:
         for side in (0, 1):
+            owner = judged[id(record)][side] if id(record) in judged else None
             lists = record.compared_with[side] if record.compared_with else (record.references,)
             for draw, references in enumerate(lists):
-                key = f"{ids[2 * index + side]}~{draw}"
-                owners[key] = ids[2 * index + side]
+                key = f"{owner or f'{record.where}/{side}'}~{draw}"
+                if owner is not None:
+                    owners[key] = owner
                 corpora.setdefault((record.corpus, side), []).append((key, record.captions[side], references))
     sets = [
         CaptionSet.of(

@@ -103,10 +103,16 @@ def measure(
 
 
 def _by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricScores:
-    """A metric as a protocol scores it: each set apart, and the mean of the values that a caption has."""
-    parts = [metric.measure(corpus) for corpus in plan.corpora]
-    for part in parts:
-        metric.refuse_empty(part, pairs.name)
+    """A metric as a protocol scores it: each set apart, and the mean of the values that a caption has.
+
+    A set is prepared with all its captions, and those that people judged are scored.
+    """
+    parts = []
+    for corpus in plan.corpora:
+        judged = [index for index, key in enumerate(corpus.ids) if key in plan.owners]
+        if judged:
+            parts.append(metric.measure(corpus.take(judged), metric.prepared(corpus)))
+            metric.refuse_empty(parts[-1], pairs.name)
     index = {key: place for place, key in enumerate(pairs.ids)}
     owner, value = [], []
     for part in parts:

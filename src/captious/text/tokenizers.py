@@ -63,10 +63,11 @@ def thirteen_a(text: str, lowercase: bool = True) -> list[str]:
     >>> thirteen_a("A dog's ball, isn't it?")
     ['a', "dog's", 'ball', ',', "isn't", 'it', '?']
     """
+    text = text.lower() if lowercase else text
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    return _separated(f" {text.lower() if lowercase else text} ", _SEPARATE)
+    return _separated(f" {text} ", _SEPARATE)
 
 
 def _separated(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[str]:

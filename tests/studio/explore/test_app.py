@@ -13,6 +13,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from starlette.testclient import TestClient
 
+from captious import evaluate
 from captious.options import Resampling
 from captious.studio.explore._app import build_app
 from captious.studio.explore._pictures import Pictures
@@ -365,6 +366,17 @@ def test_hostile_captions_are_text_in_every_answer(tmp_path):
     found = client.get("/api/list", params={"order": "given", "number": 100})
     assert found.headers["content-type"] == "application/json"
     assert [record["systems"][0]["texts"] for record in found.json()["records"]] == [[text] for text in HOSTILE]
+
+
+@pytest.mark.parametrize("kept_in", ["memory", "disk"])
+def test_words_of_a_card_are_tokens_of_the_language(tmp_path, monkeypatch, kept_in):
+    if kept_in == "disk":
+        monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
+    rows = [{"id": 1, "caption": ["一只狗。", "狗"], "references": ["一只小狗"]}]
+    evaluate(rows, "rouge", Resampling(0), language="zh").save(tmp_path / "run")
+    client = client_of(open_table([tmp_path / "run"]))
+    (record,) = client.get("/api/list").json()["records"]
+    assert record["systems"][0]["words"] == 2, "three characters and one; the full stop is none"
 
 
 def test_a_foreign_run_asks_no_model_imports_nothing_and_opens_no_image_elsewhere(tmp_path, images, monkeypatch):

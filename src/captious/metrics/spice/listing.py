@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from captious._files import whole_file
+from captious._languages import refuse_other_than_english
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Shared
@@ -102,6 +103,7 @@ def scene_graphs(
     """
     if not captions.candidates.values:
         raise InputError(f"{captions.name}: contains no captions")
+    refuse_other_than_english(captions.name, "scene graphs are made", captions.candidates.values, captions.language)
     referenced = bool(captions.references.values)
     metric = Spice(synsets=referenced, parser=parser)
     progress("parsing")

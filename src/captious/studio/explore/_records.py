@@ -103,7 +103,7 @@ class Records:
         texts = texts_of(row, "candidates")
         return {
             "texts": texts,
-            "words": sum(len(text.split()) for text in texts) / len(texts) if texts else None,
+            "words": _words(row, texts),
             "values": values,
             "shares": [
                 None if value is None else round(explorer.share_below(system, score, value), 1)
@@ -155,6 +155,14 @@ def first_of(rows: Rows, name: str) -> Any:
 def texts_of(row: Mapping[str, Any] | None, name: str) -> list[str]:
     """The texts of an item."""
     return [text or "" for text in (row.get(name) if row else None) or ()]
+
+
+def _words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float | None:
+    """The mean length of captions in words, as the run counts them in its language; older runs have no count."""
+    if not texts:
+        return None
+    counted = _finite(row.get("words")) if row else None
+    return sum(len(text.split()) for text in texts) / len(texts) if counted is None else counted
 
 
 def _finite(value: Any) -> float | None:

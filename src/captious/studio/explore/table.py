@@ -293,6 +293,7 @@ class ItemTable:
         result: list[list[dict[str, Any] | None]] = []
         for system, run in enumerate(self.runs):
             names = {"id": "id", "candidates": f"t{system}", "references": "q", "unscored": f"u{system}"}
+            names["words"] = f"w{system}"
             names |= {one.key: f"m{system}_{at}" for at, one in enumerate(self.scores) if one.key in run.signatures}
             names |= {name: f"f{place}" for name, place in self._places.items()}
             own = [columns[stored] for stored in names.values()]
