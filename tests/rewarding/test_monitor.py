@@ -14,8 +14,10 @@ import pytest
 
 import captious
 from captious import InputError
+from captious._files import whole_file
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
+from captious.rewarding._log import RewardLog, open_log
 from captious.rewarding._signs import StepCheck, judge_checks
 from captious.runs import Run
 
@@ -238,6 +240,32 @@ def test_ranks_write_beside_each_other_and_evaluation_is_not_watched(tmp_path, m
     rewards[0](completions=["a dog"], id=[IDS[0]], trainer_state=state, log_metric=Trainer().log)
     assert read_drift(tmp_path / "other").logged == []
     assert "no check yet" in str(read_drift(tmp_path / "other").document().about)
+
+
+def test_ranks_begin_and_resume_one_log_at_the_same_moment(tmp_path, monkeypatch):
+    """What a rank sees while another one writes the marker for the first time, or moves its parts aside."""
+    out = tmp_path / "run"
+    out.mkdir()
+    with whole_file(out / "captious-run.json") as draft:
+        draft.write_text("{", encoding="utf-8")
+        monitored(out)  # and this rank is done first
+    (out / "captious-run.json").unlink()
+    (out / ".hidden").touch()
+    with pytest.raises(InputError, match="is not a reward run, expected an empty or a new folder"):
+        monitored(out)
+    (out / ".hidden").unlink()
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        train(monitored(out), range(11))
+    log, listed = open_log(out), RewardLog.parts
+
+    def moved_meanwhile(self):
+        names = listed(self)
+        (out / "items" / "step-0000010-1.parquet").unlink(missing_ok=True)
+        return names
+
+    monkeypatch.setattr(RewardLog, "parts", moved_meanwhile)
+    assert [name[-3:] for name in log.refreshed().run.marker.parts] == ["0-0", "0-1", "5-0", "5-1", "0-0"]
 
 
 @pytest.mark.parametrize(
