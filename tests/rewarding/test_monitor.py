@@ -279,6 +279,13 @@ def test_a_trainer_without_steps_is_counted_by_calls(tmp_path, every, steps, sai
     assert [one.step for one in drift.logged] == steps and f"{said};" in str(drift.to_markdown())
 
 
+@pytest.mark.parametrize(("called", "checked"), [(2, [0, 6, 10, 16, 20]), (3, [0, 6, 12, 15]), (8, [0, 8, 16])])
+def test_samples_that_serve_several_steps_are_checked_at_the_next_call(tmp_path, called, checked):
+    """TRL samples at steps 0, 2, 4, … with num_iterations=2: of these only 0, 10 and 20 are multiples of 5."""
+    train(monitored(tmp_path / "run"), range(0, 21 if called == 2 else 18, called))
+    assert [one.step for one in read_drift(tmp_path / "run").logged] == checked
+
+
 def test_a_fault_of_the_monitor_ends_no_training(tmp_path):
     rewards = monitored(tmp_path / "run")
     (tmp_path / "run" / "items").write_text("in the way")
