@@ -44,8 +44,12 @@ class Table:
 
 class Html:
     def __init__(self, data, inject=True, data_is_not_path=False):
-        assert data_is_not_path  # otherwise a short text may be taken for a path
-        self.html = data
+        self.html, self.text_alone = data, data_is_not_path
+
+
+class Markdown:
+    def __init__(self, text=""):
+        self.text = text
 
 
 MEDIA = {"Image": Image, "Table": Table, "Html": Html}
@@ -93,6 +97,7 @@ def test_weights_and_biases(library, report):
     first, second, third = run.logged
     assert_media(first, report)
     assert [name for name in first if name in SCALARS] == SCALARS
+    assert first["captious/report"].text_alone  # otherwise a short text may be taken for a path
     assert first["train/global_step"] == 500
     assert first["captious/cider"] == report["cider"].corpus
     assert list(second) == SCALARS
@@ -108,7 +113,8 @@ def test_trackio(library, report):
         def log(self, metrics, step=None):
             self.logged.append((step, metrics))
 
-    module = library("trackio", context_vars=SimpleNamespace(current_run=SimpleNamespace(get=lambda: None)), **MEDIA)
+    context = SimpleNamespace(current_run=SimpleNamespace(get=lambda: None))
+    module = library("trackio", context_vars=context, Markdown=Markdown, **MEDIA)
     with pytest.raises(captious.InputError, match="no run of trackio is active"):
         report.log(module)
     run = of_library(Run, "trackio")()
@@ -116,6 +122,8 @@ def test_trackio(library, report):
     ((step, logged),) = run.logged
     assert step == 20
     assert_media(logged, report)
+    assert not logged["captious/report"].text_alone  # trackio warns that it ignores this
+    assert f"`{report.signature('cider')}`" in logged["captious/signatures"].text
     assert [name for name in logged if name in SCALARS] == SCALARS
 
 

@@ -169,8 +169,13 @@ def sweep(target: Path) -> None:
 def remove_drafts(folder: Path) -> None:
     """Remove all drafts of files in a folder, whoever made them: for a folder that nobody has work in any more."""
     for path in folder.glob(".*.part"):
-        if _LEFT_BEHIND.fullmatch(path.name) and path.is_file():
+        if is_draft(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a name is that of a file or folder that is not whole yet."""
+    return _LEFT_BEHIND.fullmatch(name) is not None
 
 
 def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:

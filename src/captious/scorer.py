@@ -17,6 +17,7 @@ from captious._evaluate import Specs
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
 from captious.io.formats import name_of, rows_of
 from captious.io.images import images_by_id, with_images
 from captious.io.join import first_few, gather_references, in_language
@@ -61,7 +62,7 @@ class Scorer:
     language
         The code of the captions' language, such as ``zh``, as in `captious.evaluate`.
     later
-        What the items do not have yet and get by ``with_items``: ``references`` or ``image``.
+        What the items do not have yet and get by ``with_items``: ``references``, ``image`` or ``objects``.
 
     >>> references = {"7": ["a dog runs", "the dog is running"], "9": ["two cats"]}
     >>> scorer = Scorer("bleu(n=1), rouge", references=references)
@@ -311,6 +312,13 @@ def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) ->
         raise InputError(f"{metric} needs references{metric.hint('no references')}")
     if "image" in metric.needs and "image" not in later and not any(items.images):
         raise InputError(f"{metric} needs images{metric.hint('no image')}")
+    if "objects" in metric.needs and "objects" not in later and not has_column(items, OBJECT_COLUMN):
+        raise InputError(f"{metric} needs objects{metric.hint('no objects')}")
+
+
+def has_column(items: CaptionSet, name: str) -> bool:
+    """Whether a column has a value for at least one item."""
+    return any(value is not None for value in items.columns.get(name, ()))
 
 
 def _listed(values: Any, what: str) -> list[Any]:

@@ -14,8 +14,10 @@ import pytest
 
 import captious
 from captious import InputError
+from captious._files import whole_file
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
+from captious.rewarding._log import RewardLog, open_log
 from captious.rewarding._signs import StepCheck, judge_checks
 from captious.runs import Run
 
@@ -240,6 +242,32 @@ def test_ranks_write_beside_each_other_and_evaluation_is_not_watched(tmp_path, m
     assert "no check yet" in str(read_drift(tmp_path / "other").document().about)
 
 
+def test_ranks_begin_and_resume_one_log_at_the_same_moment(tmp_path, monkeypatch):
+    """What a rank sees while another one writes the marker for the first time, or moves its parts aside."""
+    out = tmp_path / "run"
+    out.mkdir()
+    with whole_file(out / "captious-run.json") as draft:
+        draft.write_text("{", encoding="utf-8")
+        monitored(out)  # and this rank is done first
+    (out / "captious-run.json").unlink()
+    (out / ".hidden").touch()
+    with pytest.raises(InputError, match="is not a reward run, expected an empty or a new folder"):
+        monitored(out)
+    (out / ".hidden").unlink()
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        train(monitored(out), range(11))
+    log, listed = open_log(out), RewardLog.parts
+
+    def moved_meanwhile(self):
+        names = listed(self)
+        (out / "items" / "step-0000010-1.parquet").unlink(missing_ok=True)
+        return names
+
+    monkeypatch.setattr(RewardLog, "parts", moved_meanwhile)
+    assert [name[-3:] for name in log.refreshed().run.marker.parts] == ["0-0", "0-1", "5-0", "5-1", "0-0"]
+
+
 @pytest.mark.parametrize(
     ("every", "steps", "said"), [(2, [0, 2, 4], "every 2 steps"), (1, [0, 1, 2, 3, 4], "every step")]
 )
@@ -249,6 +277,13 @@ def test_a_trainer_without_steps_is_counted_by_calls(tmp_path, every, steps, sai
         rewards[0](completions=[text, text], id=IDS[:2])
     drift = read_drift(tmp_path / "run")
     assert [one.step for one in drift.logged] == steps and f"{said};" in str(drift.to_markdown())
+
+
+@pytest.mark.parametrize(("called", "checked"), [(2, [0, 6, 10, 16, 20]), (3, [0, 6, 12, 15]), (8, [0, 8, 16])])
+def test_samples_that_serve_several_steps_are_checked_at_the_next_call(tmp_path, called, checked):
+    """TRL samples at steps 0, 2, 4, … with num_iterations=2: of these only 0, 10 and 20 are multiples of 5."""
+    train(monitored(tmp_path / "run"), range(0, 21 if called == 2 else 18, called))
+    assert [one.step for one in read_drift(tmp_path / "run").logged] == checked
 
 
 def test_a_fault_of_the_monitor_ends_no_training(tmp_path):

@@ -338,6 +338,35 @@ def test_no_caption_raises_or_is_infinite():
         assert all(value is None or math.isfinite(value) for value in values)
 
 
+def test_a_half_of_a_surrogate_pair_is_the_fault_of_the_caption():
+    """It is scored with U+FFFD in its place; a technical gap would be None, which a policy could learn."""
+    strict = captious.metric_from(lambda candidate, references: float(len(candidate.encode())), "bytes", range=(0, 99))
+    (reward,) = captious.rewards([strict], {"1": ["a dog runs"]})
+    texts = ["a dog \ud83d", "a dog \ud83d\udc15"]
+    assert reward(completions=texts, id=["1", "1"]) == [len("a dog \ufffd".encode()), len("a dog 🐕".encode())]
+
+
+def test_objects_come_with_the_references_or_from_a_column():
+    rewards = captious.rewards("rouge, chair", REFERENCES)
+    columns = {"completions": ["a black dog", "a cat", ""], "id": ["1", "1", "2"]}
+    with pytest.raises(InputError, match=r"chair\(value=s\) needs objects; give a column 'objects'"):
+        rewards[1](**columns)
+    objects = [["dog"], ["dog"], ["cat"]]
+    assert rewards[1](**columns, objects=objects) == [0.0, -1.0, -1.0]
+    assert (
+        rewards[0](**columns, objects=objects)
+        == Scorer("rouge", REFERENCES)(columns["id"], columns["completions"])["rouge"].tolist()
+    )
+    known = captious.CaptionSet.of({"1": ""}, {"1": REFERENCES["1"]}, {"objects": [["dog"]]})
+    assert captious.rewards("chair", known)[0](completions=["a dog", "a cat"], id=["1", "1"]) == [0.0, -1.0]
+
+
+def test_a_metric_that_cannot_be_prepared_says_why():
+    """Not that the items have no captions, which come with the batches."""
+    with pytest.raises(InputError, match="no idf corpus 'nowhere'"):
+        captious.rewards("cider(idf=nowhere)", REFERENCES)
+
+
 def _fragile(candidate, references):
     if candidate == "bad":
         raise RuntimeError("no such word")

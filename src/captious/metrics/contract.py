@@ -311,7 +311,8 @@ class Metric(ABC):
         try:
             state = self.prepare(captions)
         except InputError:
-            self.refuse_unfit(captions)
+            if captions.candidates.values:  # items of a scorer have none until a batch comes
+                self.refuse_unfit(captions)
             raise
         if self.corpus_state is not None and not isinstance(state, self.corpus_state):
             found, expected = type(state).__name__, self.corpus_state.__name__

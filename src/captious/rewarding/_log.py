@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._files import MARKER
+from captious._files import MARKER, is_draft
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -115,6 +115,8 @@ class RewardLog:
         path = Path(folder)
         if is_remote(str(folder)):
             raise InputError(f"{folder}: is an address, expected a folder of this machine")
+        # Listed before the marker is looked for: ranks begin together, and each writes the marker before anything else.
+        occupied = path.exists() and (not path.is_dir() or any(not is_draft(one.name) for one in path.iterdir()))
         if (path / MARKER).exists():
             log = open_log(path)
             if log.plan != plan:
@@ -123,7 +125,7 @@ class RewardLog:
                     "name another folder, or remove this one"
                 )
             return log
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if occupied:
             raise InputError(f"{path}: is not a reward run, expected an empty or a new folder")
         path.mkdir(parents=True, exist_ok=True)
         facts = tuple(MetricFacts.of(metric) for metric in metrics)
@@ -145,16 +147,23 @@ class RewardLog:
         """The log with all parts that are there now, those of other ranks too. Only new ones are opened."""
         counted = {}
         for name in self.parts():
-            facts = (self.folder / self.run.items_name(name)).stat()
-            version, known = (facts.st_mtime_ns, facts.st_size), self.counted.get(name)
-            counted[name] = known if known and known.version == version else _CountedPart(version, self._rows(name))
+            try:
+                counted[name] = self._counted(name)
+            except (FileNotFoundError, InputError):  # its rank moved it aside, for the training is resumed
+                if (self.folder / self.run.items_name(name)).exists():
+                    raise
         parts = {name: one.rows for name, one in counted.items()}
         marker = replace(self.run.marker, parts=parts, items=sum(parts.values()))
         return replace(self, run=replace(self.run, marker=marker), counted=counted)
 
-    def _rows(self, name: str) -> int:
+    def _counted(self, name: str) -> _CountedPart:
+        """The rows of a part; it is opened only if it was not counted before."""
+        facts = (self.folder / self.run.items_name(name)).stat()
+        version, known = (facts.st_mtime_ns, facts.st_size), self.counted.get(name)
+        if known and known.version == version:
+            return known
         with self.run.parquet(self.run.items_name(name)) as file:
-            return int(file.metadata.num_rows)
+            return _CountedPart(version, int(file.metadata.num_rows))
 
     def parts(self) -> list[str]:
         """The names of the parts in the order of steps and ranks."""

@@ -136,7 +136,8 @@ class Monitor:
         if step is None:  # a trainer that does not say: calls are counted, on from where the log ends
             step = self._calls
             self._calls += 1
-        if step % self.plan.every or (self._checks and step <= self._checks[-1].step):
+        # A trainer that uses its samples for several steps calls at some steps only, so a multiple may be passed over.
+        if self._checks and step // self.plan.every <= self._checks[-1].step // self.plan.every:
             return None
         logged = self._measure_and_write(self._probed(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))

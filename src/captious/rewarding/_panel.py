@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from operator import is_
@@ -19,12 +19,13 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
+from captious.io.columns import OBJECT_COLUMN, STYLE_COLUMN
 from captious.metrics.contract import Metric, Need
 from captious.metrics.registry import find_key
 from captious.options import Runtime, current
 from captious.rewarding._rollouts import RolloutReader, Rollouts
 from captious.rewarding._scaling import is_number, scalings
-from captious.scorer import CaptionValues, Scorer
+from captious.scorer import CaptionValues, Scorer, has_column
 
 REMEMBERED = 16
 """Batches whose values are kept: each reward of a run asks for the same one, and threads take turns."""
@@ -100,6 +101,8 @@ class Panel:
             images=images is None and "image" in needs,
         )
         self._given = None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime)
+        self._later = frozenset(_columns_of_batches(needs, self._given))
+        """Columns that metrics read and no item has that was given by id; batches may have them."""
         missing = self.reader.references or self.reader.images
         self.scalings = scalings(self.metrics, clip, scale, None if missing else self._given)
         """How values become rewards, by written form."""
@@ -170,7 +173,8 @@ class Panel:
 
     def scorer(self, rollouts: Rollouts) -> Scorer:
         """The scorer with the items of a batch: those given by id, or what the columns say."""
-        if self._given is not None and not self.reader.references and not self.reader.images:
+        in_batch = self.reader.references or self.reader.images or self._later & rollouts.fields.keys()
+        if self._given is not None and not in_batch:
             return self._given
         items = _items(rollouts, self._given)
         with self._lock:
@@ -213,8 +217,11 @@ class Panel:
             raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
     def _settle(self, rollouts: Rollouts, unknown: int) -> None:
-        """Keep to the column of ids of the first batch; refuse it if none of them is known."""
+        """Keep to the column of ids of the first batch; refuse it if none of them is known, or objects are missing."""
         assert self._given is not None
+        if OBJECT_COLUMN in self._later and OBJECT_COLUMN not in rollouts.fields:
+            metric = next(one for one in self.prepared if "objects" in one.needs)
+            raise InputError(f"{metric} needs objects{metric.hint('no objects')}")
         if rollouts.ids and unknown == len(rollouts.ids):
             raise InputError(
                 f"column {rollouts.id_column!r}: no id, such as {rollouts.ids[0]!r}, is one of the references or "
@@ -294,8 +301,16 @@ def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric
 
 def _given(metrics: Sequence[Metric], references: Any, images: Any, reader: RolloutReader, runtime: Any) -> Scorer:
     """The scorer of references or images that are given by id; what is missing comes with each batch."""
-    wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images}
+    wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images, "objects": True}
     return Scorer(metrics, references, images, runtime, later=[need for need, later in wanted.items() if later])
+
+
+def _columns_of_batches(needs: Collection[Need], given: Scorer | None) -> list[str]:
+    """The columns of objects and styles, where metrics need them and not one given item has them."""
+    if given is None:
+        return []
+    items, columns = given.take(given.ids), {"objects": OBJECT_COLUMN, "style": STYLE_COLUMN}
+    return [name for need, name in columns.items() if need in needs and not has_column(items, name)]
 
 
 def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:

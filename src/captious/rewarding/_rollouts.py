@@ -72,7 +72,7 @@ class RolloutReader:
 
     def captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
         """The caption in each completion; None where it holds none."""
-        texts = [one if isinstance(one, str) else text_of(one) for one in completions]
+        texts = _encodable([one if isinstance(one, str) else text_of(one) for one in completions])
         return tuple(texts) if self.pattern is None else tuple(map(self._extracted, texts))
 
     def _extracted(self, text: str) -> str | None:
@@ -175,6 +175,15 @@ def references_of(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, str) and not value.lstrip().startswith(("[", "(")):
         return (value,) if value.strip() else ()
     return tuple(text_list(value, where, "references") or ())
+
+
+def _encodable(texts: list[str]) -> list[str]:
+    """The texts with U+FFFD for every half of a surrogate pair, which models and files cannot take."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
+    return texts
 
 
 def _is_column(values: Any, size: int) -> bool:

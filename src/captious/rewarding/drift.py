@@ -199,8 +199,8 @@ class Drift(PlainState, Result):
         rewards = ", ".join(f"{weight:g} × {key}{plan.scalings.get(key, '')}" for key, weight in plan.rewards.items())
         return [
             f"reward: {rewards}",
-            f"Each check is compared with the first {START}. {NEEDED} signs at one check are an alarm, from check "
-            f"{FIRST} on. Intervals are of means over prompts.",
+            f"Each check is compared with the first {START}. An alarm is {NEEDED} signs or more at one check, from "
+            f"check {FIRST} on. Intervals are of means over prompts.",
         ]
 
     def _data(self) -> Mapping[str, Any]:

@@ -62,6 +62,11 @@ class TrackedReport:
         """The name of a file of this step, such as ``captious/report-000500.html``."""
         return self.name(f"{stem}{'' if self.step is None else f'-{self.step:06d}'}.{ending}")
 
+    @property
+    def listed_signatures(self) -> str:
+        """The signatures as Markdown."""
+        return "\n\n".join(f"`{signature}`" for signature in self.signatures.values())
+
     def cells(self, image: Callable[[Image], Any]) -> tuple[list[str], list[list[Any]]]:
         """Columns and rows of the table, with the images made the tracker's own where there are any."""
         if not any(self.images):
@@ -150,7 +155,7 @@ def _wandb(run: Any) -> Tracker:
     def send(report: TrackedReport) -> None:
         active.config.update(dict(report.signatures), allow_val_change=True)
         at = {} if report.step is None else {STEP: report.step}
-        active.log({**_media(module, report), **report.scalars, **at})
+        active.log({**_media(module, report, data_is_not_path=True), **report.scalars, **at})
 
     return send
 
@@ -159,19 +164,20 @@ def _trackio(run: Any) -> Tracker:
     module, active = _active(run, "trackio", lambda library: library.context_vars.current_run.get())
 
     def send(report: TrackedReport) -> None:
-        active.log({**_media(module, report), **report.scalars}, step=report.step)
+        signatures = {report.name("signatures"): module.Markdown(report.listed_signatures)}
+        active.log({**_media(module, report), **signatures, **report.scalars}, step=report.step)
 
     return send
 
 
-def _media(module: Any, report: TrackedReport) -> dict[str, Any]:
-    """The table and the page as Weights & Biases and trackio, which has its interface, hold them."""
+def _media(module: Any, report: TrackedReport, **html: Any) -> dict[str, Any]:
+    """The table and the page as Weights & Biases and trackio hold them; ``html`` goes to the class of pages."""
     media: dict[str, Any] = {}
     if report.rows:
         columns, rows = report.cells(module.Image)
         media[report.name("worst")] = module.Table(columns=columns, data=rows)
     if report.page:
-        media[report.name("report")] = module.Html(report.page, data_is_not_path=True)
+        media[report.name("report")] = module.Html(report.page, **html)
     return media
 
 
@@ -196,8 +202,7 @@ def _to_tensorboard(writer: Any, report: TrackedReport) -> None:
     """Scalars, the table as text, its images, and the page as a file beside the events, for TensorBoard shows none."""
     for name, value in report.scalars.items():
         writer.add_scalar(name, value, report.step)
-    signatures = "\n\n".join(f"`{signature}`" for signature in report.signatures.values())
-    writer.add_text(report.name("signatures"), signatures, report.step)
+    writer.add_text(report.name("signatures"), report.listed_signatures, report.step)
     if report.rows:
         writer.add_text(report.name("worst"), report.table, report.step)
     for number, image in enumerate(report.images, start=1):
