@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.waiting import SECONDS
 
 from captious.models.encoder import Tokens
 
@@ -282,6 +283,9 @@ def chromium():
     arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=arguments)
+        # Playwright gives up after 30 seconds, and `expect` after 5: too soon on a machine that is busy.
+        browser.on("context", lambda context: context.set_default_timeout(1000 * SECONDS))
+        playwright.expect.set_options(timeout=1000 * SECONDS)
         yield browser
         browser.close()
 

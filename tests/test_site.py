@@ -69,8 +69,7 @@ def test_the_scripts_of_a_page_request_nothing_either(site, chromium):
     requested = []
     tab = chromium.new_page()
     tab.on("request", lambda request: requested.append(request.url))
-    tab.goto((site / "guide/bias.html").as_uri())
-    tab.wait_for_timeout(500)
+    tab.goto((site / "guide/bias.html").as_uri(), wait_until="networkidle")
     tab.close()
     assert requested and all(address.startswith(("file:", "data:")) for address in requested)
 

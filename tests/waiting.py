@@ -2,11 +2,11 @@
 
 import time
 
-SECONDS = 60
+SECONDS = 120
 
 
 def until(condition, what):
-    """Return when the condition holds; fail with what was waited for if it does not come in a minute."""
+    """Return when the condition holds; fail with what was waited for if it does not come in two minutes."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"

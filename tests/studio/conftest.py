@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from lab.postgres import PostgreSQL, free_port, missing
+from lab.postgres import PostgreSQL, missing
 from tests.waiting import SECONDS, until
 
 
@@ -37,7 +37,6 @@ def database(request, tmp_path):
 def page(chromium):
     """An empty tab with its own cookies. A script error on any page it opens fails the test."""
     context = chromium.new_context()
-    context.set_default_timeout(1000 * SECONDS)
     tab = context.new_page()
     errors = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -53,14 +52,13 @@ def serve():
     running = []
 
     def start(app):
-        port = free_port()
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         running.append((server, thread))
         until(lambda: server.started or not thread.is_alive(), "the start of the server")
         assert server.started
-        return f"http://127.0.0.1:{port}"
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
 
     yield start
     for server, _ in running:

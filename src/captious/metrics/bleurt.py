@@ -26,12 +26,12 @@ class Bleurt(MeanMetric):
 
         BLEURT = max over references of model([CLS] reference [SEP] caption [SEP])
 
-    The original compares with one reference and says nothing of several; the highest is the default here, ``over=mean``
-    is the mean. BLEURT-20 and its smaller versions (D12, D6, D3) rate about from 0 to 1, the older checkpoints
-    (bleurt-base-128 and so on) about from −1 to 1; both can leave that range, and neither compares with the other.
-    ``weights`` is a checkpoint of the PyTorch port, a hub id or a folder. A pair with more tokens than ``limit`` (by
-    default what the checkpoint was trained with: 512, or 128) loses tokens at the end of its longer text, on ties of
-    the caption, as in the original. An empty caption is scored too; empty references are left out.
+    The original compares with one reference and says nothing about several; the highest is the default here,
+    ``over=mean`` is the mean. BLEURT-20 and its smaller versions (D12, D6, D3) rate about from 0 to 1, the older
+    checkpoints (bleurt-base-128 and so on) about from −1 to 1; both can leave that range, and neither compares with the
+    other. ``weights`` is a checkpoint of the PyTorch port, a hub id or a folder. A pair with more tokens than ``limit``
+    (by default what the checkpoint was trained with: 512, or 128) loses tokens at the end of its longer text, on ties
+    of the caption, as in the original. An empty caption is scored too; empty references are left out.
     ``activation=gelu_new`` takes the GELU of Google's code for BERT; the port has the exact one. Every distinct pair is
     scored once and cached. BLEURT-20 and its smaller versions need sentencepiece, of ``captious[bleurt]``.
 

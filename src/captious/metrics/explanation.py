@@ -208,7 +208,7 @@ class Explanation(Result):
         breakdown, parts = self.breakdown, self.parts
         several = any(part.candidate for part in parts)
         name = Column(breakdown.heading or breakdown.unit, "text", key="name")
-        tiny = 0 < abs(self.value) < TINY
+        tiny = self._tiny
         adds = replace(ADDS, decimals=None) if tiny else ADDS
         columns: list[Column | str] = [name, adds, *breakdown.columns]
         rows: list[Sequence[Value]] = []
@@ -220,7 +220,7 @@ class Explanation(Result):
             rows.append((part.name, amount, *details, *([candidate] if several else [])))
         if several:
             columns.append(Column("candidate"))
-        return Table("parts", f"what each {breakdown.unit} adds", columns, rows)
+        return Table("parts", f"What each {breakdown.unit} adds", columns, rows)
 
     def _sum(self) -> str:
         """The sum of the parts, with those that add most spelled out."""
@@ -229,13 +229,19 @@ class Explanation(Result):
             return f"nothing adds to the score: {self.label} = {self.value:.4f}"
         spelled = len(parts) if len(parts) == SUMMANDS + 1 else SUMMANDS  # "1 more" is no shorter than the number
         first, rest = parts[:spelled], parts[spelled:]
-        terms = [_shown(first[0]), *map(_signed, first[1:])]
+        digits = ".1e" if self._tiny else ".4f"
+        terms = [f"{first[0]:{digits}}", *(_signed(adds, digits) for adds in first[1:])]
         if rest:
             unit = self.breakdown.unit
             plural = "es" if unit.endswith("ch") else "s"
-            terms.append(f"{_signed(sum(rest))} ({len(rest)} more {unit}{plural})")
-        terms += [f"{_signed(part.adds)} ({part.name})" for part in self.breakdown.penalties]
-        return f"sum: {' '.join(terms)} = {_shown(self.value)}"
+            terms.append(f"{_signed(sum(rest), digits)} ({len(rest)} more {unit}{plural})")
+        terms += [f"{_signed(part.adds, digits)} ({part.name})" for part in self.breakdown.penalties]
+        return f"sum: {' '.join(terms)} = {self.value:{digits}}"
+
+    @property
+    def _tiny(self) -> bool:
+        """Whether four decimals would show the value as 0 or nearly so."""
+        return 0 < abs(self.value) < TINY
 
     def data(self) -> dict[str, Any]:
         """Everything as JSON holds it: all parts, the marked texts, the numbers of the formula."""
@@ -281,8 +287,8 @@ def _judged(text: str, verdict: str) -> Span:
     return Span(f"[{text}]{MARKS[tone]}" if tone in MARKS else text, tone)
 
 
-def _signed(adds: float) -> str:
-    return f"{'−' if adds < 0 else '+'} {_shown(abs(adds))}"
+def _signed(adds: float, digits: str) -> str:
+    return f"{'−' if adds < 0 else '+'} {abs(adds):{digits}}"
 
 
 def _shown(value: float) -> str:

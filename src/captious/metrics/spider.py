@@ -50,7 +50,7 @@ class Spider(CandidateMetric, MeanMetric):
     the file of a table with an id and ``error_probability``, or the word ``error_probability`` for that column of the
     captions. The two parts have no penalty.
 
-    Published values have the original SPICE. ``spice=spacy`` reads spaCy's parses, so its values are close and not
+    Published values have the original SPICE. ``spice=spacy`` reads spaCy's parses, so its values are close but not
     equal, which the label says; ``spice=FILE`` reads what the Java program wrote, one value for each item.
 
     >>> Spider(best=True).label, Spider(spice="spice.json", fluency="detector").label

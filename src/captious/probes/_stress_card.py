@@ -185,7 +185,7 @@ def _rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
     columns += [Column(row.label, decimals=2, level=level) for row in rows]
     note = (
         "How many of these edits change the score as much as one injected object: below 1, the edit weighs more than a "
-        "wrong object. inf: the edit does not change the score."
+        "wrong object. ∞: the edit does not change the score."
     )
     return (
         [Table("rates", "Exchange rates with one injected object", columns, lines, note, detail=True)] if lines else []

@@ -399,7 +399,7 @@ class StyleCheck(Result):
                 ),
                 Table(
                     "ranks",
-                    f"rank of the own style among {len(model.styles)}, by OnlyStyle",
+                    f"Rank of the own style among {len(model.styles)}, by OnlyStyle",
                     names[:shown],
                     [tuple(rank.values())[:shown]],
                 ),

@@ -1,6 +1,7 @@
 """Raters in a real browser: keyboard, phone, no scripts, dead networks, hostile captions."""
 
 import re
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +11,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 from tests.studio.collect.test_around import Around
 from tests.studio.hostile import HOSTILE, ran
 from tests.studio.studies import KINDS, Study
-from tests.waiting import SECONDS
 
 from captious.studio.access import Limit
 from captious.studio.collect.plan import Source, SurveyQuestion
@@ -28,7 +28,6 @@ SHIFTED_CLOCK = """(days) => {
 def visitor(chromium, **options):
     """A tab with cookies of its own. Script errors, blocked content and requests to elsewhere fail the test."""
     context = chromium.new_context(**options)
-    context.set_default_timeout(1000 * SECONDS)
     tab = context.new_page()
     wrong = []
     context.on("weberror", lambda error: wrong.append(str(error.error)))
@@ -74,10 +73,23 @@ def fill_in(tab, kind):
             tab.keyboard.press(key)
 
 
-def cut(tab):
-    """Nothing that is sent arrives any more, also while a tab closes; ``context.unroute_all()`` mends it."""
-    lost = re.compile(r"/task$")
-    tab.context.route(lost, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+def scissors(tab):
+    """A function after whose call no answer arrives any more, also while a tab closes; `unroute_all` fixes it.
+
+    It is made before the page is opened: one that is open may still send a request or two past Playwright.
+    """
+    cut = threading.Event()
+    tab.context.route(
+        re.compile(r"/task$"),
+        lambda route: route.abort() if cut.is_set() and route.request.method == "POST" else route.fallback(),
+    )
+    return cut.set
+
+
+def go_offline(tab):
+    """The tab has no network, and knows it."""
+    tab.context.set_offline(True)
+    tab.wait_for_function("() => !navigator.onLine")
 
 
 def save(tab):
@@ -117,7 +129,7 @@ def test_a_whole_study_by_keyboard(kind, chromium, study):
         first, last = (*answer.order, "", "")[:2]
         expected = {"seen": dict(zip(answer.order, (True, False, None), strict=False))}
         assert answer.answer == (expected if kind == "yesno" else EXPECTED[kind](first, last))
-        assert 0 < answer.seconds < 60
+        assert 0 < answer.seconds < 3600
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,7 +186,7 @@ def test_a_study_without_scripts(chromium, study):
         for _ in range(2):
             for group in range(4):
                 tab.locator("[data-field]").nth(group).locator("label").nth(2).click()
-            tab.locator("#save").click()
+            save_button(tab)
         assert tab.url.endswith("/done")
     answers = made.log.answers()
     assert [answer.answer["ratings"]["a"] for answer in answers] == [{"correctness": 3, "fluency": 3}] * 2
@@ -218,7 +230,8 @@ def test_axe_has_no_serious_finding(scheme, chromium, study, tmp_path, serve):
             enter(tab, made)
             if kind == "ratings":
                 examine(tab, "consent")
-                tab.get_by_text("I agree").click()
+                with tab.expect_navigation():
+                    tab.get_by_text("I agree").click()
                 tab.keyboard.press("4")
                 tab.keyboard.press("Enter")
                 examine(tab, "missing")
@@ -293,7 +306,7 @@ def test_a_dead_network_loses_nothing(chromium, study):
     made = study()
     with visitor(chromium) as tab:
         enter(tab, made)
-        tab.context.set_offline(True)
+        go_offline(tab)
         fill_in(tab, "ratings")
         tab.keyboard.press("Enter")
         expect(tab.locator("#status")).to_contain_text("Not saved yet, will retry")
@@ -308,8 +321,9 @@ def test_a_dead_network_loses_nothing(chromium, study):
 def test_a_tab_that_is_closed_without_network_sends_later(chromium, study):
     made = study()
     with visitor(chromium) as tab:
+        cut = scissors(tab)
         enter(tab, made)
-        cut(tab)
+        cut()
         fill_in(tab, "ratings")
         tab.keyboard.press("Enter")
         expect(tab.locator("#status")).to_contain_text("Not saved yet")
@@ -325,8 +339,9 @@ def test_a_tab_that_is_closed_without_network_sends_later(chromium, study):
 def test_an_answer_leaves_from_a_page_without_a_task_too(chromium, study):
     made = study("labels", number=1, overlap=1)
     with visitor(chromium) as tab:
+        cut = scissors(tab)
         enter(tab, made)
-        cut(tab)
+        cut()
         tab.keyboard.press("o")
         expect(tab.locator("#status")).to_contain_text("Not saved yet")
         other = tab.context.new_page()
@@ -350,7 +365,8 @@ def test_answers_leave_in_their_order(chromium, study):
         other.goto(f"{made.address}/task")
         with other.expect_navigation():
             other.keyboard.press("u")
-        tab.context.set_offline(True)
+        go_offline(tab)
+        go_offline(other)
         other.keyboard.press("1")
         other.keyboard.press("Enter")
         expect(other.locator("#status")).to_contain_text("Not saved yet")
@@ -367,7 +383,6 @@ def test_answers_leave_in_their_order(chromium, study):
 def test_a_server_that_says_no_is_asked_again(chromium, study):
     made = study()
     with visitor(chromium) as tab:
-        enter(tab, made)
         calls = []
 
         def away(route):
@@ -385,6 +400,7 @@ def test_a_server_that_says_no_is_asked_again(chromium, study):
         tab.route(
             re.compile(r"/task$"), lambda route: away(route) if route.request.method == "POST" else route.fallback()
         )
+        enter(tab, made)
         fill_in(tab, "ratings")
         save(tab)
         assert "Task 2 of 2" in tab.locator(".progress").inner_text()
@@ -428,7 +444,7 @@ def test_the_clock_of_the_browser_does_not_matter(days, chromium, study):
         save(tab)
         tab.wait_for_url("**/done")
     (answer,) = made.log.answers()
-    assert 0 <= answer.seconds < 60
+    assert 0 <= answer.seconds < 3600  # not days
 
 
 def test_captions_are_ranked_by_buttons_keys_and_dragging(chromium, study):
@@ -521,6 +537,7 @@ def test_a_study_in_another_language(language, direction, captions, chromium, st
         assert phone.evaluate("document.documentElement.scrollWidth") == 360
         assert phone.locator(".prose img").evaluate("one => one.complete && one.naturalWidth") == 320
     with visitor(chromium) as tab:
+        cut = scissors(tab)
         enter(tab, made)
         assert tab.evaluate("[document.documentElement.lang, document.dir]") == [language, direction]
         examine(tab)
@@ -537,7 +554,7 @@ def test_a_study_in_another_language(language, direction, captions, chromium, st
             tab.keyboard.press(key)
         higher = "ArrowLeft" if direction == "rtl" else "ArrowRight"
         tab.keyboard.press(higher)  # 1 becomes 2, towards the end of the line
-        cut(tab)
+        cut()
         tab.keyboard.press("Enter")
         expect(tab.locator("#status")).to_have_text(say("will_retry"))
         tab.context.unroute_all()
@@ -571,7 +588,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         SurveyQuestion("eyes", "Do you see well?", options=("yes", "no")),
         SurveyQuestion("remarks", "Anything else?", "text", "after", optional=True),
     )
-    made = Around(tmp_path, "ratings", 1, 1, questions=questions, limit=10.0, source=Source(done="C1ABC"))
+    made = Around(tmp_path, "ratings", 1, 1, questions=questions, limit=600.0, source=Source(done="C1ABC"))
     made.link, made.address, findings = lambda: Study.link(made), serve(made.app), []
 
     def examine(tab):
@@ -610,7 +627,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
             with tab.expect_navigation():
                 press(tab, "Enter")  # the focus is on the way on
             assert "time" not in tab.locator("#status").inner_text()
-            tab.clock.fast_forward(11_000)
+            tab.clock.fast_forward(601_000)
             expect(tab.locator("#status")).to_have_text("The time is over. Your answer still counts.")
             for key in "4444":
                 press(tab, key)

@@ -461,9 +461,11 @@ def test_without_scripts_everything_is_there(study, serve, chromium):
     tab = context.new_page()
     open_page(tab, serve(study.app))
     tab.locator("#raters summary").first.click()
-    tab.locator("#raters button.danger").first.click()
+    with tab.expect_navigation():
+        tab.locator("#raters button.danger").first.click()
     assert "is excluded" in tab.locator(".notice").inner_text()
-    tab.get_by_role("link", name="Reload").click()
+    with tab.expect_navigation():
+        tab.get_by_role("link", name="Reload").click()
     assert tab.locator(".notice").count() == 0
     context.close()
 

@@ -18,7 +18,7 @@ PREFIX = "A photo depicts "
 
 @dataclass(frozen=True)
 class ClipScore(EncodedMetric):
-    """CLIPScore: how well a caption suits its image by CLIP, without references.
+    """CLIPScore: how well a caption fits its image according to CLIP, without references.
 
     With v the vector of the image, c that of the caption after the words "A photo depicts "::
 

@@ -16,7 +16,7 @@ class PacScore(ClipScore):
 
         PAC-S = 2 · max(cos(v, c), 0)
 
-    The authors' checkpoint is no hub model: download ``clip_ViT-B-32.pth`` and name it with ``weights``. The options
+    The authors' checkpoint is not on the hub: download ``clip_ViT-B-32.pth`` and name it with ``weights``. The options
     are those of ``clipscore``.
 
     >>> import numpy as np
@@ -44,7 +44,7 @@ class PacScore(ClipScore):
 class RefPacScore(PacScore, RefClipScore):
     """RefPAC-S: the harmonic mean of PAC-S and of the cosine with the nearest reference.
 
-    With v, c and r the vectors of the image, the caption and the references, captions behind "A photo depicts "::
+    With v, c and r the vectors of the image, the caption and the references, captions after "A photo depicts "::
 
         RefPAC-S = H(2 · max(cos(v, c), 0), max over r of max(cos(c, r), 0)),  0 where either is 0
 

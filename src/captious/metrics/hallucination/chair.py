@@ -98,11 +98,11 @@ class Chair(Metric):
 
     Published numbers follow one of three settings. The default is the original, with the rules of pattern.en that drop
     a final s, so *bus* is lost as *bu*. OPERA's paper has ``lemmas=wordnet,truth_lemmas=singularize``, OPERA's code and
-    others ``lemmas=wordnet``; for their exact numbers also ``tagger=nltk``. ``count=distinct`` counts an object once a
-    caption. ``last_sentence=drop`` leaves out a last sentence that breaks off; ``max_words`` limits the number of words
-    of each caption, to compare systems at equal length. An image without a known truth has no value (public code counts
-    all its objects as wrong, or stops). A vocabulary of your own is a file: lines of an object and its synonyms with
-    commas between them.
+    others ``lemmas=wordnet``; for their exact numbers also ``tagger=nltk``. ``count=distinct`` counts an object once
+    per caption. ``last_sentence=drop`` leaves out a last sentence that breaks off; ``max_words`` limits the number of
+    words of each caption, to compare systems at equal length. An image without a known truth has no value (public code
+    counts all its objects as wrong, or stops). A vocabulary of your own is a file: lines of an object and its synonyms
+    with commas between them.
 
     >>> captions = CaptionSet.of({"1": "a dog and a cup on a table"}, columns={"objects": [["dog", "dining table"]]})
     >>> round(Chair("i").measure(captions).corpus, 4)  # one of three mentions, the cup, is wrong

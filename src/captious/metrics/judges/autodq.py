@@ -59,7 +59,7 @@ class AutoDQ(FactMetric):
     five subsets' means, which is the same where the subsets are of one size and all items have a value.
 
     Events of the reference come from ``questions=FILE`` (DREAM-1K's rows with ``events``) or a column ``events``; where
-    an item has none of these, the model lists those of its references. Three calls a caption, or four. An item whose
+    an item has none of these, the model lists those of its references. Three or four calls per caption. An item whose
     reference or caption has no events has no value; ``empty=one`` gives it a recall or precision of 1, as the original
     does. A reply that cannot be read leaves the caption without a value. ``prompt`` names a folder with
     ``autodq_events.txt`` or ``autodq_check.txt``.

@@ -37,12 +37,12 @@ class CapEval(GroupedQuestions):
     caption that answers no question has no precision.
 
     Questions come from ``questions=FILE`` or a column ``questions``; ``category`` restricts the value to one category
-    (CAPEval's ``channel``). ``ask=each`` asks one question a call, which small models need, and ``schema=yes`` has the
-    server hold replies to their form. ``answers=FILE`` or ``answers=column`` scores stored verdicts and asks nothing;
-    verdicts may also be written 1, −1 and 0, as CAPability does.
+    (CAPEval's ``channel``). ``ask=each`` asks one question per call, which small models need, and ``schema=yes`` makes
+    the server enforce the form of replies. ``answers=FILE`` or ``answers=column`` scores stored verdicts and asks
+    nothing; verdicts may also be written 1, −1 and 0, as CAPability does.
 
-    A reply without a verdict for each question is asked for again, at most twice; then the caption has no value, unless
-    ``missing=skip`` leaves those questions out. (The original counts them as not mentioned.)
+    If a reply has no verdict on some question, the request is repeated, at most twice; then the caption has no value,
+    unless ``missing=skip`` leaves those questions out. (The original counts them as not mentioned.)
 
     >>> CapEval("gpt-4o-mini").label, CapEval("gpt-4o-mini", value="precision").label
     ('CAPEval coverage', 'CAPEval precision')

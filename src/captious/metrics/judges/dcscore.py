@@ -103,9 +103,9 @@ class DCScore(FactMetric):
     Facts with the same match share one point. Over relevant facts they are counted among the relevant ones; the
     original counts all there (``sharing=all``). Facts are matched by their numbers, so equal ones stay apart.
 
-    The oracle facts are those of the column ``facts`` (a list of texts); where an item has none, the model lists
-    those of its references. Calls a caption: one, one for its references, and twice ``samples``. A fact without a word
-    on its relevance is relevant. A caption without facts, or without relevant ones, has no value. ``prompt`` names a
+    The oracle facts are those of the column ``facts`` (a list of texts); where an item has none, the model lists those
+    of its references. Calls per caption: one, one for its references, and twice ``samples``. A fact without a word on
+    its relevance is relevant. A caption without facts, or without relevant ones, has no value. ``prompt`` names a
     folder with ``dcscore_facts.txt``, ``dcscore_match.txt`` or ``dcscore_check.txt``.
 
     >>> print(DCScore("gpt-4o", value="recall"))

@@ -70,7 +70,7 @@ class FaithScore(FactMetric):
         FaithScore = true facts / facts
 
     With ``level=sentence`` it is the share of descriptive sub-sentences without a wrong entity: one whose own fact is
-    false, or that a false fact of another category mentions. Two calls a caption, and one a fact.
+    false, or that a false fact of another category mentions. There are two calls per caption and one per fact.
 
     Yes and no are compared by their probabilities where the server sends them, otherwise by the words of the reply, as
     whole words: "No, the eyes are closed" is a no, which the original code counts as a yes. A caption without facts has

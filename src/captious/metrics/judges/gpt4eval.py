@@ -56,8 +56,8 @@ class Gpt4Eval(JudgedMetric):
     the original. Judges prefer an answer for its place: ``swap`` asks in both orders and takes the mean of both.
 
     The numbers are read from the first line, with or without commas, brackets, labels and "/10", or from lines such as
-    "Assistant 1: 8" further down. A review without them is asked for again, at most twice; then the caption has no
-    value. (The original splits the first line at single spaces, so that "8, 9" fails, and averages −1 for failures.)
+    "Assistant 1: 8" further down. If a review has none, the request is repeated, at most twice; then the caption has
+    no value. (The original splits the first line at single spaces, so that "8, 9" fails, and averages −1 for failures.)
     The temperature is 0.2. ``prompt`` names a file with ``{references}``, ``{first}`` and ``{second}``.
 
     >>> Gpt4Eval("gpt-4o").label, Gpt4Eval("gpt-4o", value="ratio").label

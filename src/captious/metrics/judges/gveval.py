@@ -31,13 +31,14 @@ class GVEval(SmoothedMetric):
         G-VEval = Σ p(n) · n / 100
 
     Where a model writes the number in several tokens (one for each digit), tens and ones have an expectation each, and
-    100 stands as it was written; ``split_numbers`` in the signature counts these. (The original reads the first token
+    100 is taken as written; ``split_numbers`` in the signature counts these. (The original reads the first token
     alone, so that 85 is 8.) Where the server gives no probabilities, the value is the mean of ``samples`` replies
     (``sampled`` in the signature). ``smoothing=none`` takes the number as it was written.
 
-    The temperature is 1, the alternatives are the ``top`` likeliest, and images are sent at low detail. A reply without
-    such a number is asked for again, at most twice; then the caption has no value. (The original drops it, which shifts
-    all that follow.) ``prompt`` names a file with ``{caption}``, and with ``{references}`` where the judge sees them.
+    The temperature is 1, the alternatives are the ``top`` likeliest, and images are sent at low detail. If a reply has
+    no such number, the request is repeated, at most twice; then the caption has no value. (The original drops it, which
+    shifts all that follow.) ``prompt`` names a file with ``{caption}``, and with ``{references}`` where the judge sees
+    them.
 
     >>> GVEval("gpt-4o").label, GVEval("gpt-4o", mode="references").label
     ('G-VEval', 'G-VEval (references)')

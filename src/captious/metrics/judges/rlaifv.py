@@ -33,7 +33,7 @@ class RlaifV(FactMetric):
 
     Three steps: the model lists the facts of the caption, turns each into a question of yes or no, and answers each
     question with the image before it. A fact is accepted if p(yes) > p(no) at the first token of the answer; a tie
-    rejects it. Two calls a caption, and one a fact. ``value`` says what becomes of the answers:
+    rejects it. There are two calls per caption and one per fact. ``value`` says how the answers count:
 
     - ``ratio``: accepted facts / facts, the default, since captions differ in length
     - ``rejected``: −(number of rejected facts), the score of the original

@@ -20,7 +20,7 @@ from captious.render import Column
 class VqaScore(JudgedMetric):
     """VQAScore: the probability of *yes* to the question whether the image shows what the caption says.
 
-    One call a caption, with the image. The probability is that at the first token of the reply, over the whole
+    One call per caption, with the image. The probability is that at the first token of the reply, over the whole
     vocabulary; *yes*, *Yes* and *YES* count together::
 
         VQAScore = p(yes)

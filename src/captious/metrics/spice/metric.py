@@ -55,9 +55,9 @@ class Spice(MeanMetric):
     matches if each of its parts shares a word or a synset with a tuple of the references. The corpus value is the mean.
 
     The original reads Stanford's parser of 2015 in Java. This one reads spaCy's parses by the same rules, so its values
-    are close to the original's and not equal; the signature names the parser. ``legacy_fragments`` leaves out what the
+    are close to the original's but not equal; the signature names the parser. ``legacy_fragments`` leaves out what the
     original's parser misses in lower-case fragments without a period; ``matching=one-to-one`` lets each tuple of the
-    references match once; ``synsets=no`` asks for equal words. ``subset`` scores tuples of one kind alone; an item
+    references match once; ``synsets=no`` asks for equal words. ``subset`` scores only tuples of one kind; an item
     whose references have none of that kind has no value.
 
     ``matching=soft`` is Soft-SPICE: tuples are read as phrases (*brown dog*, *dog run in park*), and the value is the

@@ -193,7 +193,7 @@ class ClosestStyles(Result):
         return Document(
             self.caption if self.style in self.tied else f"{self.style}: {self.caption}",
             "Each word is colored by its part of the score: green speaks for the style, orange against it.",
-            [Table("styles", "closest styles", styles, self.ranking[: self.top]), *self.why.sections()],
+            [Table("styles", "Closest styles", styles, self.ranking[: self.top]), *self.why.sections()],
             notes=notes,
             signatures=[self.model.signature],
             data={"caption": self.caption, "styles": dict(self.ranking), "style": self.style, "why": self.why.data()},

@@ -120,8 +120,8 @@ class OnlyStyle(StyleMetric):
 
         OnlyStyle(c, p) = ¼ Σ over n of  mean over t in M_n(c) of CNG_p(t)
 
-    It lies between −1/|S| and (|S| − 1)/|S|. The model is a file from ``captious style fit``; the style of an item
-    stands in the column ``column``, or ``style`` names one for all items. No code of the authors is public, so these
+    It is between −1/|S| and (|S| − 1)/|S|. The model is a file from ``captious style fit``; the style of an item
+    is in the column ``column``, or ``style`` names one for all items. No code of the authors is public, so these
     are readings of the paper: an n-gram that no style has scores 0 and still counts (``unseen=skip`` leaves it out), a
     caption too short for an order gets 0 there (``short=skip`` averages over the orders it has), and an n-gram counts
     once however often it is repeated (``grams=multiset``). A caption without words therefore scores 0.

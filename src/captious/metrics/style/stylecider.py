@@ -32,7 +32,7 @@ class StyleCider(StyleMetric):
 
         StyleCIDEr(c, r) = ¼ Σ over n of  g_n(c)·g_n(r) / (‖g_n(c)‖ ‖g_n(r)‖)
 
-    averaged over references as in CIDEr. It lies between 0 and 1: both vectors carry the same weights, so a shared
+    averaged over references as in CIDEr. It is between 0 and 1: both vectors carry the same weights, so a shared
     n-gram adds a square. An order in which a vector has no length gives 0 (``short=skip`` averages over the orders in
     which the candidate's vector has length, so that an identical caption of any length gets 1). No code of the authors
     is public; the equations show a plain cosine, and what CIDEr-D adds are options: counts (``tf``), clipping

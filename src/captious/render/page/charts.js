@@ -1,7 +1,5 @@
 // The parts charts are made of: a frame with axes, dots drawn as one path, the nearest dot to the pointer.
 
-const DOTS = 20000;
-
 function frame(figure, { x, y, label }) {
   const height = exploring ? 230 : 280, width = Math.max(300, figure.clientWidth - 34);
   const box = { left: 62, right: width - 12, top: 10, bottom: height - 42 };
@@ -49,7 +47,8 @@ function dots(points, system, small, faint) {
   return s("g", { class: faint ? "dots faint" : "dots", style: { stroke: faint ? "var(--quiet)" : color(system), "stroke-width": size, "stroke-opacity": faint ? (many ? 0.1 : 0.25) : many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
     parts.map((part) => s("path", { d: part.join("") })));
 }
-const sampled = (drawn) => (drawn < source.total ? ` ${count(drawn)} items are drawn as dots, all are counted.` : "");
+// A chart has at most as many dots as its source gives; a chart with fewer leaves none out.
+const sampled = (drawn) => (drawn >= source.dots && drawn < source.total ? ` ${count(drawn)} items are drawn as dots, all are counted.` : "");
 
 function nearest(points, event, svg, reach = 14) {
   const box = svg.getBoundingClientRect(), mx = event.clientX - box.left, my = event.clientY - box.top;

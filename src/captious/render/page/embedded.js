@@ -135,6 +135,7 @@ function ranks(values) {
   return found;
 }
 
+const DOTS = 20000;
 const thin = (items) => {
   if (items.length <= DOTS) return items;
   const stride = items.length / DOTS;
@@ -163,11 +164,11 @@ function lengthsOf(system, metric, domain, size, items) {
     found.sort((a, b) => a - b);
     return { bin, number: found.length, center: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
   });
-  return { beyond, steps, dots: thin(items).filter(drawable).map((item) => [item, words[item], values[item]]) };
+  return { beyond, steps, dots: thin(items.filter(drawable)).map((item) => [item, words[item], values[item]]) };
 }
 
 const source = {
-  total: data.ids.length, listable: data.shown.length, whole: data.whole, unreadable: data.unreadable, explanations: data.explanations, rated: Boolean(data.gaps),
+  total: data.ids.length, listable: data.shown.length, whole: data.whole, unreadable: data.unreadable, explanations: data.explanations, rated: Boolean(data.gaps), dots: DOTS,
   idOf: (item) => data.ids[item],
   itemOf: (id) => { const item = data.ids.indexOf(id); return item < 0 ? null : item; },
   bounds(metric) {
@@ -184,7 +185,7 @@ const source = {
   },
   points: (x, y, chosen) => systems.map((_, system) => {
     const [a, b] = [data.values[system][x], data.values[system][y]], items = itemsOf(system, chosen);
-    return { rho: chosen ? rhoOf(system, x, y, items) : rho(system, x, y), dots: thin(items).filter((item) => a[item] !== null && b[item] !== null).map((item) => [item, a[item], b[item]]) };
+    return { rho: chosen ? rhoOf(system, x, y, items) : rho(system, x, y), dots: thin(items.filter((item) => a[item] !== null && b[item] !== null)).map((item) => [item, a[item], b[item]]) };
   }),
   agreement: (chosen) => systems.map((_, system) => {
     const items = itemsOf(system, chosen), pair = remember((x, y) => (chosen ? rhoOf(system, x, y, items) : rho(system, x, y)));

@@ -35,7 +35,7 @@ const view = () => {
 const chart = (path, words, chosen) => (chosen ? ask(path, { ...view(), ...words }) : askOnce(path, words));
 
 const source = {
-  total: told.total, listable: told.total, unreadable: 0, explanations: [], rated: told.rated, server: true,
+  total: told.total, listable: told.total, unreadable: 0, explanations: [], rated: told.rated, dots: told.dots, server: true,
   idOf: (item) => item,
   itemOf: (id) => id,
   bounds: (metric) => metrics[metric].bounds,

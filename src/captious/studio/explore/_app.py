@@ -117,6 +117,7 @@ class _Server:
             ],
             "total": len(table),
             "rated": bool(table.ratings),
+            "dots": charts.DOTS,
             "pictures": "image" in table.fields or table.pictures.folder is not None,
             "unscored": {"all": self._unscored(None), "systems": [self._unscored(system) for system in systems]},
             "columns": table.columns,
