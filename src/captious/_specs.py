@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from captious.errors import InputError, nearest
@@ -73,6 +74,9 @@ MODEL_WORDS = {"model", "weights", "encoder", "checkpoint"}
 """What people call a model; the parameter of a metric has one of these names."""
 
 
+_hints = lru_cache(maxsize=256)(get_type_hints)
+
+
 def arguments(
     kind: type, values: Mapping[str, str], name: str, omit: Collection[str] = (), main: str = ""
 ) -> dict[str, Any]:
@@ -80,7 +84,7 @@ def arguments(
 
     ``main`` is the parameter that a first value without a name belongs to.
     """
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     legal = [field.name for field in fields(kind) if field.name not in omit]
     if "" in values:
         if not main or main in values:

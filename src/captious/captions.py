@@ -308,12 +308,8 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
     @cached_property
     def blank(self) -> Bools:
         """Which texts hold nothing but white space."""
-        return np.fromiter((not text.strip() for text in self.values), dtype=np.bool_, count=len(self.values))
-
-    @cached_property
-    def distinct(self) -> frozenset[str]:
-        """The different texts of all lists."""
-        return frozenset(self.values)
+        spaces = np.fromiter(map(str.isspace, self.values), dtype=np.bool_, count=len(self.values))
+        return spaces | ~np.fromiter(map(bool, self.values), dtype=np.bool_, count=len(self.values))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

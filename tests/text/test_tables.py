@@ -1,5 +1,7 @@
 import gc
 import itertools
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -60,7 +62,8 @@ def test_compact_rows_are_the_same_rows_in_fewer_bytes(items, n):
     for name in ("gram", "caption", "count", "group", "heads", "candidate_rows", "ends", "reference_max"):
         assert getattr(again, name).tolist() == getattr(whole, name).tolist(), name
     assert again.size == whole.size and again.document_frequency.tolist() == whole.document_frequency.tolist()
-    assert table.compact().compact_rows[n - 1].nbytes <= 3.25 * len(whole.gram) + 2
+    assert [one.tolist() for one in again.matches] == [one.tolist() for one in whole.matches]
+    assert table.compact().compact_rows[n - 1].nbytes <= 3.25 * len(whole.gram) + 2 * len(whole.matches.rows) + 2
 
 
 @given(ITEMS, st.integers(1, 4))
@@ -71,9 +74,8 @@ def test_matches_are_the_rows_of_candidates_with_a_reference_in_their_group(item
     for row in range(len(group)):
         references = [other for other in range(len(group)) if group[other] == group[row] and is_reference[other]]
         if not is_reference[row] and references:
-            expected.append((row, references[0]))
-    rows, first = grams.matches
-    assert list(zip(rows.tolist(), first.tolist(), strict=True)) == expected
+            expected.append((row, references[0], len(references)))
+    assert list(zip(*map(np.ndarray.tolist, grams.matches), strict=True)) == expected
 
 
 @given(ITEMS, st.integers(1, 4))
@@ -136,6 +138,13 @@ def test_arrow_cuts_at_the_same_spaces(texts):
         chunks, chunk, bounds = cut(texts)
         words = [chunks[number] for number in chunk]
         assert [words[first:end] for first, end in itertools.pairwise(bounds)] == expected
+
+
+def test_arrow_cuts_without_pandas():
+    cut = "import sys; from captious.text.tables import _arrow_chunks; _arrow_chunks(['a dog', 'a cat'])"
+    program = f"{cut}; print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "False"]
 
 
 def test_a_process_that_tokenizes_much_gets_the_same_tokens(monkeypatch):

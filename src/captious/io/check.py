@@ -26,6 +26,8 @@ from captious.render.document import Tone
 Level = Literal["error", "warning", "note"]
 SAMPLE = 200
 """Items that are compared closely."""
+BLOCK = 10_000
+"""Texts that are looked at together for one that many repeat."""
 CLIP_WORDS = 55
 """About this many words fill the 77 tokens of CLIP's text encoder."""
 
@@ -223,20 +225,21 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
 
 def _most_common(texts: Ragged, share: float) -> tuple[str, int]:
     """The text that occurs most often, and how often, if that is more than a share of all; otherwise 0."""
-    least = max(2, share * len(texts.values))
-    if len(texts.values) - len(texts.distinct) + 1 <= least:  # as often at most, and nothing is counted
-        return "", 0
-    most, number = Counter(texts.values).most_common(1)[0]
-    return (most, number) if number > least else ("", 0)
+    values, repeated = texts.values, False
+    for first in range(0, len(values), BLOCK):
+        # A text that is more than a share of all is so in a block too, where all but one of its copies repeat it.
+        block = values[first : first + BLOCK]
+        repeated = repeated or len(block) - len(set(block)) + 1 > share * len(block)
+    most, number = Counter(values).most_common(1)[0] if repeated else ("", 0)
+    return (most, number) if number > max(2, share * len(values)) else ("", 0)
 
 
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
-    # A candidate that is nobody's reference, which is most of them, needs no closer look.
-    shared = captions.candidates.distinct & captions.references.distinct
+    people, bounds = captions.references.values, captions.references.offsets.tolist()
     equal = [
         captions.ids[owner]
         for owner, text in zip(captions.candidates.owners.tolist(), captions.candidates.values, strict=True)
-        if text and text in shared and text in captions.references[owner]
+        if text and text in people[bounds[owner] : bounds[owner + 1]]
     ]
     if len(equal) > max(1, 0.05 * len(captions)):
         message = (

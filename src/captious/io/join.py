@@ -409,7 +409,9 @@ def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, ot
 
 def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
     """The further fields of items as columns; of a field that two sources have, the first counts."""
-    first, *further = [source for source in sources if source] or [{}]
+    if not any(sources):
+        return {}
+    first, *further = [source for source in sources if source]
     none: Mapping[str, Any] = {}
     rows = [first.get(key, none) for key in keys]
     for source in further:

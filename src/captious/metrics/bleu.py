@@ -151,7 +151,7 @@ def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramT
 
 def _against_references(table: TextTable) -> Floats:
     def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
-        rows, _ = grams.matches
+        rows = grams.matches.rows
         return rows, grams.reference_max.take(grams.group.take(rows))
 
     return statistics(table, closest_reference_length(table), highest_counts)

@@ -181,10 +181,7 @@ def similarities(
         weight = grams.count * idf.take(grams.gram)
         norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions + 1))
         # Every row of a candidate meets every row with the same n-gram in the same item.
-        rows, first = (grams.candidate_rows, None) if candidates else grams.matches
-        group = grams.group.take(rows)
-        first = grams.heads.take(group) if first is None else first
-        met = grams.ends.take(group) - first
+        rows, first, met = grams.candidate_matches if candidates else grams.matches
         theirs = run_indices(first, met)
         own, other = np.repeat(weight.take(rows), met), weight.take(theirs)
         product = np.minimum(own, other) * other if variant == "d" else own * other

@@ -46,6 +46,8 @@ def shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None =
 def shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "error") -> list[str]:
     """The ids that all systems have, in the order of the first; with ``error`` all must have the same."""
     (first, baseline), *others = systems.items()
+    if baseline and all(ids == baseline for _, ids in others):
+        return list(baseline)
     sets: dict[str, Collection[str]] = {name: set(ids) for name, ids in systems.items()}
     for name, ids in others if missing == "error" else ():
         missing_here = [key for key in baseline if key not in sets[name]]

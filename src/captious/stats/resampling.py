@@ -240,7 +240,9 @@ def paired_randomization(
     gap, columns = _distinct_columns([system.rows - baseline.rows for baseline, system in pairs])
     # Swapping an item moves nothing where all systems have the same rows.
     moving = np.flatnonzero(gap.any(axis=0))
-    moved = _moved(gap.take(moving, axis=1), (block.take(moving, axis=1) for block in masks))
+    if len(moving) < gap.shape[1]:
+        gap, masks = gap.take(moving, axis=1), (block.take(moving, axis=1) for block in masks)
+    moved = _moved(gap, masks)
     larger = np.empty(len(pairs), dtype=np.int64)
     for index, (baseline, system) in enumerate(pairs):
         part = moved[columns[index]].T

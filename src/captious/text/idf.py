@@ -11,12 +11,13 @@ import pickle
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from captious._files import data_folder, read_regular
 from captious._hashing import text_hash
@@ -25,7 +26,6 @@ from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.text.counts import (
-    Counts,
     CountsKind,
     CountsState,
     KeyCounts,
@@ -73,8 +73,7 @@ class DocumentFrequency(CountsState):
         {'a': 2, 'cat': 1, 'dog': 1}
         """
         table = TextTable.of(captions, tokenizer)
-        orders = range(1, ORDERS + 1)
-        frequencies = [table.ngrams(n).document_frequency for n in orders]
+        frequencies = [table.ngrams(n).document_frequency for n in range(1, ORDERS + 1)]
         corpus = cls(
             counts=TableCounts(lambda: (_keys(table), narrow(np.concatenate(frequencies)))),
             items=int((captions.references.counts > 0).sum()),
@@ -83,9 +82,8 @@ class DocumentFrequency(CountsState):
             name=name,
             language=captions.language,
         )
-        for n in orders:
-            # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
-            table.once((ref(corpus), n), partial(frequencies.__getitem__, n - 1))
+        # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
+        table.keep(ref(corpus), frequencies)
         return corpus
 
     def __str__(self) -> str:
@@ -108,11 +106,12 @@ class DocumentFrequency(CountsState):
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
-        """The document frequency of each n-gram of a table, 0 if the corpus does not contain it."""
-        known: list[Counts] | None = table.known(ref(self))
-        if known is not None and n <= ORDERS:
-            return known[n - 1].astype(np.int64)
-        return table.once((ref(self), n), lambda: self.counts.lookup(table.ngram_keys(n)))
+        """The document frequency of each n-gram of a table, 0 if the corpus does not contain it.
+
+        Those of all orders are looked up at a time.
+        """
+        by_order = table.once(ref(self), lambda: _by_order(table, self.counts.lookup(_keys(table))))
+        return by_order[n - 1].astype(np.int64, copy=False)
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
@@ -141,13 +140,19 @@ class DocumentFrequency(CountsState):
         corpus = replace(facts, counts=sums)
         for table, frequencies in zip(tables, own, strict=True):
             if table is not None:
-                table.keep(ref(corpus), np.split(frequencies, np.cumsum([one.size for one in table.compact_rows])[:-1]))
+                table.keep(ref(corpus), _by_order(table, frequencies))
         return corpus
 
 
 def _keys(table: TextTable) -> Keys:
     """The keys of the n-grams of a table, those of higher orders after those of lower ones."""
     return np.concatenate([table.ngram_keys(n) for n in range(1, ORDERS + 1)])
+
+
+def _by_order(table: TextTable, counts: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The counts of the n-grams of each order, from those of all of them as `_keys` has them."""
+    sizes = [rows.size for rows in table.compact_rows or map(table.ngrams, range(1, ORDERS + 1))]
+    return np.split(counts, np.cumsum(sizes)[:-1])
 
 
 def load(path: str | Path) -> DocumentFrequency:

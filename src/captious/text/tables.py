@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,16 @@ _REMEMBERED = 1 << 17
 ORDERS = 4
 """Orders of n-grams whose document frequencies are counted."""
 Counts = npt.NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
+
+
+class Matches(NamedTuple):
+    """Rows of candidates, each with a run of rows that have the same n-gram in the same item."""
+
+    rows: Ints
+    first: Ints
+    """The first row of each run."""
+    met: Ints
+    """The length of each run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +85,23 @@ class NgramRows:
         return np.flatnonzero(~self.reference_row)
 
     @cached_property
-    def matches(self) -> tuple[Ints, Ints]:
-        """The rows of candidates whose n-gram a reference of the item has, and the first row of a reference of each."""
+    def matches(self) -> Matches:
+        """The rows of candidates whose n-gram a reference of the item has, with the rows of these references."""
         rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
         # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
         before = rows - np.arange(len(rows))
         rows = rows[: np.searchsorted(before, len(references))]
-        following = references.take(before[: len(rows)])
-        met = np.flatnonzero(self.group.take(following) == self.group.take(rows))
-        return rows.take(met), following.take(met)
+        following, group = references.take(before[: len(rows)]), self.group.take(rows)
+        met = np.flatnonzero(self.group.take(following) == group)
+        first = following.take(met)
+        return Matches(rows.take(met), first, self.ends.take(group.take(met)) - first)
+
+    @property
+    def candidate_matches(self) -> Matches:
+        """The rows of candidates with all rows of their groups: those of candidates, their own among them, too."""
+        group = self.group.take(self.candidate_rows)
+        first = self.heads.take(group)
+        return Matches(self.candidate_rows, first, self.ends.take(group) - first)
 
     @cached_property
     def reference_max(self) -> Ints32:
@@ -102,37 +120,46 @@ class NgramRows:
 
     def compact(self) -> CompactRows:
         """The rows in as few bytes as they need."""
-        begins = np.packbits(changes(self.gram)), np.packbits(self._new_group)
-        return CompactRows(self.n, self.size, *begins, narrow(self.caption), narrow(self.count))
+        rows, first, met = self.matches
+        matched = np.zeros(len(self.gram), dtype=np.bool_)
+        matched[rows] = True
+        bits = np.packbits(changes(self.gram)), np.packbits(matched)
+        return CompactRows(self.n, self.size, *bits, *map(narrow, (self.caption, self.count, first - rows, met)))
 
 
 @dataclass(frozen=True, eq=False)
 class CompactRows:
-    """The rows of n-grams in about three bytes each."""
+    """The rows of n-grams in about three bytes each, and which of them match."""
 
     n: int
     size: int
     new_gram: npt.NDArray[np.uint8]
     """A bit for each row: whether it begins an n-gram."""
-    new_group: npt.NDArray[np.uint8]
-    """A bit for each row: whether it begins an n-gram or an item."""
+    matched: npt.NDArray[np.uint8]
+    """A bit for each row: whether it is a candidate's and a reference has the n-gram."""
     caption: Counts
     count: Counts
+    distance: Counts
+    """How many rows behind a matched row the first of a reference stands."""
+    met: Counts
+    """How many rows of references a matched row meets."""
 
     def rows(self, table: TextTable) -> NgramRows:
         """The rows again; the table is that of their captions."""
-        new_gram, new_group = (
-            np.unpackbits(bits, count=len(self.caption)).view(np.bool_) for bits in (self.new_gram, self.new_group)
+        new_gram, matched = (
+            np.unpackbits(bits, count=len(self.caption)).view(np.bool_) for bits in (self.new_gram, self.matched)
         )
         caption = self.caption.astype(np.int32)
         rows = NgramRows(self.n, self.size, _numbered(new_gram), caption, self.count, table.item, table.is_candidate)
-        rows.__dict__["_new_group"] = new_group
+        own = np.flatnonzero(matched)
+        rows.__dict__["matches"] = Matches(own, own + self.distance, self.met.astype(np.int64))
         return rows
 
     @property
     def nbytes(self) -> int:
         """The memory of the rows."""
-        return sum(part.nbytes for part in (self.new_gram, self.new_group, self.caption, self.count))
+        parts = (self.new_gram, self.matched, self.caption, self.count, self.distance, self.met)
+        return sum(part.nbytes for part in parts)
 
 
 def narrow(numbers: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -580,21 +607,23 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
     """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.3 of the time.
 
-    A chunk that ends its text and the same chunk before a space have two numbers.
+    A chunk that ends its text and the same chunk before a space have two numbers. Arrow's own conversions of lists and
+    of arrays import pandas where it is installed, which takes longer than Arrow saves: only buffers pass.
     """
     import pyarrow as pa
 
-    _, ends, content = pa.array(texts, pa.large_string()).buffers()
-    offsets = np.frombuffer(ends, dtype=np.int64, count=len(texts) + 1)
-    spaces = np.flatnonzero(np.frombuffer(content, dtype=np.uint8, count=int(offsets[-1])) == ord(" "))
+    encoded = list(map(str.encode, texts))
+    content = b"".join(encoded)
+    offsets = np.concatenate(([0], np.cumsum(np.fromiter(map(len, encoded), np.int64, count=len(encoded)))))
+    spaces = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == ord(" "))
     bounds = np.arange(len(texts) + 1) + np.searchsorted(spaces, offsets)
     begins = np.sort(np.concatenate((spaces + 1, offsets)), kind="stable")  # which merges two sorted runs
-    buffers = [None, pa.py_buffer(begins), content]
-    encoded = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
-    chunks = [chunk.removesuffix(" ") for chunk in encoded.dictionary.to_pylist()]
+    buffers = [None, pa.py_buffer(begins), pa.py_buffer(content)]
+    cut = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
+    chunks = [chunk.removesuffix(" ") for chunk in cut.dictionary.to_pylist()]
     if _END in "".join(chunks):
         return _arrow_chunks([text.replace(_END, " ") for text in texts])
-    numbers: Ints32 = encoded.indices.to_numpy() + np.int32(1)
+    numbers: Ints32 = np.frombuffer(cut.indices.buffers()[1], dtype=np.int32, count=len(cut)) + np.int32(1)
     return ["", *chunks], numbers, bounds
 
 
