@@ -225,7 +225,7 @@ class Arena(Result):
 
     @cached_property
     def _hits_and_trials(self) -> Floats:
-        """Those of each comparison that has a verdict in each of `SHARES`."""
+        """The hits and trials of each comparison that has a verdict, in each of `SHARES`."""
         language = next(iter(self.systems.values())).language
         pairs = np.array([shares_of(match, language) for match in self.judged], dtype=np.float64)
         return pairs.reshape(len(self.judged), len(SHARES), 2)

@@ -1,4 +1,4 @@
-"""From the text of an expression to its words; names are looked up in the schema while they are read."""
+"""The scanner cuts the text of an expression into words; names are looked up in the schema while they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a syntax tree to SQL with bound parameters: no text of a user becomes SQL."""
+"""A compiler from syntax trees to SQL with bound parameters: no text of a user becomes SQL."""
 
 from __future__ import annotations
 
