@@ -28,6 +28,7 @@ from captious.compat import _hub
 from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
+from captious.scorer import warn_of_language
 
 require("evaluate", "evaluate")
 import evaluate as hugging_face  # noqa: E402
@@ -128,6 +129,7 @@ class Captious(Module):
             name="predictions",
         )
         report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
+        warn_of_language(self.metrics, report.captions)
         return {str(measurement.metric): measurement.corpus for measurement in report}
 
 
