@@ -29,6 +29,7 @@ from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
 from captious.scorer import warn_of_language
+from captious.text.tokenizers import cased_13a
 
 require("evaluate", "evaluate")
 import evaluate as hugging_face  # noqa: E402
@@ -157,7 +158,7 @@ class HubBleu(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], tokenizer: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.bleu(predictions, _lists(references), tokenizer or _hub.cased_13a, **options)
+        return _hub.bleu(predictions, _lists(references), tokenizer or cased_13a, **options)
 
 
 class HubRouge(HubModule):
