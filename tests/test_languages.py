@@ -99,7 +99,10 @@ def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_pa
     )
     assert by_id[0](completions=texts, id=list(references)) == pytest.approx(expected)
     (check,) = (tmp_path / "checks" / "items").glob("*.parquet")
-    assert pq.read_table(check)["rouge"].to_pylist() == pytest.approx(expected), "the monitor too"
+    checked = pq.read_table(check)
+    assert checked["rouge"].to_pylist() == pytest.approx(expected), "the monitor too"
+    alone = captious.evaluate(rows(), "distinct_n(n=1)", NONE, language="zh")["distinct_n"].items.values()
+    assert checked["distinct_n(n=1)"].to_pylist() == pytest.approx(list(alone))
     in_column = captious.rewards("rouge", language="zh")
     column = list(references.values())
     assert in_column[0](completions=texts, id=list(references), references=column) == pytest.approx(expected)
