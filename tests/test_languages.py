@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import replace
 
+import pyarrow.parquet as pq
 import pytest
 
 import captious
@@ -87,6 +88,47 @@ def test_compare_scorer_shards_and_torchmetrics_follow_the_language(tmp_path):
     assert compared.reports["a"]["cider"].corpus == whole["cider"].corpus
     halves = captious.evaluate_shards([whole.captions.take([0, 1]), whole.captions.take([2, 3])], "rouge", NONE)
     assert halves.captions.language == "zh" and halves["rouge"].corpus == pytest.approx(whole["rouge"].corpus)
+
+
+def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_path):
+    references = {key: refs for key, (_, refs) in CHINESE.items()}
+    texts = [text for text, _ in CHINESE.values()]
+    expected = list(captious.evaluate(rows(), "rouge", NONE, language="zh")["rouge"].items.values())
+    by_id = captious.rewards(
+        "rouge", references, language="zh", watch="distinct_n(n=1), words", every=1, out=tmp_path / "checks"
+    )
+    assert by_id[0](completions=texts, id=list(references)) == pytest.approx(expected)
+    (check,) = (tmp_path / "checks" / "items").glob("*.parquet")
+    checked = pq.read_table(check)
+    assert checked["rouge"].to_pylist() == pytest.approx(expected), "the monitor too"
+    alone = captious.evaluate(rows(), "distinct_n(n=1)", NONE, language="zh")["distinct_n"].items.values()
+    assert checked["distinct_n(n=1)"].to_pylist() == pytest.approx(list(alone))
+    in_column = captious.rewards("rouge", language="zh")
+    column = list(references.values())
+    assert in_column[0](completions=texts, id=list(references), references=column) == pytest.approx(expected)
+    weighted = captious.reward("1.0*rouge", references, language="zh")
+    assert weighted(completions=texts, id=list(references)) == pytest.approx(expected)
+    with pytest.raises(InputError, match="meteor knows English only, the captions are in Chinese"):
+        captious.rewards("meteor, rouge", language="zh")
+    with pytest.raises(InputError, match="language='zz', expected a code"):
+        captious.rewards("rouge", language="zz")
+
+
+def test_without_a_report_the_clause_is_warned_of_in_pythons_way():
+    said = "^captious: 100 % of the letters are Han; ptb takes a clause for a word: pass language='zh'$"
+    references = {key: refs for key, (_, refs) in CHINESE.items()}
+    with pytest.warns(RuntimeWarning, match=said):
+        captious.Scorer("rouge", references)
+    with pytest.warns(RuntimeWarning, match=said):
+        captious.rewards("rouge", references)
+    in_column = captious.rewards("rouge")
+    with pytest.warns(RuntimeWarning, match=said):
+        in_column[0](completions=["狗"] * 4, id=list(references), references=list(references.values()))
+    torchmetrics = pytest.importorskip("captious.compat.torchmetrics")
+    metric = torchmetrics.CaptionMetric("rouge")
+    metric.update([text for text, _ in CHINESE.values()], list(references.values()))
+    with pytest.warns(RuntimeWarning, match=said):
+        metric.compute()
 
 
 def test_shards_in_several_languages_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -90,6 +91,7 @@ class Scorer:
         self.metrics = parse_all(metrics, [self._items])
         for metric in self.metrics:
             _refuse_unfit(metric, self._items, later)
+        warn_of_language(self.metrics, self._items)
         with using(self._runtime or current()):
             self._states = {metric: metric.prepared(self._items) for metric in self.metrics}
         self._read_references()
@@ -159,6 +161,7 @@ class Scorer:
             Ragged.of([item.references for item in items]),
             {name: tuple(values) for name, values in {**fields, **columns}.items()},
             name=self._items.name,
+            language=self._items.language,
         )
         batch.keep("item ids", tuple(item.id for item in items))
         with using(self._runtime or current()):
@@ -253,6 +256,12 @@ class Scorer:
         for name, table in self._tables.items():
             batch.once(table_key(name), partial(table.with_candidates, candidates, items))
         return batch
+
+
+def warn_of_language(metrics: Sequence[Metric], captions: CaptionSet) -> None:
+    """Warn in Python's way of captions in a language that metrics do not know, where no report says it."""
+    for line in dict.fromkeys(line for metric in metrics for line in metric.text_warnings(captions)):
+        warnings.warn(f"captious: {line}", RuntimeWarning, stacklevel=3)
 
 
 def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple[Floats, Mapping[int, str]]:

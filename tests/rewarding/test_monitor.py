@@ -337,6 +337,13 @@ def test_numbers_of_a_check_by_hand():
     assert check.ranks["m"][0] == pytest.approx(1.0) and np.isnan(check.ranks["m"][1])
 
 
+def test_characters_are_counted_in_a_script_without_spaces():
+    """The second caption says one thing three times: of its eight pairs of characters, three are different."""
+    check = StepCheck.of(0, ["a", "b"], ["一只棕色的狗在草地上跑", "小狗跑小狗跑小狗跑"], np.zeros(2), {})
+    assert check.words.tolist() == [11, 9]
+    assert check.repeats.tolist() == [0, 1 - 3 / 8]
+
+
 def test_a_fall_alone_and_length_alone_are_signs_but_no_alarm():
     checks = [_check(step, 5, [1.0, 1.1, 1.0, 1.1], [1.0, 1.1, 1.0, 1.1]) for step in range(3)]
     fallen = _check(3, 5, [2.0, 2.1, 2.0, 2.1], [0.5, 0.6, 0.5, 0.6])

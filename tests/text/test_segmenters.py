@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import captious
 from captious.errors import InputError, MissingExtra
 from captious.text import _segmenters
 from captious.text.tables import tokenize
@@ -51,6 +52,30 @@ def test_tokens_of_sacrebleu_after_lower_casing(name, module, original):
     theirs = sacrebleu_tokens(module, original)
     for text in REAL + RANDOM:
         assert TOKENIZERS[name].tokenize(text) == theirs(text.lower()), text
+
+
+def test_intl_in_its_own_case():
+    theirs = sacrebleu_tokens("tokenizer_intl", "TokenizerV14International")
+    for text in REAL + RANDOM:
+        assert TOKENIZERS["intl-cased"].tokenize(text) == theirs(text), text
+
+
+@pytest.mark.parametrize(("name", "original"), [("13a-cased", "13a"), ("intl-cased", "intl")])
+def test_bleu_in_its_own_case_is_sacrebleus_default(name, original):
+    """Every n-gram order has a match, so nothing is smoothed, and both are one number."""
+    sacrebleu = pytest.importorskip("sacrebleu")
+    candidates = ["Der Hund läuft im Park, sagt L'Homme.", "Ein Mann am Strand von Rio (2020)."]
+    references = [
+        ["Der Hund läuft im Park.", "Ein Hund im Park, sagt l'homme."],
+        ["Ein Mann am Strand von rio (2020)."] * 2,
+    ]
+    theirs = sacrebleu.corpus_bleu(candidates, list(zip(*references, strict=True)), tokenize=original).score / 100
+    rows = [{"id": place, "caption": one, "references": references[place]} for place, one in enumerate(candidates)]
+    report = captious.evaluate(
+        rows, f"bleu(n=4,tokenizer={name}),bleu(n=4,tokenizer={original})", captious.Resampling(0)
+    )
+    cased, lower = (one.corpus for one in report)
+    assert cased == pytest.approx(theirs, abs=1e-9) and lower > cased + 0.01
 
 
 @given(st.text(max_size=30).filter(lambda text: all(unicodedata.category(one) != "Cn" for one in text)))

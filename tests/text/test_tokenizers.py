@@ -23,6 +23,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_13a_gives_sacrebleus_tokens(text):
     assert thirteen_a(text) == Tokenizer13a()(text.lower()).split()
+    assert TOKENIZERS["13a-cased"].tokenize(text) == Tokenizer13a()(text).split()
 
 
 def test_an_unknown_tokenizer_is_named_with_the_nearest():

@@ -12,18 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from captious.errors import InputError, require
-from captious.text.tokenizers import thirteen_a
+from captious.text.tokenizers import cased_13a
 
 Tokens = list[str]
 Tokenize = Callable[[str], Tokens]
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _ROUGE_N = re.compile(r"rouge([1-9])")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
-
-
-def cased_13a(text: str) -> Tokens:
-    """The tokens of mteval's 13a with their upper case."""
-    return thirteen_a(text, lowercase=False)
 
 
 def bleu(

@@ -28,6 +28,8 @@ from captious.compat import _hub
 from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
+from captious.scorer import warn_of_language
+from captious.text.tokenizers import cased_13a
 
 require("evaluate", "evaluate")
 import evaluate as hugging_face  # noqa: E402
@@ -128,6 +130,7 @@ class Captious(Module):
             name="predictions",
         )
         report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
+        warn_of_language(self.metrics, report.captions)
         return {str(measurement.metric): measurement.corpus for measurement in report}
 
 
@@ -155,7 +158,7 @@ class HubBleu(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], tokenizer: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.bleu(predictions, _lists(references), tokenizer or _hub.cased_13a, **options)
+        return _hub.bleu(predictions, _lists(references), tokenizer or cased_13a, **options)
 
 
 class HubRouge(HubModule):

@@ -33,6 +33,7 @@ from captious.errors import require
 from captious.io.images import images_of
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
+from captious.scorer import warn_of_language
 
 require("torchmetrics", "torchmetrics")
 import torch  # noqa: E402
@@ -122,6 +123,7 @@ class CaptionMetric(Metric):
         values = {str(metric): float("nan") for metric in self.metrics}
         if len(captions := self.captions()):
             report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
+            warn_of_language(self.metrics, report.captions)
             values = {str(measurement.metric): measurement.corpus for measurement in report}
         tensors = {name: torch.tensor(value, device=self.device) for name, value in values.items()}
         return tensors if len(tensors) > 1 else next(iter(tensors.values()))

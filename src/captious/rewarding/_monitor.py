@@ -203,7 +203,8 @@ def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> 
     texts: dict[str, list[str]] = {}
     for prompt, text in zip(prompts, captions.candidates.values, strict=True):
         texts.setdefault(prompt, []).append(text)
-    together = CaptionSet.of(texts, {prompt: captions.references[first[prompt]] for prompt in texts}, name="prompts")
+    references = {prompt: captions.references[first[prompt]] for prompt in texts}
+    together = replace(CaptionSet.of(texts, references, name="prompts"), language=captions.language)
     values = dict(zip(together.ids, metric.measure(together).values.tolist(), strict=True))
     return np.array([values[prompt] for prompt in prompts])
 

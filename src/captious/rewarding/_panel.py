@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._languages import language_named
 from captious._typing import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
@@ -87,10 +88,17 @@ class Panel:
         watched: Sequence[Metric] = (),
         clip: Any = None,
         scale: Any = None,
+        language: str | None = None,
     ) -> None:
         """Prepare the metrics, and those that are only watched, which no reward uses."""
         self.metrics = tuple(metrics)
         self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
+        self.language = "" if language is None else language
+        """The language of items that come with a batch."""
+        if language is not None:
+            language_named(language)
+            for metric in self.prepared:
+                metric.refuse_language(language)
         self.runtime = _own_share(runtime, self.prepared)
         self.floors = _floors(metrics, floors or {})
         in_columns = references is None and images is None
@@ -100,7 +108,9 @@ class Panel:
             references=references is None and "references" in needs,
             images=images is None and "image" in needs,
         )
-        self._given = None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime)
+        self._given = (
+            None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime, language)
+        )
         self._later = frozenset(_columns_of_batches(needs, self._given))
         """Columns that metrics read and no item has that was given by id; batches may have them."""
         missing = self.reader.references or self.reader.images
@@ -176,7 +186,7 @@ class Panel:
         in_batch = self.reader.references or self.reader.images or self._later & rollouts.fields.keys()
         if self._given is not None and not in_batch:
             return self._given
-        items = _items(rollouts, self._given)
+        items = _items(rollouts, self._given, self.language)
         with self._lock:
             if self._base is None:
                 self._base = Scorer(self.prepared, items, runtime=self.runtime)
@@ -299,10 +309,17 @@ def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric
     return CaptionValues(values, reasons)
 
 
-def _given(metrics: Sequence[Metric], references: Any, images: Any, reader: RolloutReader, runtime: Any) -> Scorer:
+def _given(
+    metrics: Sequence[Metric],
+    references: Any,
+    images: Any,
+    reader: RolloutReader,
+    runtime: Runtime | None,
+    language: str | None,
+) -> Scorer:
     """The scorer of references or images that are given by id; what is missing comes with each batch."""
     wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images, "objects": True}
-    return Scorer(metrics, references, images, runtime, later=[need for need, later in wanted.items() if later])
+    return Scorer(metrics, references, images, runtime, language, [need for need, later in wanted.items() if later])
 
 
 def _columns_of_batches(needs: Collection[Need], given: Scorer | None) -> list[str]:
@@ -313,7 +330,7 @@ def _columns_of_batches(needs: Collection[Need], given: Scorer | None) -> list[s
     return [name for need, name in columns.items() if need in needs and not has_column(items, name)]
 
 
-def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:
+def _items(rollouts: Rollouts, given: Scorer | None, language: str) -> CaptionSet:
     """The items of a batch, each once, from its columns and from what was given by id."""
     first = {key: index for index, key in reversed(list(enumerate(rollouts.ids)))}
     chosen = sorted(first.values())
@@ -323,13 +340,13 @@ def _items(rollouts: Rollouts, given: Scorer | None) -> CaptionSet:
     fields = {name: tuple(values[index] for index in chosen) for name, values in rollouts.fields.items()}
     if given is not None:
         items = given.take(ids)
-        references = items.references
+        references, language = items.references, items.language
         fields = {**items.columns, **fields}
     if rollouts.references is not None:
         references = Ragged.of([rollouts.references[index] for index in chosen])
     elif given is None:
         references = Ragged.of([()] * len(ids))
-    return CaptionSet(ids, Ragged.of([()] * len(ids)), references, fields, name="batch")
+    return CaptionSet(ids, Ragged.of([()] * len(ids)), references, fields, name="batch", language=language)
 
 
 def _refuse_corpora(metrics: Sequence[Metric]) -> None:

@@ -25,6 +25,7 @@ from typing import Literal
 
 import numpy as np
 
+from captious._languages import Scripts
 from captious._typing import Floats, Ints
 from captious.options import Resampling
 from captious.stats import Shift, holm, mean_shift
@@ -51,6 +52,7 @@ class StepCheck:
     ranks: Mapping[str, Floats]
     """Spearman's correlation of reward and metric among the captions of a prompt."""
     words: Floats
+    """Words of a caption; in a script without spaces, its characters."""
     repeats: Floats
     """The share of repeated bigrams in a caption."""
     distinct: float
@@ -71,7 +73,8 @@ class StepCheck:
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         owners = np.array([numbers[prompt] for prompt in prompts], dtype=np.int64)
         groups = [np.flatnonzero(owners == number) for number in range(len(numbers))]
-        words = [text.lower().split() for text in texts]
+        whole = bool(Scripts.of(texts).unsplit)  # no spaces: characters stand for words
+        words = [list("".join(text.split())) if whole else text.lower().split() for text in texts]
         bigrams = [list(pairwise(one)) for one in words]
         repeats = np.array([1 - len(set(one)) / len(one) if one else np.nan for one in bigrams])
         pairs = list(chain.from_iterable(dict(zip(zip(prompts, texts, strict=True), bigrams, strict=True)).values()))

@@ -118,6 +118,7 @@ def rewards(
     probe: Sequence[Any] | None = None,
     generate: Generate | None = None,
     runtime: Runtime | None = None,
+    language: str | None = None,
 ) -> Rewards:
     """Metrics as reward functions for reinforcement learning, one for each metric.
 
@@ -161,6 +162,8 @@ def rewards(
         A function from ids to the captions that the policy gives these items now, one for each; for ``probe``.
     runtime
         Where and how models run, and the ceilings of judges, which several processes share.
+    language
+        The code of the captions' language, such as ``zh``, as in ``captious.evaluate``.
 
     >>> references = {"7": ["a dog runs", "the dog is running"], "9": ["two cats"]}
     >>> functions = rewards("rouge, bleu(n=1)", references=references)
@@ -176,7 +179,7 @@ def rewards(
     monitored = any(one is not None for one in (watch, out, probe, generate))
     plan = watch_plan(members, shares, watch, every, out, probe, generate) if monitored else None
     watched = plan.watched if plan else ()
-    panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale)
+    panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale, language)
     monitor = Monitor(panel, plan) if plan else None
     names = short_names(members)
     return Rewards([Reward(panel, monitor, one, f"{PREFIX}/{names[str(one)]}") for one in members], shares)

@@ -85,6 +85,7 @@ def reward(
     clip: Bounds | Mapping[str, Bounds] | None = None,
     scale: Literal["references"] | Mapping[str, float] | None = None,
     runtime: Runtime | None = None,
+    language: str | None = None,
 ) -> WeightedReward:
     """A weighted sum of metrics as one reward; the other arguments are those of ``captious.rewards``.
 
@@ -98,7 +99,8 @@ def reward(
     """
     weights = weights_of(expression)
     reader = RolloutReader(extraction(extract), id_column)
-    return WeightedReward(Panel(list(weights), references, images, reader, floors, runtime, (), clip, scale), weights)
+    panel = Panel(list(weights), references, images, reader, floors, runtime, (), clip, scale, language)
+    return WeightedReward(panel, weights)
 
 
 def weights_of(expression: str) -> dict[Metric, float]:

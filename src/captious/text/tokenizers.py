@@ -70,6 +70,15 @@ def thirteen_a(text: str, lowercase: bool = True) -> list[str]:
     return _separated(f" {text} ", _SEPARATE)
 
 
+def cased_13a(text: str) -> list[str]:
+    """The tokens of mteval's 13a in their own case, as sacrebleu has them by default.
+
+    >>> cased_13a("A dog's ball")
+    ['A', "dog's", 'ball']
+    """
+    return thirteen_a(text, lowercase=False)
+
+
 def _separated(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[str]:
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
@@ -94,7 +103,12 @@ def intl(text: str) -> list[str]:
     >>> intl("L'homme, 3.5 m de haut… né en 2020.")
     ['l', "'", 'homme', ',', '3.5', 'm', 'de', 'haut', '…', 'né', 'en', '2020.']
     """
-    return _separated(text.lower(), _international())
+    return cased_intl(text.lower())
+
+
+def cased_intl(text: str) -> list[str]:
+    """The tokens of mteval's international tokenization in their own case, as sacrebleu's ``intl`` has them."""
+    return _separated(text, _international())
 
 
 @cache
@@ -148,8 +162,8 @@ def _intl_is_local(chunk: str) -> bool:
 
     The rules look at two characters, so beside a chunk they see a space or nothing: "2020." keeps its stop at the end.
     """
-    alone = intl(chunk)
-    return all(intl(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
+    alone = cased_intl(chunk)
+    return all(cased_intl(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
 
 
 def _alphanumeric(chunk: str) -> str | None:
@@ -158,6 +172,10 @@ def _alphanumeric(chunk: str) -> str | None:
 
 def _ascii_word(chunk: str) -> str | None:
     return chunk.lower() if chunk.isascii() and chunk.isalnum() else None
+
+
+def _cased_ascii_word(chunk: str) -> str | None:
+    return chunk if chunk.isascii() and chunk.isalnum() else None
 
 
 @lru_cache(maxsize=1 << 17)
@@ -171,9 +189,11 @@ TOKENIZERS = {
     for tokenizer in (
         Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, _ptb_word),
         Tokenizer("13a", 1, thirteen_a, _always, _ascii_word),
+        Tokenizer("13a-cased", 1, cased_13a, _always, _cased_ascii_word),
         Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
         Tokenizer("plain", 1, plain, _always),
         Tokenizer("intl", 1, intl, _intl_is_local, _ascii_word),
+        Tokenizer("intl-cased", 1, cased_intl, _intl_is_local, _cased_ascii_word),
         Tokenizer("char", 1, char, _always),
         Tokenizer("zh", 1, zh, _always, cuts=False),
         Tokenizer("zh-char", 1, segmenters.characters, _always, cuts=False),
