@@ -129,6 +129,25 @@ def test_a_caption_is_extracted_from_a_completion():
         captious.rewards("rouge", REFERENCES, extract="(")
 
 
+def test_a_long_completion_without_its_tags_is_read_once():
+    """From every place anew, a million characters would take minutes: a policy that never closes its tag is common."""
+    for extract, tag in (("caption", "<caption>"), ("</think>", "<think>")):
+        rewards = captious.rewards("rouge", REFERENCES, extract=extract)
+        assert rewards[0](completions=[tag * 120_000, "well " * 200_000], id=["1", "1"]) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "<caption>a cat</caption> or rather <caption>the dog is running</caption>",
+        "in <caption> I write <caption>the dog is running</caption>",
+        "<caption>\nthe dog\nis running</caption></caption>",
+    ],
+)
+def test_the_last_and_innermost_tag_has_the_caption(completion):
+    assert captious.rewards("rouge", REFERENCES, extract="caption")[0](completions=[completion], id=["1"]) == [1.0]
+
+
 def test_references_from_a_column_as_text_list_or_printed_list():
     rewards = captious.rewards("rouge, bleu(n=1)")
     people = ["the dog is running", ["a cat", "the dog is running"], "['a cat', 'the dog is running']"]
