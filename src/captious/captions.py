@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from pathlib import PurePath
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -476,6 +476,10 @@ class CaptionSet(Memo):
     def positions(self, ids: Iterable[str]) -> list[int]:
         """The indices of these ids."""
         return [self._positions[key] for key in ids]
+
+    def known_positions(self, ids: Sequence[str]) -> Ints:
+        """The indices of these ids as an array; -1 for an id that no item has."""
+        return np.fromiter(map(self._positions.get, ids, repeat(-1)), np.int64, len(ids))
 
     @property
     def images(self) -> list[ImageSource | None]:

@@ -146,7 +146,17 @@ class Scorer:
         {1: 'fewer than 3 tokens'}
         """
         positions, texts, _ = self._batch(ids, captions)
-        return ByMetric(self._scored(positions, texts, self.metrics if metrics is None else metrics))
+        return self.explained_at(positions, texts, self.metrics if metrics is None else metrics)
+
+    def explained_at(
+        self, positions: Ints, captions: Sequence[str], metrics: Sequence[Metric]
+    ) -> ByMetric[CaptionValues]:
+        """The same for items by their indices, as `positions` gives them; nothing is checked again."""
+        return ByMetric(self._scored(positions, captions, metrics))
+
+    def positions(self, ids: Sequence[str]) -> Ints:
+        """The index of each id among its items; -1 for an id that it does not have."""
+        return self._items.known_positions(ids)
 
     def measured(
         self, ids: Sequence[Any], captions: Sequence[str], names: Sequence[str], columns: Mapping[str, Sequence[Any]]

@@ -87,6 +87,15 @@ def test_an_input_that_cannot_be_used_is_an_error_in_the_files(run, files, monke
     assert "no verdict" in (files / "summary.md").read_text()
 
 
+def test_a_crash_is_no_verdict(run, files, monkeypatch):
+    """Python's exit code for a crash is 1, that of *worse*."""
+    monkeypatch.setattr("captious.gating.verdict.tested", lambda *given: 1 / 0)
+    code, _, err = gate(run, "base.json", "near.json", "--margin", "1%", "--junit", "gate.xml")
+    assert code == 2 and "Traceback" in err
+    message = ElementTree.parse(files / "gate.xml").find(".//error").get("message")
+    assert message == "captious failed: ZeroDivisionError: division by zero"
+
+
 def test_a_full_summary_is_left_alone(run, files, monkeypatch):
     summary = files / "summary.md"
     summary.write_bytes(b"x" * (1024 * 1024 - 10))

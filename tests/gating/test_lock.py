@@ -116,6 +116,7 @@ BOMB = base64.b64encode(zlib.compress(bytes(50_000_000), 9)).decode()
     ("text", "message"),
     [
         (lambda data: '{"captious_lock": 1, ', "is not JSON"),
+        (lambda data: '["captious_lock"]', "is not an object of JSON, expected a lock file"),
         (lambda data: '{"captious_lock": 2}', "captious_lock is 2, expected 1"),
         (lambda data: '{"captious_lock": 1}', "is not a whole lock file"),
         (lambda data: '{"captious_lock": 1, "metrics": []}', "contains no metric"),

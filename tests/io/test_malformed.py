@@ -71,7 +71,9 @@ def test_half_a_character_is_refused_in_any_column_and_a_whole_one_is_not(tmp_pa
 
 def test_a_spreadsheet_is_no_text(tmp_path):
     (tmp_path / "p.xlsx").write_bytes(b"PK\x03\x04" + bytes(40))
-    assert "is a spreadsheet or an archive, expected text; save its table as CSV" in refused(tmp_path / "p.xlsx")
+    assert "is an archive, an old spreadsheet or a part of one, expected text or a whole XLSX file" in refused(
+        tmp_path / "p.xlsx"
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,25 @@ def test_a_caption_is_extracted_from_a_completion():
         captious.rewards("rouge", REFERENCES, extract="(")
 
 
+def test_a_long_completion_without_its_tags_is_read_once():
+    """From every place anew, a million characters would take minutes: a policy that never closes its tag is common."""
+    for extract, tag in (("caption", "<caption>"), ("</think>", "<think>")):
+        rewards = captious.rewards("rouge", REFERENCES, extract=extract)
+        assert rewards[0](completions=[tag * 120_000, "well " * 200_000], id=["1", "1"]) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "<caption>a cat</caption> or rather <caption>the dog is running</caption>",
+        "in <caption> I write <caption>the dog is running</caption>",
+        "<caption>\nthe dog\nis running</caption></caption>",
+    ],
+)
+def test_the_last_and_innermost_tag_has_the_caption(completion):
+    assert captious.rewards("rouge", REFERENCES, extract="caption")[0](completions=[completion], id=["1"]) == [1.0]
+
+
 def test_references_from_a_column_as_text_list_or_printed_list():
     rewards = captious.rewards("rouge, bleu(n=1)")
     people = ["the dog is running", ["a cat", "the dog is running"], "['a cat', 'the dog is running']"]
@@ -251,14 +270,14 @@ def test_judges_that_are_asked_at_once_stop_at_one_ceiling(server, tmp_path):
 def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
     calls, others = [], []
     begun = threading.Event()
-    real = Scorer.explained
+    real = Scorer.explained_at
 
     def waiting(self, *given):
         calls.append(1)
         assert begun.wait(60)  # until another function of the trainer has run
         return real(self, *given)
 
-    monkeypatch.setattr(Scorer, "explained", waiting)
+    monkeypatch.setattr(Scorer, "explained_at", waiting)
     rewards = captious.rewards(METRICS, REFERENCES, weights=[1, 2, 3]).asynchronous
     assert all(inspect.iscoroutinefunction(one.__call__) for one in rewards)  # what TRL looks at
     assert [one.__name__ for one in rewards] == [one.__name__ for one in captious.rewards(METRICS, REFERENCES)]
@@ -280,9 +299,9 @@ def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
 
 def test_threads_that_ask_for_one_batch_have_it_scored_once(monkeypatch):
     calls = []
-    real = Scorer.explained
+    real = Scorer.explained_at
     monkeypatch.setattr(
-        Scorer, "explained", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
+        Scorer, "explained_at", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
     )
     rewards = captious.rewards(METRICS, REFERENCES)
     with ThreadPoolExecutor(3) as pool:
@@ -382,8 +401,8 @@ def test_one_caption_that_a_metric_cannot_take_spoils_no_other():
 
 def test_a_batch_is_scored_once_for_all_metrics(monkeypatch):
     calls = []
-    real = Scorer.explained
-    monkeypatch.setattr(Scorer, "explained", lambda self, *given: calls.append(1) or real(self, *given))
+    real = Scorer.explained_at
+    monkeypatch.setattr(Scorer, "explained_at", lambda self, *given: calls.append(1) or real(self, *given))
     rewards = captious.rewards(METRICS, REFERENCES)
     logged = []
     columns = {"id": IDS, "log_metric": lambda name, value: logged.append(name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import typer
 from captious.cli.messages import with_flags
 from captious.cli.params import Omit, params_of
 from captious.cli.session import Metrics, Session
-from captious.errors import InputError
+from captious.errors import InputError, one_line
 from captious.options import Argument, Option, Options, Output, Undecided
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def gate(
     """Test that NEW is not worse than BASE by more than a margin, on the same items.
 
     Exit code 0: a loss of more than the margin is ruled out in every metric. 1: it is shown in one. 3: the items cannot
-    decide; the number needed is printed. 2: the input cannot be used.
+    decide; the number needed is printed. 2: there is no verdict, because the input cannot be used.
 
     --margin 0.02 is in the unit of the metric, --margin 1% a share of the value of BASE.
     --update writes the lock file BASE: expected values, their signatures, and the statistics of the items.
@@ -124,7 +125,8 @@ def gate(
     elif other.update:
         _update(base, new, session, metrics, other.values_only)
     else:
-        _test(base, new, session, metrics, margin, undecided, files)
+        with _crash_as_error(files):
+            _test(base, new, session, metrics, margin, undecided, files)
 
 
 def _test(
@@ -161,6 +163,19 @@ def _test(
     with _no_commands(session.output):
         session.deliver(result)
     raise typer.Exit(_announced(result))
+
+
+@contextmanager
+def _crash_as_error(files: CIFiles) -> Iterator[None]:
+    """Exit with 2 after a crash: Python's own exit code for it, 1, would be read as the verdict *worse*."""
+    try:
+        yield
+    except (typer.Exit, InputError, OSError, RecursionError):
+        raise
+    except Exception as error:
+        files.write_error(f"captious failed: {type(error).__name__}: {one_line(error)}")
+        traceback.print_exc()
+        raise typer.Exit(2) from None
 
 
 def _announced(result: Gate) -> int:

@@ -146,7 +146,9 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
         data = load_json(where)
     except (ValueError, json.JSONDecodeError):
         raise InputError(f"{where}: is not JSON, expected a lock file that captious gate --update wrote") from None
-    if not isinstance(data, dict) or data.get(KEY) != FORMAT:
+    if not isinstance(data, dict):
+        raise InputError(f"{where}: is not an object of JSON, expected a lock file that captious gate --update wrote")
+    if data.get(KEY) != FORMAT:
         raise InputError(f"{where}: {KEY} is {data.get(KEY)!r}, expected {FORMAT}: another captious wrote it")
     metrics: dict[str, LockedMetric] = {}
     try:

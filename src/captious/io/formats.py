@@ -286,7 +286,10 @@ def _format_of(name: str, content: bytes) -> str:
     if content[:2] in (b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise InputError(f"{name}: is a pickle, which could run code; expected JSON, JSONL, CSV, TSV, XLSX or Parquet")
     if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
-        raise InputError(f"{name}: is a spreadsheet or an archive, expected text; save its table as CSV")
+        raise InputError(
+            f"{name}: is an archive, an old spreadsheet or a part of one, expected text or a whole XLSX file; save its "
+            "table as CSV"
+        )
     first_line = content.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     if first_line[:1] in (b"{", b"["):
         return "json"

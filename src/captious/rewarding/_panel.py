@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from captious._languages import language_named
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.columns import OBJECT_COLUMN, STYLE_COLUMN
@@ -196,26 +196,27 @@ class Panel:
         """The values of captions, whoever asks for them."""
         size = len(rollouts.texts)
         scorer = self.scorer(rollouts)
-        unknown = {key for key in dict.fromkeys(rollouts.ids) if key not in scorer}
-        gaps = {index: UNKNOWN for index, key in enumerate(rollouts.ids) if key in unknown} if unknown else {}
+        positions = scorer.positions(rollouts.ids)
+        gaps = dict.fromkeys(np.flatnonzero(positions < 0).tolist(), UNKNOWN)
         if self._given is not None and not self._settled:
             self._settle(rollouts, len(gaps))
         faults = {index for index, text in enumerate(rollouts.texts) if not text or text.isspace()} - gaps.keys()
-        scored = [index for index in range(size) if index not in faults and index not in gaps]
-        found = self._found(scorer, [rollouts.ids[i] for i in scored], [rollouts.texts[i] or "" for i in scored])
+        scored = np.delete(np.arange(size), [*faults, *gaps])
+        found = self._found(scorer, positions[scored], [rollouts.texts[index] or "" for index in scored.tolist()])
         columns = {key: np.full(size, self.floors[key]) for key in self.floors}
         for metric in self.metrics:
             own, column = found[str(metric)], columns[str(metric)]
             column[scored] = own.values
             for place, reason in own.reasons.items():
+                index = int(scored[place])
                 if reason == metric.undefined_reason and metric.undefined_by_caption:
-                    faults.add(scored[place])
-                    column[scored[place]] = self.floors[str(metric)]
+                    faults.add(index)
+                    column[index] = self.floors[str(metric)]
                 else:
-                    gaps.setdefault(scored[place], f"{metric.label}: {reason}")
+                    gaps.setdefault(index, f"{metric.label}: {reason}")
             for index in np.flatnonzero(~np.isfinite(column)).tolist():
                 gaps.setdefault(index, f"{metric.label}: the value is not finite")
-        for column in columns.values():
+        for column in columns.values() if gaps else ():
             column[list(gaps)] = np.nan
         return ScoredBatch(rollouts, columns, frozenset(faults - gaps.keys()), gaps)
 
@@ -240,18 +241,18 @@ class Panel:
         self.reader = replace(self.reader, id_column=rollouts.id_column)
         self._settled = True
 
-    def _found(self, scorer: Scorer, ids: Sequence[str], texts: Sequence[str]) -> dict[str, CaptionValues]:
+    def _found(self, scorer: Scorer, positions: Ints, texts: Sequence[str]) -> dict[str, CaptionValues]:
         """The values of captions by every metric. Judges are all asked at once, while the others score."""
         judges = [metric for metric in self.metrics if "judge" in metric.needs]
         others = [metric for metric in self.metrics if metric not in judges]
         if not judges:
-            return _values(scorer, ids, texts, others)
+            return _values(scorer, positions, texts, others)
         with ThreadPoolExecutor(len(judges)) as pool:
             asked = {
-                str(one): pool.submit(contextvars.copy_context().run, _judged, scorer, ids, texts, one)
+                str(one): pool.submit(contextvars.copy_context().run, _judged, scorer, positions, texts, one)
                 for one in judges
             }
-            found = _values(scorer, ids, texts, others) if others else {}
+            found = _values(scorer, positions, texts, others) if others else {}
             return {**found, **{key: one.result() for key, one in asked.items()}}
 
     def _say(self, gaps: Mapping[int, str]) -> None:
@@ -277,29 +278,29 @@ def _same(one: list[Any], other: list[Any]) -> bool:
 
 
 def _values(
-    scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metrics: Sequence[Metric]
+    scorer: Scorer, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]
 ) -> dict[str, CaptionValues]:
     """The values of captions by metrics that ask nobody."""
     try:
-        return {str(metric): found for metric, found in scorer.explained(ids, texts, metrics).items()}
+        return {str(metric): found for metric, found in scorer.explained_at(positions, texts, metrics).items()}
     except Exception:
-        return {str(metric): _one_by_one(scorer, ids, texts, metric) for metric in metrics}
+        return {str(metric): _one_by_one(scorer, positions, texts, metric) for metric in metrics}
 
 
-def _judged(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], judge: Metric) -> CaptionValues:
+def _judged(scorer: Scorer, positions: Ints, texts: Sequence[str], judge: Metric) -> CaptionValues:
     """The values by a judge. After a failure it is not asked again: its server is down, or its ceiling is reached."""
     try:
-        return scorer.explained(ids, texts, [judge])[str(judge)]
+        return scorer.explained_at(positions, texts, [judge])[str(judge)]
     except Exception as error:
         return CaptionValues(np.full(len(texts), np.nan), dict.fromkeys(range(len(texts)), one_line(error)))
 
 
-def _one_by_one(scorer: Scorer, ids: Sequence[str], texts: Sequence[str], metric: Metric) -> CaptionValues:
+def _one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: Metric) -> CaptionValues:
     """The values of captions after scoring them together failed: a caption that fails on its own has no value."""
     values, reasons = np.full(len(texts), np.nan), dict[int, str]()
-    for index, (key, text) in enumerate(zip(ids, texts, strict=True)):
+    for index, text in enumerate(texts):
         try:
-            alone = scorer.explained([key], [text], [metric])[str(metric)]
+            alone = scorer.explained_at(positions[index : index + 1], [text], [metric])[str(metric)]
         except Exception as error:
             reasons[index] = one_line(error)
             continue

@@ -132,10 +132,11 @@ def extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
         return extract
     if not isinstance(extract, str):
         raise InputError(f"extract {extract!r}, expected a tag such as caption, or a pattern")
+    # A completion of thousands of words that has no end tag, or many tags, is read once, not once from every place.
     if re.fullmatch(r"[\w-]+", extract):
-        return re.compile(rf"<{extract}>(.*?)</{extract}>", re.DOTALL)
+        return re.compile(rf"<{extract}>([^<]*(?:<(?!/?{extract}>)[^<]*)*)</{extract}>")
     if re.fullmatch(r"</[\w-]+>", extract):
-        return re.compile(rf".*{extract}(.*)", re.DOTALL)
+        return re.compile(rf"\A.*{extract}(.*)", re.DOTALL)
     try:
         return re.compile(extract, re.DOTALL)
     except re.error as error:
