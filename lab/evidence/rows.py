@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ PRINTED = Path(__file__).with_name("printed.toml")
 BESIDE = ("tau_b", "tau_c", "pearson", "sample_tau")
 """Statistics of ratings that are stored beside the headline."""
 SYSTEMS = ("system_tau", "system_pearson")
+FEWEST = 20
+"""Images with several captions below which no tau within an image is stored."""
 
 
 def study_rows(
@@ -53,7 +56,7 @@ def study_rows(
             recipe=dataset.recipe,
             date=datetime.date.today().isoformat(),
         )
-        for name in shown_statistics(study):
+        for name in shown_statistics(study, ratings):
             estimate = study.estimates[key][name]
             number = {"value": round(estimate.value, 5), "low": round(estimate.low, 5), "high": round(estimate.high, 5)}
             if name in SYSTEMS:
@@ -65,13 +68,18 @@ def study_rows(
     return rows
 
 
-def shown_statistics(study: Study) -> list[str]:
-    """The headline, then what papers print beside it: the other tau, Pearson; categories of pairs; systems."""
+def shown_statistics(study: Study, ratings: Ratings | Preferences) -> list[str]:
+    """The headline, then what papers print beside it: the other tau, Pearson; categories of pairs; systems.
+
+    Tau within an image is left out where few images have several captions.
+    """
     families = list(study.design.families)
     if study.statistic == "mean":
         names = [name for name in families if name not in ("mean", "strict")]
         return ["mean", *(names if len(names) > 1 else [])]
-    beside = [name for name in (*BESIDE, *SYSTEMS) if name in families and name != study.statistic]
+    several = sum(count > 1 for count in Counter(ratings.groups).values())
+    told = [name for name in (*BESIDE, *SYSTEMS) if name != "sample_tau" or several >= FEWEST]
+    beside = [name for name in told if name in families and name != study.statistic]
     return [study.statistic, *beside]
 
 

@@ -249,6 +249,7 @@ def test_an_edit_of_ones_own_from_a_function():
         "Exclamation marks.",
         ["a dog!"],
     )
+    assert edited.rows[0].edited.done == {"inserted": ["!"]}
     wrong = Edit.of(lambda item: 3, "harm", "wrong")
     with pytest.raises(InputError, match="edit wrong: gave int for item 1, expected a text"):
         edit_captions(CaptionSet.of({"1": "a dog"}), [wrong])

@@ -269,6 +269,7 @@ def test_pairs_that_people_wrote(solid, tmp_path):
     effect = card["bleu(n=1)"].effect("mine")
     assert (effect.group, effect.n, effect.sides.value, effect.verdict) == ("pairs", 25, 1.0, "holds")
     assert card.test.parts[1].left_out == {"mine": 1}
+    assert card.test.parts[1].edited[0].done == {"replaced": [["dog", "cat"]]}
     assert [one.edit for one in card.rows[1].effects] == ["cut"]
     assert any("CLIPScore" in note and "no image" in note for note in card.document().notes)
     wrong = write_pairs(tmp_path / "wrong.jsonl", [{"image": "1", "caption": "a dog"}])

@@ -51,25 +51,46 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
     doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
     if doubled:
         return _mark(caption, doubled), _mark(edited, doubled)
-    old_places, new_places = _differences(caption, edited)
+    _, old_places, new_places = _differences(caption, edited)
     return _mark(caption, before, old_places), _mark(edited, after, new_places)
 
 
 Places = Sequence[tuple[int, int]]
 """Parts of a text, by their first character and the one behind."""
+ALIKE = 0.5
+"""The least likeness of two texts of which one counts as the other with changes."""
 
 
-def _differences(one: str, two: str) -> tuple[Places, Places]:
-    """The words of each of two texts that the other does not have there."""
+def changes_between(caption: str, edited: str) -> dict[str, Any]:
+    """The record of what someone changed: the words of each text that the other does not have there.
+
+    >>> changes_between("a dog runs on grass", "a cat runs on grass fast")
+    {'replaced': [['dog', 'cat']], 'inserted': ['fast']}
+    >>> changes_between("a dog", "many people in a street")
+    {'rewritten': True}
+    """
+    record: dict[str, list[Any]] = {"replaced": [], "deleted": [], "inserted": []}
+    likeness, *places = _differences(caption, edited)
+    for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*places, strict=True)]:
+        if old and new:
+            record["replaced"].append([old, new])
+        else:
+            record["deleted" if old else "inserted"].append(old or new)
+    changed = {name: parts for name, parts in record.items() if parts}
+    return changed if changed and likeness >= ALIKE else {"rewritten": True}
+
+
+def _differences(one: str, two: str) -> tuple[float, Places, Places]:
+    """How alike two texts are, from 0 to 1, and the parts of each that are other words in the other."""
     words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
     first_words, second_words = ([word[0] for word in own] for own in words)
     matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
-    places: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-    for tag, *ends in matcher.get_opcodes():
-        for own, found, (first, end) in zip(words, places, (ends[:2], ends[2:]), strict=True):
-            if tag != "equal" and end > first:
-                found.append((own[first].start(), own[end - 1].end()))
-    return places
+    changed = [ends for tag, *ends in matcher.get_opcodes() if tag != "equal"]
+    first, second = (
+        [(own[start].start(), own[end - 1].end()) if end > start else (0, 0) for start, end in parts]
+        for own, parts in zip(words, ([ends[:2] for ends in changed], [ends[2:] for ends in changed]), strict=True)
+    )
+    return matcher.ratio(), first, second
 
 
 def _mark(text: str, words: Mapping[str, Span], places: Places = ()) -> Phrase:

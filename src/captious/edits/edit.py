@@ -13,6 +13,7 @@ import numpy as np
 
 from captious._random import Keys, fork, keys_of, uniform
 from captious.captions import Item
+from captious.edits.changes import changes_between
 from captious.edits.surroundings import Surroundings
 from captious.errors import InputError
 
@@ -169,6 +170,8 @@ class Edit:
             text = function(subject.item)
             if text is not None and not isinstance(text, str):
                 raise InputError(f"edit {name}: gave {type(text).__name__} for item {subject.item.id}, expected a text")
-            return None if text is None or text == subject.text else EditedCaption(text, {"rewritten": True})
+            if text is None or text == subject.text:
+                return None
+            return EditedCaption(text, changes_between(subject.text, text))
 
         return cls(name, group, about or (function.__doc__ or "").strip().partition("\n")[0], make, "what it changes")

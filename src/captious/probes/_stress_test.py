@@ -12,6 +12,7 @@ import numpy as np
 
 from captious._random import keys_of
 from captious.captions import CaptionSet, Ragged
+from captious.edits.changes import changes_between
 from captious.edits.edit import Edit, Group
 from captious.edits.surroundings import VOCABULARY
 from captious.edits.table import ALL, edit_captions, find_edits
@@ -158,7 +159,9 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     )
     chosen = draw_items(corpus, items, seed)
     form = Path(name).name.partition(".")[0]
-    edited = tuple(EditedText(row, 0, kept[index][2], {"rewritten": True}) for row, index in enumerate(chosen))
+    edited = tuple(
+        EditedText(row, 0, kept[index][2], changes_between(*kept[index][1:3])) for row, index in enumerate(chosen)
+    )
     left_out = {form: len(rows) - len(kept)} if len(rows) > len(kept) else {}
     about = {form: f"pairs of {Path(name).name} (needs two captions that differ)"}
     own = tuple(shown[index] for index in chosen)
