@@ -237,7 +237,7 @@ class Audit(Result):
             results.title,
             "LIC is how much more a classifier learns about the label from the model's captions (LIC_M) than from "
             "people's (LIC_D), in points: the mean probability of the true class if it is the one predicted, otherwise "
-            f"0. {f'{words} words that name the label were masked.' if words else 'No words were masked.'}",
+            f"0. {f'The {words} words that name the label were masked.' if words else 'No words were masked.'}",
             [
                 results,
                 *self._leaking(),

@@ -158,7 +158,7 @@ def _captions(row: Row, column: str | None) -> str | list[str]:
 
 @command(app)
 def graphs(
-    captions: Annotated[str, Argument("Captions by id, in every format that `score` reads; '-' for standard input.")],
+    captions: Annotated[str, Argument("Captions by id, in the formats of captious score; '-' for standard input.")],
     session: Annotated[
         Session,
         Only(
@@ -334,7 +334,7 @@ def negatives(
 
 @command(app)
 def edits(
-    captions: Annotated[str, Argument("Captions by id, in every format that `score` reads; '-' for standard input.")],
+    captions: Annotated[str, Argument("Captions by id, in the formats of captious score; '-' for standard input.")],
     session: Annotated[
         Session,
         Only(
@@ -349,8 +349,10 @@ def edits(
 ) -> None:
     """Change captions on purpose: wrong, damaged, harmless or padded, each with what was changed.
 
-    Inserted objects are absent from the image according to its references and the column objects. captious probe stress
-    --list prints the names; the name of a group means all its edits, and a TOML file contains your own edits.
+    Inserted objects are absent from the image according to its references and the column objects.
+
+    The name of a group means all its edits, and a TOML file contains your own; captious probe stress --list prints
+    the names.
 
     Example: captious make edits preds.jsonl -r refs.json --edits inject,negate --out edited.jsonl
     """

@@ -195,7 +195,7 @@ def stress(
             *("references_column", *RESULT, "interval", *MODELS, *JUDGES),
         ),
     ],
-    captions: Annotated[str | None, Argument("Captions by id, in every format that `score` reads.")] = None,
+    captions: Annotated[str | None, Argument("Captions by id, in the formats of captious score.")] = None,
     metrics: Metrics = ("bleu(n=4)", "rouge", "cider"),
     edits: EditNames = ("all",),
     items: Items = 200,
@@ -269,7 +269,7 @@ def entities(
 ) -> None:
     """Tasks for raters: which of the things that a text names can they see in its picture?
 
-    Raters copy the file, fill in ``rater`` and ``seen``, and ``captious probe recall`` scores it.
+    Raters copy the file and fill in "rater" and "seen"; captious probe recall scores it.
     """
     from captious._files import refuse_existing, whole_file
     from captious.probes.entities import tasks
