@@ -185,9 +185,11 @@ def comparison(folder: Path) -> Figures:
             path = folder / f"{'s' if systems is files else 'd'}{number}.json"
             path.write_text(json.dumps(own), encoding="utf-8")
             systems[path.stem] = str(path)
-    clock.time("evaluate, one system", lambda: captious.evaluate(files["s0"], references=references), 3)
+    alone = partial(captious.evaluate, files["s0"], references=references)
+    clock.time("evaluate, one system", alone, 3)
     result = clock.time("compare, five systems", lambda: captious.compare(files, references=references), 3)
     clock.time("  that differ everywhere", lambda: captious.compare(others, references=references), 3)
+    clock.time("evaluate, one system", alone, 3)  # a process that has read more cuts captions by Arrow
     clock.values = {f"{one.metric} {one.system} p": one.p for one in result.differences}
     clock.values |= {f"{one.metric} {one.system} low": one.low for one in result.differences}
     for name in files:
