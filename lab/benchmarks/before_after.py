@@ -39,6 +39,7 @@ def main() -> None:
     given.folder.mkdir(exist_ok=True)
     head = ["before, s", "after, s", "ratio", "wall before", "wall after", "GiB before", "GiB after", "values"]
     rows = [["wait", *head]]
+    best: dict[str, list[tuple[float, float]]] = {}
     for case in given.only:
         runs: dict[Path, list[dict[str, Any]]] = {given.base: [], ROOT: []}
         for _ in range(given.repeats):
@@ -46,9 +47,12 @@ def main() -> None:
                 own.append(run(case, tree.resolve(), given.folder))
         before, after = runs.values()
         for name in after[0]["seconds"]:
-            rows.append(line(name, before, after))
-            print("  ".join(rows[-1]), file=sys.stderr)
+            best[name] = [(least(runs, "seconds", name), least(runs, "wall", name)) for runs in (before, after)]
+            rows.append(line(name, best[name], before, after))
+            print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     print(table(rows))
+    if len(derived := summary(best)) > 1:
+        print("\n" + table(derived))
 
 
 def run(case: str, tree: Path, folder: Path) -> dict[str, Any]:
@@ -66,22 +70,36 @@ def run(case: str, tree: Path, folder: Path) -> dict[str, Any]:
     return figures
 
 
-def line(name: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+def least(runs: list[dict[str, Any]], what: str, name: str) -> float:
+    """The least time of a step; NaN where the tree has no such step."""
+    return min((run[what][name] for run in runs if name in run[what]), default=float("nan"))
+
+
+def line(
+    name: str, best: list[tuple[float, float]], before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> list[str]:
     """One row of the table: the best run of each tree."""
-    best = [min(run["seconds"][name] for run in runs if name in run["seconds"]) for runs in (before, after)]
-    wall = [min(run["wall"][name] for run in runs if name in run["wall"]) for runs in (before, after)]
+    cpu, wall = zip(*best, strict=True)
     peak = [min(run["gib"] for run in runs) for runs in (before, after)]
     old, new = before[0]["values"], after[0]["values"]
     gaps = [abs(old[key] - value) for key, value in new.items() if key in old]
     equal = "equal" if gaps and not any(gaps) else f"≤ {max(gaps):.0e}" if gaps else ""
-    return [
-        name,
-        *(f"{one:.3f}" for one in best),
-        f"{best[0] / best[1]:.2f}",
-        *(f"{one:.3f}" for one in wall),
-        *(f"{one:.2f}" for one in peak),
-        equal,
-    ]
+    texts = [*(f"{one:#.3g}" for one in cpu), f"{cpu[0] / cpu[1]:.2f}", *(f"{one:#.3g}" for one in wall)]
+    return [name, *texts, *(f"{one:.2f}" for one in peak), equal]
+
+
+def summary(best: dict[str, list[tuple[float, float]]]) -> list[list[str]]:
+    """Ratios of two waits in the same tree, and what is done in a second."""
+    rows = [["in the same tree", "before", "after"]]
+    for what, (slow, fast) in waits.RATIOS.items():
+        if slow in best and fast in best:
+            times = [one[0] / other[0] for one, other in zip(best[slow], best[fast], strict=True)]
+            rows.append([f"{what}, times", *(f"{one:.2f}" for one in times)])
+    for what, (number, name) in waits.RATES.items():
+        for index, clock in enumerate(("a processor second", "a second by the clock")):
+            if name in best:
+                rows.append([f"{what} in {clock}", *(f"{number / one[index]:,.0f}" for one in best[name])])
+    return rows
 
 
 if __name__ == "__main__":

