@@ -58,6 +58,22 @@ def test_padding_of_either_kind_reaches_no_caption():
         assert metrics.report.captions.candidates.values == ("a dog runs", "a cat")
 
 
+def test_the_examples_that_fill_the_batches_of_several_processes_count_once(monkeypatch):
+    """Two processes with batches of four have eight places for three examples: the trainer repeats them in order."""
+    captions, labels = ["a dog", "the cat sits", "a cat"], ["a dog runs", "a cat sits", "the dog sits"]
+    filled = prediction((captions * 3)[:8], (labels * 3)[:8])
+    with pytest.raises(captious.InputError, match="8 captions and 3 references, expected as many"):
+        CaptionMetrics("rouge", Words(), REFERENCES, resampling=QUICK)(filled)  # one process
+    monkeypatch.setattr("captious.compat.transformers._processes", lambda: 2)
+    for references, size in ((REFERENCES, 8), (None, 5)):  # without references, at most as many as there are examples
+        metrics = CaptionMetrics("cider, rouge", Words(), references, resampling=QUICK)
+        alone = metrics(prediction(captions, labels))
+        assert metrics(prediction((captions * 3)[:size], (labels * 3)[:size])) == alone
+    wrong = prediction((captions * 3)[:8], [*(labels * 3)[:7], "the cat runs"])
+    with pytest.raises(captious.InputError, match="8 captions and 3 references, expected as many"):
+        CaptionMetrics("rouge", Words(), REFERENCES, resampling=QUICK)(wrong)
+
+
 def test_labels_are_the_references_where_there_are_no_others():
     metrics = CaptionMetrics("rouge", SimpleNamespace(tokenizer=Words()), resampling=QUICK)
     metrics(prediction(["a dog", "the cat sits", "a cat"]))

@@ -449,6 +449,8 @@ def test_a_probe_that_cannot_be_meant_is_refused_and_one_that_fails_ends_no_trai
         captious.rewards("rouge", DEMO.references, probe=["77"], generate=list, out=tmp_path / "a")
     with pytest.raises(InputError, match=r"probe=... needs the references and images of its items by id"):
         captious.rewards("rouge", probe=["1"], generate=list, out=tmp_path / "a")
+    with pytest.raises(InputError, match=r"probe=... needs the 'objects' of its items by id"):
+        captious.rewards("chair", DEMO.references, probe=IDS[:2], generate=list, out=tmp_path / "a")
     rewards = captious.rewards("rouge", DEMO.references, probe=IDS[:2], generate=lambda ids: [], out=tmp_path / "a")
     with pytest.warns(RuntimeWarning, match="not monitored at this step: generate: 0 captions for 2 items"):
         assert rewards[0](completions=["a dog"], id=IDS[:1])[0] is not None

@@ -20,6 +20,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,6 +95,9 @@ class CaptionMetrics:
         labels = None if prediction.label_ids is None else self._decoded(prediction.label_ids, "label_ids")
         if labels is None and self.references is None:
             raise InputError("references: none, and the examples have no labels; pass references=...")
+        if _processes() > 1:
+            number = _without_filling(captions, labels, None if self.references is None else len(self.references))
+            captions, labels = captions[:number], None if labels is None else labels[:number]
         if labels is not None:
             _refuse_repeated_labels(captions, labels)
         references = labels if self.references is None else self.references
@@ -120,6 +124,28 @@ class CaptionMetrics:
 
     def _without_padding(self, ids: Ints) -> list[list[int]]:
         return [row[row != IGNORED].tolist() for row in ids]
+
+
+def _processes() -> int:
+    """The number of processes that train together."""
+    from torch import distributed
+
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def _without_filling(captions: Sequence[str], labels: Sequence[str] | None, number: int | None) -> int:
+    """How many captions are of different examples, ``number`` where it is known.
+
+    For processes to have batches of one size, the last ones are filled with the first examples again. Seq2SeqTrainer
+    leaves those in.
+    """
+    rows = list(zip(captions, labels or captions, strict=True))
+    if number is None:
+        fillings = (size for size in range(len(rows) // 2, 0, -1) if rows[-size:] == rows[:size])
+        return len(rows) - next(fillings, 0)
+    first = cycle(labels[:number]) if labels else ()
+    same = labels is None or all(one == other for one, other in zip(labels[number:], first, strict=False))
+    return number if number < len(rows) and same else len(rows)
 
 
 def _refuse_repeated_labels(captions: Sequence[str], labels: Sequence[str]) -> None:

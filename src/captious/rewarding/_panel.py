@@ -224,6 +224,10 @@ class Panel:
         """Refuse items of a probe set that cannot be scored before a batch comes."""
         if self._given is None or self.reader.references or self.reader.images:
             raise InputError("probe=... needs the references and images of its items by id: references=..., images=...")
+        if self._later:
+            raise InputError(
+                f"probe=... needs the {min(self._later)!r} of its items by id, as a column of references=..."
+            )
         if unknown := [key for key in ids if key not in self._given]:
             raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
