@@ -278,7 +278,7 @@ def shards(folder: Path) -> Figures:
 
     import captious
     from captious.options import Engine
-    from captious.scale import score_shards
+    from captious.scale.scoring import score_shards
 
     source = folder / "shards"
     if not source.exists():
@@ -324,16 +324,15 @@ def judges(folder: Path) -> Figures:
 def meteor(folder: Path) -> Figures:
     """METEOR's tables compiled from pycocoevalcap's files, and METEOR on 5,000 items of COCO, captions in memory."""
     import captious
-    from captious.metrics.meteor.resources import VARIABLE, MeteorFiles, compile_tables
+    from captious.metrics.meteor import resources
 
     clock, path = Clock(), folder / "meteor.tables"
     package = next(
         Path(entry, "pycocoevalcap/meteor") for entry in sys.path if Path(entry, "pycocoevalcap/meteor").is_dir()
     )
-    source = MeteorFiles.at(package)
-    assert source is not None
-    clock.time("METEOR's tables", lambda: compile_tables(source)).write(path)
-    os.environ[VARIABLE] = str(path)
+    files = getattr(resources, "MeteorFiles", None) or resources.Source  # the name in older trees
+    clock.time("METEOR's tables", lambda: resources.compile_tables(files.at(package))).write(path)
+    os.environ[resources.VARIABLE] = str(path)
     sets = iter([captious.read(str(_coco(folder))) for _ in range(3)])
     report = clock.time(
         "METEOR, 5,000 items", lambda: captious.evaluate(next(sets), "meteor", resampling=captious.Resampling(0)), 3
