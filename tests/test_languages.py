@@ -389,6 +389,13 @@ def test_the_command_line_names_the_flag(tmp_path, run):
     assert run("check", source, "--language", "zh")[1].splitlines()[1:] == ["nothing wrong found"]
 
 
+def test_japanese_captions_are_not_scored_as_chinese(tmp_path):
+    """Of 犬が走っている seven letters, two are Han and five are kana, 71 %."""
+    rows = [{"id": 1, "caption": "犬が走っている" * 10, "references": ["犬が走っている" * 10]}]
+    with pytest.raises(InputError, match=r"71 % of the letters are kana, expected none in Chinese .* language='ja'"):
+        captious.evaluate(rows, "rouge", language="zh")
+
+
 @pytest.mark.shared_data
 @pytest.mark.parametrize(
     ("code", "tokenizer", "package", "expected"),

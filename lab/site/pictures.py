@@ -81,7 +81,7 @@ def _take(page: Any, file: Path, name: str) -> None:
 
 def owner(page: Any) -> None:
     """A picture of the page on which the owner of a study watches it."""
-    command = [sys.executable, "-m", "captious", "studio", "demo", "--no-open", "--port", "8799"]
+    command = [sys.executable, "-m", "captious", "studio", "demo", "--no-browser", "--port", "8799"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -226,7 +226,7 @@ class Scripts:
 
 
 def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
-    """Refuse texts of some length without one letter of the script that their language has.
+    """Refuse texts of some length without one letter of the script that their language has, and kana in Chinese.
 
     >>> refuse_other_script("ja", ["一只棕色的狗在草地上奔跑" * 5], "zh.csv")
     Traceback (most recent call last):
@@ -241,6 +241,10 @@ def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
         found = scripts.described([scripts.main])
         name = language_named(code).name
         raise InputError(f"{where}: no {script}, expected some in {name} (language={code!r}); {found}")
+    if script == "Han" and scripts.share(["kana"]) > MANY:
+        found = scripts.described(["kana"])
+        hint = "for Japanese pass language='ja'"
+        raise InputError(f"{where}: {found}, expected none in Chinese (language={code!r}); {hint}")
 
 
 def refuse_other_than_english(

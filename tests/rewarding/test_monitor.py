@@ -123,7 +123,7 @@ def test_the_page_shows_curves_verdict_and_captions(rigged):
     document = drift.document()
     charts = [one.title for one in document.sections if type(one).__name__ == "Chart"]
     assert charts == [
-        "reward",
+        "reward: CLIPScore",
         "CIDEr-D",
         "ROUGE-L",
         "distinct-2",

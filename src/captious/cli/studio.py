@@ -404,7 +404,7 @@ def simulate(
 def demo(
     session: Annotated[Session, Only("out")],
     port: Port = 8765,
-    open: Annotated[bool, Option("Do not open a browser.")] = True,
+    browser: Annotated[bool, Option("Print the links, but do not open a browser.")] = True,
 ) -> None:
     """Try the studio: a study of drawn scenes with twenty simulated raters, in which you can rate and look around.
 
@@ -423,7 +423,7 @@ def demo(
         server = StudyServer.of(plan, log, port=port)
         ((_, link),) = new_links(log, 1, server.address)
         typer.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
-        for address in (link, server.owner_link) if open else ():
+        for address in (link, server.owner_link) if browser else ():
             open_browser(address)
         server.run()
 

@@ -103,9 +103,10 @@ class Drift(PlainState, Result):
     def _curves(self) -> dict[str, list[Estimate]]:
         """What is drawn over the steps: means over prompts with their intervals, by label."""
         labels, plan = self.log.labels, self.log.plan
-        curves = {"reward": [_estimate(one, one.reward) for one in self.logged]}
         keys = [*plan.rewards, *plan.held_out, *plan.diversity]
-        keys = keys[1:] if len(plan.rewards) == 1 and next(iter(plan.rewards.values())) == 1 else keys
+        alone = list(plan.rewards.values()) == [1]
+        reward = f"reward: {labels[keys.pop(0)]}" if alone else "reward"
+        curves = {reward: [_estimate(one, one.reward) for one in self.logged]}
         for key in keys:
             rewarded = " (rewarded)" if key in plan.rewards else ""
             curves[f"{labels[key]}{rewarded}"] = [_estimate(one, one.values[key]) for one in self.logged]

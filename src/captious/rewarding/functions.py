@@ -39,7 +39,7 @@ class Reward:
             tell(batch, columns)
             if self.monitor is not None:
                 self.monitor.observe(batch, columns)
-        return batch.listed(self.sign * self.scaling(batch.values[str(self.metric)]))
+        return batch.listed(self.sign * self.scaling(batch.values[str(self.metric)]) + 0.0)  # no -0.0 in logs
 
     @property
     def scaling(self) -> Scaling:

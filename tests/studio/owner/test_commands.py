@@ -226,7 +226,7 @@ def test_a_database_that_is_none_is_one_line_without_control_characters(study, c
 
 
 def test_the_demo_prints_two_links_that_open_and_ends_with_ctrl_c(tmp_path):
-    command = [sys.executable, "-m", "captious", "studio", "demo", "--port", "0", "--no-open"]
+    command = [sys.executable, "-m", "captious", "studio", "demo", "--port", "0", "--no-browser"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:

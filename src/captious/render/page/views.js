@@ -61,7 +61,7 @@ function drawBars(metric, domain, bins, { front, back }) {
       considered().map((system) => h("div", {}, several && swatch(system), several && `${systems[system].name}: `, plural(counts[system][bin], "item"))));
   }, width);
   const means = exploring && !nobody ? ` ${meanTexts(found, back)}` : "";
-  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, `Dashed: mean${means}. ${back ? `Faint: all items${nobody ? "" : ", scaled to as many as pass"}. ` : ""}Drag to keep a range, click for one bar, double-click to clear.`),
+  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, `Dashed: mean${means}. ${back ? `Faint: all items${nobody ? "" : ", scaled to as many as pass"}. ` : ""}`, h("span", { class: "gestures" }, "Drag to keep a range, click for one bar, double-click to clear.")),
     nobody && empty(back ? nothingPasses() : `No caption has a value of ${metrics[metric].label}.`) || "");
 }
 
