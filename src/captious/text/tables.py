@@ -26,7 +26,7 @@ ORDERS = 4
 Counts = npt.NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 
 
-class Matches(NamedTuple):
+class NgramMatches(NamedTuple):
     """Rows of candidates, each with a run of rows that have the same n-gram in the same item."""
 
     rows: Ints
@@ -85,7 +85,7 @@ class NgramRows:
         return np.flatnonzero(~self.reference_row)
 
     @cached_property
-    def matches(self) -> Matches:
+    def matches(self) -> NgramMatches:
         """The rows of candidates whose n-gram a reference of the item has, with the rows of these references."""
         rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
         # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
@@ -94,14 +94,14 @@ class NgramRows:
         following, group = references.take(before[: len(rows)]), self.group.take(rows)
         met = np.flatnonzero(self.group.take(following) == group)
         first = following.take(met)
-        return Matches(rows.take(met), first, self.ends.take(group.take(met)) - first)
+        return NgramMatches(rows.take(met), first, self.ends.take(group.take(met)) - first)
 
     @property
-    def candidate_matches(self) -> Matches:
+    def candidate_matches(self) -> NgramMatches:
         """The rows of candidates with all rows of their groups: those of candidates, their own among them, too."""
         group = self.group.take(self.candidate_rows)
         first = self.heads.take(group)
-        return Matches(self.candidate_rows, first, self.ends.take(group) - first)
+        return NgramMatches(self.candidate_rows, first, self.ends.take(group) - first)
 
     @cached_property
     def reference_max(self) -> Ints32:
@@ -152,7 +152,7 @@ class CompactRows:
         caption = self.caption.astype(np.int32)
         rows = NgramRows(self.n, self.size, _numbered(new_gram), caption, self.count, table.item, table.is_candidate)
         own = np.flatnonzero(matched)
-        rows.__dict__["matches"] = Matches(own, own + self.distance, self.met.astype(np.int64))
+        rows.__dict__["matches"] = NgramMatches(own, own + self.distance, self.met.astype(np.int64))
         return rows
 
     @property
