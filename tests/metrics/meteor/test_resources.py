@@ -219,3 +219,17 @@ def test_paraphrases_do_not_depend_on_how_the_table_is_read(make_source, monkeyp
     assert {
         int(table.keys[row]): [int(table.keys[one]) for one in table.row(row)] for row in range(len(table.keys))
     } == {key: expected.get(key, []) for key in {*expected, *(one for several in expected.values() for one in several)}}
+
+
+@pytest.mark.parametrize("block", [3, 1 << 24])
+def test_a_packed_table_in_several_members_is_whole_and_a_cut_one_is_refused(make_source, monkeypatch, block):
+    monkeypatch.setattr(resources, "BLOCK", block)
+    folder = make_source()
+    file = folder / "data/paraphrase-en.gz"
+    members = [gzip.compress(triple.encode()) for triple in ("0.5\na\nb\n", "0.5\na\nc\n")]
+    file.write_bytes(b"".join(members))
+    table = compile_tables(MeteorFiles.at(folder)).phrases
+    assert [len(table.row(row)) for row in range(len(table.keys))].count(2) == 1  # b and c are those of a
+    file.write_bytes(b"".join(members)[:-6])
+    with pytest.raises(InputError, match=r"paraphrase-en\.gz: not a paraphrase table"):
+        compile_tables(MeteorFiles.at(folder))
