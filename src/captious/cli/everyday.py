@@ -17,6 +17,7 @@ from captious.cli.params import Only, command, params_of
 from captious.cli.score import USUAL, score
 from captious.cli.session import (
     EVERYDAY,
+    Browser,
     EloPoints,
     Listening,
     Metrics,
@@ -208,7 +209,7 @@ def view(
     session: Annotated[Session, Only("images", "out", "overwrite")],
     listening: Listening,
     audio: Annotated[Path | None, Option("Folder of the sounds, found by file name or id.", metavar="FOLDER")] = None,
-    browser: Annotated[bool, Option("Print the link, but do not open a browser.")] = True,
+    browser: Browser = True,
 ) -> None:
     """Explore runs in a browser: sort, filter and compare all items, and see each in full.
 

@@ -57,6 +57,7 @@ Tokenizer = Annotated[str, Option("Tokenizer, such as ptb, 13a, plain or zh-jieb
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
 Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
+Browser = Annotated[bool, Option("Print the link, but do not open a browser.")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 

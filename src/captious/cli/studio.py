@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Host, Metrics, Out, Port, Session, open_browser
+from captious.cli.session import Browser, Host, Metrics, Out, Port, Session, open_browser
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.collect.plan import KindName
@@ -404,7 +404,7 @@ def simulate(
 def demo(
     session: Annotated[Session, Only("out")],
     port: Port = 8765,
-    browser: Annotated[bool, Option("Print the links, but do not open a browser.")] = True,
+    browser: Browser = True,
 ) -> None:
     """Try the studio: a study of drawn scenes with twenty simulated raters, in which you can rate and look around.
 
