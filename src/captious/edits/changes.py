@@ -32,7 +32,7 @@ def summarize(done: Mapping[str, Any]) -> str:
 def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Phrase]:
     """A caption and what it became: what was taken away is struck out or bad, what was put in is good.
 
-    A word that stands in several places is marked where the texts differ.
+    A word that occurs several times is marked where the texts differ.
 
     >>> before, after = mark("a dog on a mat", "a dog on the mat", {"replaced": [["a", "the"]]})
     >>> before.spans[1], after.spans[1]
@@ -51,12 +51,12 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
     doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
     if doubled:
         return _mark(caption, doubled), _mark(edited, doubled)
-    _, old_places, new_places = _differences(caption, edited)
-    return _mark(caption, before, old_places), _mark(edited, after, new_places)
+    _, old_ranges, new_ranges = _differences(caption, edited)
+    return _mark(caption, before, old_ranges), _mark(edited, after, new_ranges)
 
 
-Places = Sequence[tuple[int, int]]
-"""Parts of a text, by their first character and the one behind."""
+TextRanges = Sequence[tuple[int, int]]
+"""Parts of a text, by the index of their first character and that of the one after their last."""
 ALIKE = 0.5
 """The least likeness of two texts of which one counts as the other with changes."""
 
@@ -70,8 +70,8 @@ def changes_between(caption: str, edited: str) -> dict[str, Any]:
     {'rewritten': True}
     """
     record: dict[str, list[Any]] = {"replaced": [], "deleted": [], "inserted": []}
-    likeness, *places = _differences(caption, edited)
-    for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*places, strict=True)]:
+    likeness, *ranges = _differences(caption, edited)
+    for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*ranges, strict=True)]:
         if old and new:
             record["replaced"].append([old, new])
         else:
@@ -80,7 +80,7 @@ def changes_between(caption: str, edited: str) -> dict[str, Any]:
     return changed if changed and likeness >= ALIKE else {"rewritten": True}
 
 
-def _differences(one: str, two: str) -> tuple[float, Places, Places]:
+def _differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
     """How alike two texts are, from 0 to 1, and the parts of each that are other words in the other."""
     words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
     first_words, second_words = ([word[0] for word in own] for own in words)
@@ -93,8 +93,8 @@ def _differences(one: str, two: str) -> tuple[float, Places, Places]:
     return matcher.ratio(), first, second
 
 
-def _mark(text: str, words: Mapping[str, Span], places: Places = ()) -> Phrase:
-    """The text with these words in their tones where they stand as a whole, if they overlap one of the places.
+def _mark(text: str, words: Mapping[str, Span], ranges: TextRanges = ()) -> Phrase:
+    """The text with these words in their tones where they stand as a whole, if they overlap one of the ranges.
 
     Words that overlap none are marked wherever they stand.
     """
@@ -103,7 +103,7 @@ def _mark(text: str, words: Mapping[str, Span], places: Places = ()) -> Phrase:
     longest_first = sorted(words, key=len, reverse=True)
     pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in longest_first)
     found = list(re.finditer(pattern, text))
-    changed = [one for one in found if any(one.start() < stop and start < one.end() for start, stop in places)]
+    changed = [one for one in found if any(one.start() < stop and start < one.end() for start, stop in ranges)]
     there = {one[0] for one in changed}
     parts: list[Span | str] = []
     end = 0
