@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -79,7 +80,6 @@ _COMMA = re.compile(r"([:,])(?=\D|$)")
 _CLITIC = re.compile(r"(?<=\w)(n't|'(?:s|m|d|ll|re|ve))(?=\W|$)")
 _QUOTED = re.compile(r"(?<=\w)'(?=\s|$)")
 _INFIX = re.compile(r"(?<=[^\W\d_])(-|/|~|–|—)(?=[^\W\d_])")
-_ANGLE = re.compile(r"([<>])")
 
 
 def treebank(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def spacy_like(tokens: list[str]) -> list[str]:
     >>> spacy_like(["a", "t-shirt", "<unk>"])
     ['a', 't', '-', 'shirt', '<', 'unk', '>']
     """
-    return _ANGLE.sub(r" \1 ", _INFIX.sub(r" \1 ", " ".join(tokens))).split()
+    return _INFIX.sub(r" \1 ", " ".join(tokens)).replace("<", " < ").replace(">", " > ").split()
 
 
 Tokens = tuple[str, ...]
@@ -114,8 +114,12 @@ STYLES: dict[str, Callable[[str], list[str]]] = {"plain": plain, "treebank": tre
 
 def tokenized(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
     """Lower-cased words of each caption; one tokenizer for masking, alignment and vocabulary."""
-    tokenize = STYLES[style]
-    return [tuple(tokenize(caption)) for caption in captions]
+    return [_tokens(caption, style) for caption in captions]
+
+
+@lru_cache(maxsize=1 << 18)  # several captioners are audited against the same human captions
+def _tokens(caption: str, style: Style) -> Tokens:
+    return tuple(STYLES[style](caption))
 
 
 def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | None = None) -> list[Tokens]:

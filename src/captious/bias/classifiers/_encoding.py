@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._typing import Ints, Ints32
 from captious.bias.corpus import ClassifierTask
 from captious.bias.masking import as_words
 from captious.text.tables import take_runs
@@ -19,7 +19,7 @@ PAD, UNSEEN = 0, 1
 class Padded(NamedTuple):
     """Captions × words, filled up with ``PAD``, and how many words each caption has."""
 
-    words: Ints
+    words: Ints32
     lengths: Ints
 
 
@@ -87,7 +87,7 @@ class Captions:
         """Some lists, renumbered."""
         flat, lengths = self.rows(indices)
         present = np.arange(int(lengths.max())) < lengths[:, None]
-        words = np.full(present.shape, PAD, dtype=np.int64)
+        words = np.full(present.shape, PAD, dtype=np.int32)
         words[present] = numbers[flat]
         return Padded(words, lengths)
 
@@ -131,7 +131,7 @@ def _words(task: ClassifierTask) -> Captions:
     return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
 
 
-def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:
+def stacked_words(runs: Sequence[Padded]) -> tuple[Ints32, Ints]:
     """Runs × captions × words, and lengths, of runs with equally many captions.
 
     >>> one, two = Padded(np.array([[5, 6]]), np.array([2])), Padded(np.array([[7]]), np.array([1]))
@@ -140,7 +140,7 @@ def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:
     ([[[5, 6]], [[7, 0]]], [[2], [1]])
     """
     longest = max(run.words.shape[1] for run in runs)
-    words = np.full((len(runs), len(runs[0].lengths), longest), PAD, dtype=np.int64)
+    words = np.full((len(runs), len(runs[0].lengths), longest), PAD, dtype=np.int32)
     for row, run in zip(words, runs, strict=True):
         row[:, : run.words.shape[1]] = run.words
     return words, np.stack([run.lengths for run in runs])
