@@ -152,6 +152,10 @@ def wrap(
     module = module.float().eval()
     fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, precision)
     module = module.to(device=on, dtype=torch_dtype(precision))
+    if on.type == "cuda":
+        from captious.models._gpu_forward import speed_up
+
+        speed_up(module)
     kind = module.config.model_type
     dimension = module.config.vision_config.hidden_size if kind == "siglip" else module.config.projection_dim
     return TorchEncoder(
