@@ -1,4 +1,4 @@
-"""JPEG files that a GPU decodes: which they are, how near its pixels are to Pillow's, and where the option shows.
+"""What a GPU prepares: whole images, and JPEG files with ``decode=fast``; which they are, and where the option shows.
 
 The GPU's own decoder is not here; a test that needs pictures on a device puts them there with Pillow.
 """
@@ -14,9 +14,10 @@ torch = pytest.importorskip("torch")
 
 from captious.errors import InputError
 from captious.io.images import is_plain_jpeg
-from captious.models._gpu_decoding import GpuPreparation, resized
+from captious.models import _gpu_decoding, pipeline
+from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import always, decode
+from captious.models.decoding import SENT, always, decode
 from captious.models.encoder import encoder_id
 from captious.models.features import image_features, image_kind
 from captious.models.loading import load
@@ -75,34 +76,73 @@ def test_only_plain_jpegs_stay_files(tmp_path):
     assert np.array_equal(kept.pixels, decode(str(gray), prepare, always, False).pixels)
 
 
-@pytest.mark.parametrize("squash", [False, True])
-@pytest.mark.parametrize("resample", ["bicubic", "bilinear"])
-@pytest.mark.parametrize("size", [(640, 427), (300, 500), (90, 60), (224, 224)])
-def test_resizing_is_pillows_within_two_levels(size, resample, squash):
-    preparation = ImagePreprocessing(resample=resample, squash=squash)
-    picture = photograph(*size)
-    ours = resized(torch.from_numpy(np.array(picture)).permute(2, 0, 1), preparation).clamp(0, 255).round()
-    gaps = np.abs(ours.permute(1, 2, 0).numpy() - preparation.prepare(picture).astype(np.float32))
-    assert gaps.max() <= 2 and gaps.mean() < 0.3
+@pytest.fixture
+def ready(monkeypatch):
+    """The preparation of a GPU, with its tensors on the CPU, which has no pinned memory."""
+    monkeypatch.setattr(_gpu_decoding, "pinned", np.copy)
+    monkeypatch.setattr(_gpu_decoding, "send", lambda rows, device: torch.from_numpy(np.stack(rows)))
+    monkeypatch.setattr(_gpu_decoding, "send_each", lambda arrays, device: list(arrays))
+    return GpuPreparation(ImagePreprocessing(size=32, crop=32), torch.device("cpu"))
 
 
-def preparation_on_cpu():
-    """What a GPU would have, with its tensors on the CPU."""
-    ready = GpuPreparation.__new__(GpuPreparation)
-    ready.preparation, ready.device = ImagePreprocessing(size=32, crop=32), torch.device("cpu")
-    return ready
+def test_a_batch_mixes_squares_whole_images_and_files_and_loses_only_what_is_broken(ready):
+    prepare = ready.decode_only.preparation.prepare
+    pictures = [photograph(seed=seed) for seed in range(3)]
+    decoded = Image.open(io.BytesIO(saved(pictures[2])))
+    images = [
+        prepare(pictures[0]),
+        np.array(pictures[1]),
+        ready._decoded_by_pillow(saved(pictures[2])),
+        ready._decoded_by_pillow(b"\xff\xd8\xff\xd9"),
+    ]
+    squares, broken = ready.squares(images)
+    assert (squares.shape, squares.dtype, broken) == ((4, 32, 32, 3), torch.uint8, [3])
+    for square, picture in zip(squares.numpy(), [*pictures[:2], decoded], strict=False):
+        assert np.array_equal(square, prepare(picture))
 
 
-def test_a_batch_mixes_files_and_pixels_and_loses_only_what_is_broken():
-    ready = preparation_on_cpu()
-    prepared = ready.preparation.prepare(photograph(seed=1))
-    file = ready._decoded_alone(saved(photograph(seed=2)))
-    broken = ready._decoded_alone(b"\xff\xd8\xff\xd9")
-    squares = ready.resize([prepared, file, broken]).numpy()
-    assert squares.shape == (3, 32, 32, 3)
-    assert np.array_equal(squares[0], prepared)
-    assert np.abs(squares[1] - ready.preparation.prepare(Image.open(io.BytesIO(saved(photograph(seed=2)))))).max() <= 2
-    assert np.isnan(squares[2]).all()
+def test_whole_images_alone_come_in_their_order(ready):
+    pictures = [photograph(120 + 40 * seed, 90, seed) for seed in (2, 0, 1)]
+    squares, broken = ready.squares([np.array(picture) for picture in pictures])
+    assert np.array_equal(squares.numpy(), [ready.decode_only.preparation.prepare(picture) for picture in pictures])
+    assert not broken
+
+
+class OnGpu:
+    """An encoder whose vectors are sums of pixels, as if it were on a GPU."""
+
+    name, dimension, device, preparation = "sums", 3, "cuda", ImagePreprocessing(size=32, crop=32)
+
+    def text_tensor(self, ids):
+        raise NotImplementedError
+
+    def pixels_to_tensor(self, pixels):
+        return pixels.float()
+
+    def image_tensor(self, pixels):
+        return pixels.sum(dim=(1, 2))
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["threads", "processes"])
+def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, tmp_path, many):
+    monkeypatch.setattr(pipeline, "gpu_preparation", lambda encoder, decode: ready)
+    monkeypatch.setattr(pipeline, "launch", lambda compute: lambda: compute().numpy())
+    monkeypatch.setattr(pipeline, "MANY_IMAGES", 20 if many else 1000)
+    pictures = [photograph(64 + 8 * seed, 64, seed).convert("L" if seed % 5 == 0 else "RGB") for seed in range(20)]
+    paths = [str(tmp_path / f"{seed}.png") for seed in range(20)]
+    for picture, path in zip(pictures, paths, strict=True):
+        picture.save(path)
+    with using(Runtime(batch=6, workers=4)):
+        batches = list(pipeline.image_batches(OnGpu(), paths))
+    squares = np.stack([OnGpu.preparation.prepare(picture) for picture in pictures])
+    assert np.array_equal(np.concatenate([batch.features for batch in batches]), squares.sum(axis=(1, 2)))
+    assert all(image.pixels is SENT for batch in batches for image in batch.images)
+
+
+def test_an_image_that_no_decoder_reads_has_a_vector_that_is_not_finite(ready, monkeypatch):
+    monkeypatch.setattr(pipeline, "launch", lambda compute: lambda: compute().numpy())
+    images = [ready._decoded_by_pillow(content) for content in (saved(photograph()), b"\xff\xd8\xff\xd9")]
+    assert np.isfinite(pipeline.image_start(OnGpu(), ready)(images)()).all(axis=1).tolist() == [True, False]
 
 
 def test_the_option_needs_a_gpu_and_a_filter_that_torch_has(tmp_path):
@@ -115,7 +155,8 @@ def test_the_option_needs_a_gpu_and_a_filter_that_torch_has(tmp_path):
         image_features(load("captious-mini"), [str(path)])
     network = SimpleNamespace(name="vit", device="cuda:0", preparation=ImagePreprocessing(resample="lanczos"))
     with pytest.raises(InputError, match="vit resizes with lanczos, expected bicubic or bilinear"):
-        GpuPreparation(network)
+        gpu_preparation(network, "fast")
+    assert gpu_preparation(network, "exact") is None
 
 
 def test_signature_and_cache_say_how_images_were_decoded():

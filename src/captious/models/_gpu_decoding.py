@@ -1,8 +1,8 @@
-"""JPEG files to squares of pixels on a GPU: nvJPEG decodes them, and torch resizes with the filter that Pillow has.
+"""What a GPU does for an image before it is encoded: it resizes decoded images, and may decode JPEG files.
 
-This is several times as fast as Pillow on many cores. It rounds differently, so scores move a little:
-``decode=fast`` is an option, stands in signatures, and has features of its own in the cache. Files that are no plain
-RGB JPEG are decoded by Pillow as always (`captious.models.decoding`).
+It resizes as Pillow does, to the last bit (`captious.models._gpu_resizing`). With ``decode=fast`` nvJPEG decodes the
+files. It rounds differently, so scores move a little: the option stands in signatures, and has features of its own in
+the cache. Files that are no plain RGB JPEG are decoded by Pillow as always (`captious.models.decoding`).
 """
 
 from __future__ import annotations
@@ -14,34 +14,49 @@ import numpy as np
 
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, decode_image
+from captious.models._gpu_resizing import SUPPORT, DecodeOnly, GpuResizer, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.encoder import Pixels
+from captious.models._transfers import pinned, send, send_each
+from captious.models.decoding import DecodedImage
+from captious.models.encoder import Encoder, Pixels
+from captious.options import Decoding
 
 if TYPE_CHECKING:
     import torch
 
 Named = TypeVar("Named")
-FILTERS = ("bicubic", "bilinear")
-"""What torch can resize with as Pillow does: the filter widens where an image shrinks."""
+
+
+def gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
+    """How a GPU prepares the images of an encoder; nothing where Pillow has to, which ``fast`` refuses."""
+    preparation: Any = getattr(encoder, "preparation", None)
+    device: Any = getattr(encoder, "device", "cpu")
+    possible = str(device).startswith("cuda") and isinstance(preparation, ImagePreprocessing)
+    if decode == "fast":
+        if not possible:
+            raise InputError(f"decode='fast': {encoder.name} runs on {device}, expected a model of torch on a GPU")
+        if preparation.resample not in SUPPORT:
+            raise InputError(
+                f"decode='fast': {encoder.name} resizes with {preparation.resample}, expected {' or '.join(SUPPORT)}"
+            )
+        require("torchvision", "decode")
+    elif not possible or not resizes_as_pillow(preparation, device):
+        return None
+    return GpuPreparation(preparation, device)
 
 
 class GpuPreparation:
-    """Prepared images and JPEG files as one tensor of n × height × width × 3, in two steps.
+    """Prepared images, whole images and JPEG files as squares of pixels on a device."""
 
-    `decode` may run in a thread of its own, ahead of the other.
-    """
+    def __init__(self, preparation: ImagePreprocessing, device: torch.device) -> None:
+        self.device, self.side = device, preparation.crop
+        self.decode_only = DecodeOnly(preparation)
+        self.resize = GpuResizer(preparation, device)
 
-    def __init__(self, encoder: Any) -> None:
-        preparation = getattr(encoder, "preparation", None)
-        device = str(getattr(encoder, "device", "cpu"))
-        if not device.startswith("cuda") or not isinstance(preparation, ImagePreprocessing):
-            raise InputError(f"decode='fast': {encoder.name} runs on {device}, expected a model of torch on a GPU")
-        if preparation.resample not in FILTERS:
-            raise InputError(
-                f"decode='fast': {encoder.name} resizes with {preparation.resample}, expected {' or '.join(FILTERS)}"
-            )
-        require("torchvision", "decode")
-        self.preparation, self.device = preparation, encoder.device
+    def pinned(self, image: DecodedImage) -> DecodedImage:
+        """The same image; if it is whole, its pixels are stored where the device can fetch them."""
+        pixels: Any = image.pixels
+        return image._replace(pixels=pinned(pixels)) if self._is_whole(pixels) else image
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
         """Decode the images of a group, and keep what belongs to it."""
@@ -49,50 +64,50 @@ class GpuPreparation:
         return named, self.decode(images)
 
     def decode(self, images: Sequence[Pixels | bytes]) -> list[Pixels | torch.Tensor]:
-        """The same images with files as 3 × height × width bytes on the device."""
+        """The same images with files decoded on the device: 3 × height × width bytes, none if that fails."""
         torch = require("torch", "clip")
-        reading = require("torchvision.io", "decode")
         files = [image for image in images if isinstance(image, bytes)]
+        if not files:
+            return list(images)  # type: ignore[arg-type]
+        reading = require("torchvision.io", "decode")
         data = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in files]
         try:
-            decoded = reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device) if data else []
+            decoded = reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)
         except RuntimeError:  # it refuses one of them, and does not say which
-            decoded = [self._decoded_alone(content) for content in files]
+            decoded = [self._decoded_by_pillow(content) for content in files]
         pictures = iter(decoded)
         return [next(pictures) if isinstance(image, bytes) else image for image in images]
 
-    def resize(self, images: Sequence[Pixels | torch.Tensor]) -> torch.Tensor:
-        """Squares of all images; NaN where the file of an image cannot be decoded."""
+    def squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
+        """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
         torch = require("torch", "clip")
-        side = self.preparation.crop
-        squares = torch.empty((len(images), 3, side, side), device=self.device)
-        for square, image in zip(squares.unbind(), images, strict=True):
-            if isinstance(image, np.ndarray):
-                square.copy_(torch.from_numpy(np.array(image)).permute(2, 0, 1))
-            else:
-                square.copy_(resized(image, self.preparation) if image.numel() else torch.tensor(torch.nan))
-        return squares.clamp_(0, 255).round_().permute(0, 2, 3, 1)  # type: ignore[no-any-return]
+        on_host = [index for index, image in enumerate(images) if self._is_whole(image)]
+        pictures = {
+            index: image.transpose(0, 1) for index, image in enumerate(images) if not isinstance(image, np.ndarray)
+        }
+        sent = send_each([torch.from_numpy(images[index]) for index in on_host], self.device)
+        pictures |= {index: tensor.transpose(1, 2) for index, tensor in zip(on_host, sent, strict=True)}
+        broken = [index for index, picture in pictures.items() if not picture.numel()]
+        whole = sorted(pictures.keys() - set(broken))
+        prepared = [index for index in range(len(images)) if index not in pictures]
+        if len(whole) == len(images):
+            squares = self.resize([pictures[index] for index in whole])
+        else:
+            squares = torch.zeros((len(images), self.side, 3, self.side), dtype=torch.uint8, device=self.device)
+            if whole:
+                squares[whole] = self.resize([pictures[index] for index in whole])
+            if prepared:
+                squares[prepared] = send([images[index] for index in prepared], self.device).transpose(2, 3)
+        return squares.transpose(2, 3), broken
 
-    def _decoded_alone(self, content: bytes) -> torch.Tensor:
+    def _is_whole(self, pixels: Any) -> bool:
+        return isinstance(pixels, np.ndarray) and pixels.shape[:2] != (self.side, self.side)
+
+    def _decoded_by_pillow(self, content: bytes) -> torch.Tensor:
         """What Pillow makes of a file, on the device; nothing where it cannot decode it either."""
         torch = require("torch", "clip")
         try:
             picture = np.array(decode_image(content, "image").convert("RGB"))
         except UnreadableImage:
-            return torch.empty(0, device=self.device)  # type: ignore[no-any-return]
+            return torch.empty((3, 0, 0), dtype=torch.uint8, device=self.device)  # type: ignore[no-any-return]
         return torch.from_numpy(picture).to(self.device).permute(2, 0, 1)  # type: ignore[no-any-return]
-
-
-def resized(picture: torch.Tensor, preparation: ImagePreprocessing) -> torch.Tensor:
-    """3 × crop × crop values of a picture of 3 × height × width bytes, not yet rounded."""
-    functional = require("torch.nn.functional", "clip")
-    height, width = picture.shape[1:]
-    wide, high = preparation.resized(width, height)
-    if (wide, high) == (width, height):
-        scaled = picture[None].float()
-    else:
-        scaled = functional.interpolate(
-            picture[None].float(), size=(high, wide), mode=preparation.resample, antialias=True, align_corners=False
-        )
-    left, top = preparation.offset(wide), preparation.offset(high)
-    return scaled[0, :, top : top + preparation.crop, left : left + preparation.crop]

@@ -7,9 +7,9 @@ takes a moment, so a worker that encodes shard after shard keeps them between ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
@@ -20,8 +20,12 @@ from captious.models.segments import key_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+PIPE = 1 << 20
+"""Bytes that wait in the pipe of a process: a whole image of ordinary size, sent in one piece."""
 MANY_THREADS = 4
 """Where there are so many threads or more, each decodes through a process of its own."""
+SENT = b""
+"""Stands for the pixels of an image that are on their way to the encoder."""
 Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
 
@@ -31,12 +35,19 @@ def always(key: bytes) -> bool:
     return True
 
 
+class Preparation(Protocol):
+    """What a decoding process needs to know of an encoder."""
+
+    def prepare(self, picture: Image) -> Pixels:
+        """The pixels of an opened image that are sent back."""
+
+
 class DecodedImage(NamedTuple):
     """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
     key: bytes | None
     pixels: Pixels | bytes | None
-    """Prepared pixels, or the content of a file that a GPU decodes."""
+    """Prepared pixels, those of a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
     fault: str | None
     """Why there are no pixels, though they were wanted."""
 
@@ -87,6 +98,10 @@ class DecodingProcess:
 
     def _start(self) -> Child:
         child = Child(serve)
+        with suppress(ImportError, AttributeError, OSError):  # elsewhere pipes have a fixed size
+            import fcntl
+
+            fcntl.fcntl(child.pipes.incoming, fcntl.F_SETPIPE_SZ, PIPE)
         child.pipes.send(self.setup)
         return child
 
@@ -146,12 +161,20 @@ def _close(processes: list[DecodingProcess]) -> None:
 
 @contextmanager
 def file_decoder(
-    encoder: Encoder, upright: bool, threads: int, keep_jpeg: bool = False
+    encoder: Encoder,
+    upright: bool,
+    threads: int,
+    preparation: Preparation | None = None,
+    keep_jpeg: bool = False,
 ) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
-    """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
-    preparation = getattr(encoder, "preparation", None)
+    """How threads decode files: each through a process of its own where there are many of both, else by themselves.
+
+    ``preparation`` replaces that of the encoder.
+    """
+    preparation = preparation or getattr(encoder, "preparation", None)
+    prepare = (preparation or encoder).prepare
     if threads < MANY_THREADS or preparation is None or keep_jpeg:
-        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright, keep_jpeg)
+        yield lambda path, wanted: decode(path, prepare, wanted, upright, keep_jpeg)
         return
     processes = DECODERS.take(threads, preparation, upright)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
@@ -162,7 +185,7 @@ def file_decoder(
         if isinstance(path, ImageData):
             content = path.value
             if not isinstance(content, bytes):  # decoded already, and large to send
-                return decode(path, encoder.prepare, wanted, upright)
+                return decode(path, prepare, wanted, upright)
             key = key_of(content)
             if not wanted(key):
                 return DecodedImage(key, None, None)

@@ -1,8 +1,8 @@
 """The pipeline from files and texts to features: decoding ahead, batches that fit into memory, a busy GPU.
 
-Threads decode images and tokenize texts while the encoder computes (`captious.models.decoding` reads the files). On a
-GPU two batches are in flight, and their bytes travel on a stream of their own. If memory runs out, the batch is halved
-and stays so::
+Threads decode images and tokenize texts while the encoder computes (`captious.models.decoding` reads the files). A GPU
+also resizes the images (`captious.models._gpu_decoding`), and has two batches in flight (`captious.models._transfers`).
+If memory runs out, the batch is halved and stays so::
 
     paths ── threads decode ahead ──▶ groups of pixels ── begin ──▶ in flight ── fetch ──▶ ImageBatch
     texts ── tokenized, longest first ──▶ token ids ───── begin ──▶ in flight ── fetch ──▶ TextBatch
@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,9 +24,10 @@ import numpy.typing as npt
 from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import cores
-from captious.errors import InputError, one_line, require
-from captious.models._gpu_decoding import GpuPreparation
-from captious.models.decoding import DecodedImage, Wanted, always, file_decoder
+from captious.errors import InputError, one_line
+from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
+from captious.models._transfers import launch, send
+from captious.models.decoding import SENT, DecodedImage, Wanted, always, file_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.options import Runtime, current
 
@@ -94,29 +94,27 @@ def on_gpu(encoder: TextEncoder) -> bool:
     return device.startswith("cuda") and hasattr(encoder, "text_tensor")
 
 
-def image_start(encoder: Encoder) -> Start:
-    """How to begin a batch of prepared images, a list of arrays."""
-    if on_gpu(encoder):
-        torch_encoder: Any = encoder
-        return lambda pixels: _launch(
-            lambda: torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(_send(pixels, torch_encoder.device)))
-        )
-    return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
-
-
-def fast_image_start(encoder: Encoder, preparation: GpuPreparation) -> Start:
-    """How to begin a batch of images that ``preparation`` decoded."""
+def image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
+    """How to begin a batch of images, a list of arrays; with a ``preparation`` they may be of any size."""
+    if not on_gpu(encoder):
+        return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
     torch_encoder: Any = encoder
-    return lambda images: _launch(
-        lambda: torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(preparation.resize(images)))
-    )
+
+    def encode(images: Sequence[Any]) -> torch.Tensor:
+        squares, broken = preparation.squares(images) if preparation else (send(images, torch_encoder.device), [])
+        features: torch.Tensor = torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(squares))
+        if broken:
+            features[broken] = np.nan
+        return features
+
+    return lambda images: launch(lambda: encode(images))
 
 
 def text_start(encoder: TextEncoder) -> Start:
     """How to begin a batch of token ids."""
     if on_gpu(encoder):
         torch_encoder: Any = encoder
-        return lambda ids: _launch(lambda: torch_encoder.text_tensor(_send(ids, torch_encoder.device)))
+        return lambda ids: launch(lambda: torch_encoder.text_tensor(send(ids, torch_encoder.device)))
     return lambda ids: _done(encoder.text_features(ids))
 
 
@@ -124,54 +122,14 @@ def _done(features: Features) -> Fetch:
     return lambda: features
 
 
-def _pinned(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> torch.Tensor:
-    """Rows in memory that the GPU reads by itself; torch hands such memory out again once it was read."""
-    torch = require("torch", "clip")
-    kind = torch.from_numpy(np.empty(0, rows[0].dtype)).dtype
-    pinned = torch.empty((len(rows), *rows[0].shape), dtype=kind, pin_memory=True)
-    if isinstance(rows, np.ndarray):
-        pinned.numpy()[...] = rows
-    else:
-        np.stack(rows, out=pinned.numpy())
-    return pinned  # type: ignore[no-any-return]
-
-
-def _send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
-    """Rows on the device; they travel while the device computes the batch before."""
-    torch = require("torch", "clip")
-    pinned, copying, computing = _pinned(rows), _copy_stream(device), torch.cuda.current_stream(device)
-    with torch.cuda.stream(copying):
-        tensor = pinned.to(device, non_blocking=True)
-    computing.wait_stream(copying)
-    tensor.record_stream(computing)
-    return tensor
-
-
-@cache
-def _copy_stream(device: torch.device) -> Any:
-    return require("torch", "clip").cuda.Stream(device)
-
-
-def _launch(compute: Callable[[], torch.Tensor]) -> Fetch:
-    torch = require("torch", "clip")
-    with torch.inference_mode():
-        features = compute().float()
-        back = torch.empty(features.shape, dtype=torch.float32, pin_memory=True)
-        back.copy_(features, non_blocking=True)
-        arrived = torch.cuda.Event()
-        arrived.record()
-
-    def fetch() -> Features:
-        arrived.synchronize()
-        return back.numpy().copy()  # type: ignore[no-any-return]
-
-    return fetch
-
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 AHEAD = 3
 """Batches of images that may be decoded and waiting."""
+AHEAD_FOR_GPU = 1
+"""The same where a GPU resizes them: whole images take six times as much memory."""
+RUN = 8
+"""Of many images, so many are handed to a thread at a time."""
 MANY_IMAGES = 1000
 """So many images or more may be decoded in processes, which take a moment to start."""
 READERS = 4
@@ -202,25 +160,20 @@ class TextBatch(NamedTuple):
 def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = always) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
-    backoff, threads = OomBackoff(runtime.log), workers(encoder, runtime)
-    on_device = GpuPreparation(encoder) if runtime.decode == "fast" else None
-    begin = image_start(encoder) if on_device is None else fast_image_start(encoder, on_device)
+    backoff, on_device = OomBackoff(runtime.log), gpu_preparation(encoder, runtime.decode)
+    begin = image_start(encoder, on_device)
 
     def groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
         """Images and what there is to encode of them."""
-        through = threads if len(paths) >= MANY_IMAGES else 1
-        with file_decoder(encoder, runtime.upright, through, keep_jpeg=on_device is not None) as decode_file:
-            window = max(AHEAD * runtime.batch, threads)
-            with closing(ahead(lambda path: decode_file(path, wanted), paths, threads, window)) as decoded:
-                for images in _grouped(decoded, lambda: min(runtime.batch, backoff.largest)):
-                    yield images, [image.pixels for image in images if image.pixels is not None]
+        with closing(_decoded(encoder, paths, wanted, on_device)) as images:
+            for group in _grouped(images, lambda: min(runtime.batch, backoff.largest)):
+                pixels = [image.pixels for image in group if image.pixels is not None]
+                yield [image if image.pixels is None else image._replace(pixels=SENT) for image in group], pixels
 
     def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
         with closing(groups()) as read:
-            ready = (
-                read if on_device is None else ahead(lambda group: (group[0], on_device.decode(group[1])), read, 1, 1)
-            )
-            for images, pixels in ready:
+            decode = on_device.decode_group if on_device and runtime.decode == "fast" else None
+            for images, pixels in ahead(decode, read, 1, 1) if decode else read:
                 yield images, backoff.start(begin, pixels) if pixels else lambda: _none(encoder)
 
     done = 0
@@ -228,6 +181,26 @@ def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted
         yield ImageBatch(list(range(done, done + len(images))), images, fetch())
         done += len(images)
         runtime.progress("images", done, len(paths))
+
+
+def _decoded(
+    encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted, on_device: GpuPreparation | None
+) -> Generator[DecodedImage, None, None]:
+    """Images in the order of their paths, decoded ahead by threads or processes."""
+    runtime = current()
+    threads, many = workers(encoder, runtime), len(paths) >= MANY_IMAGES
+    run = RUN if many else 1
+    window = max((AHEAD_FOR_GPU if on_device else AHEAD) * runtime.batch // run, threads)
+    preparation, keep_jpeg = on_device.decode_only if on_device else None, runtime.decode == "fast"
+    with file_decoder(encoder, runtime.upright, threads if many else 1, preparation, keep_jpeg) as decode_file:
+
+        def read(start: int) -> list[DecodedImage]:
+            images = [decode_file(path, wanted) for path in paths[start : start + run]]
+            return images if on_device is None else [on_device.pinned(image) for image in images]
+
+        with closing(ahead(read, range(0, len(paths), run), threads, window)) as runs:
+            for images in runs:
+                yield from images
 
 
 def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBatch]:

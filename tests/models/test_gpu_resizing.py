@@ -1,0 +1,119 @@
+"""Images resized as on a GPU have Pillow's pixels, all of them; here the products run on the CPU."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+torch = pytest.importorskip("torch")
+
+from captious.models import _gpu_resizing as resizing
+from captious.models._gpu_resizing import DecodeOnly, GpuResizer, resizes_as_pillow
+from captious.models._preprocess import ImagePreprocessing
+
+CPU = torch.device("cpu")
+
+
+def noise(width, height, seed=0):
+    """Noise has the largest sums, and every weight matters."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def on_device(pixels):
+    return torch.from_numpy(pixels.copy()).transpose(1, 2)
+
+
+def resize(preparation, images):
+    return GpuResizer(preparation, CPU)([on_device(image) for image in images]).transpose(2, 3).numpy()
+
+
+def some_sizes(preparation, number, seed):
+    """Sizes at random that are left to a GPU."""
+    chance, leaves = np.random.default_rng(seed), DecodeOnly(preparation).leaves
+    drawn = ((int(width), int(height)) for width, height in chance.integers(10, 1300, (100 * number, 2)))
+    return [size for size in drawn if leaves(*size)][:number]
+
+
+@pytest.mark.parametrize("order", ["crop-first", "rgb-first"])
+@pytest.mark.parametrize("squash", [False, True])
+@pytest.mark.parametrize("resample", ["bicubic", "bilinear"])
+def test_every_pixel_is_pillows(resample, squash, order):
+    preparation = ImagePreprocessing(resample=resample, squash=squash, order=order)
+    sizes = [(640, 480), (480, 640), (225, 224), (224, 448), (90, 60), (1024, 1024), (1344, 300)]
+    chosen = [size for size in sizes if DecodeOnly(preparation).leaves(*size)] + some_sizes(preparation, 12, 1)
+    images = [noise(*size, seed) for seed, size in enumerate(chosen)]
+    for image, square in zip(images, resize(preparation, images), strict=True):
+        assert np.array_equal(square, preparation.prepare(Image.fromarray(image))), image.shape
+
+
+def test_extremes_of_scale_and_brightness_are_exact():
+    """The largest sums: white and checkered images, shrunk as far as is allowed."""
+    preparation = ImagePreprocessing(size=32, crop=24)
+    side = 32 * resizing.LARGEST_SCALE
+    checkered = ((np.indices((side, side)).sum(axis=0) % 2) * 255).astype(np.uint8)
+    images = [np.full((side, side, 3), 255, np.uint8), np.repeat(checkered[..., None], 3, axis=2), noise(side, side)]
+    for image, square in zip(images, resize(preparation, images), strict=True):
+        assert np.array_equal(square, preparation.prepare(Image.fromarray(image)))
+
+
+def test_halves_of_weights_keep_all_sums_below_the_limit_of_single_precision():
+    """255 times the sum of the halves of a row is the largest sum that can occur; half the last bit is added to it."""
+    preparation = ImagePreprocessing(size=32, crop=32)
+    for size in (32 * resizing.LARGEST_SCALE, 191, 100, 33, 20, 5):
+        both = GpuResizer(preparation, CPU)._side(size, 32, size).float().numpy()
+        assert np.abs(both).max() <= 1 << 11  # which half precision and TF32 hold
+        assert 255 * np.abs(both).sum(axis=1).max() + (1 << 21) < 1 << 24
+        upper, lower = np.split(both.astype(np.int64), 2)
+        expected = resizing.pillow_weights(size, 32, range(32), "bicubic")
+        assert np.array_equal((upper << resizing.HALF) + lower, expected)
+
+
+def test_images_are_resized_in_chunks_of_like_sizes_and_come_back_in_order(monkeypatch):
+    preparation = ImagePreprocessing(size=32, crop=32)
+    images = [noise(*size, seed) for seed, size in enumerate([(300, 200), (40, 50), (310, 190), (64, 64), (45, 48)])]
+    together = resize(preparation, images)
+    monkeypatch.setattr(resizing, "CHUNK_PIXELS", 2 * 64 * 64)
+    assert [sorted(chunk) for chunk in resizing._chunks([image.shape[:2] for image in images])] == [
+        [1, 4],
+        [3],
+        [2],
+        [0],
+    ]
+    assert np.array_equal(resize(preparation, images), together)
+
+
+def test_weights_of_few_sides_are_kept(monkeypatch):
+    monkeypatch.setattr(resizing, "KEPT_WEIGHTS", 3)
+    resizer = GpuResizer(ImagePreprocessing(size=32, crop=32), CPU)
+    for width in range(40, 50):
+        resizer([on_device(noise(width, 40))])
+    assert len(resizer._weights) == 3
+
+
+@pytest.mark.parametrize(
+    ("picture", "whole"),
+    [
+        (Image.new("RGB", (640, 480)), True),
+        (Image.new("RGB", (200, 400)), True),
+        (Image.new("RGB", (200, 401)), False),  # some versions of Pillow resize it down first
+        (Image.new("RGB", (1025, 1024)), False),
+        (Image.new("RGB", (224, 224)), False),
+        (Image.new("RGB", (224 * 6 + 1, 230)), False),
+        (Image.new("L", (640, 480)), False),
+        (Image.new("RGBA", (640, 480)), False),
+    ],
+    ids=["photograph", "tall", "too tall", "too large", "already a square", "too wide", "gray", "alpha"],
+)
+def test_ordinary_images_are_left_whole(picture, whole):
+    shape = DecodeOnly(ImagePreprocessing()).prepare(picture).shape
+    assert shape == ((picture.height, picture.width, 3) if whole else (224, 224, 3))
+
+
+def test_a_device_is_tried_against_pillow_first(monkeypatch):
+    preparation = ImagePreprocessing(size=48, crop=40)
+    assert resizes_as_pillow(preparation, CPU)
+    assert not resizes_as_pillow(ImagePreprocessing(resample="lanczos"), CPU)
+    real = ImagePreprocessing.prepare
+    monkeypatch.setattr(ImagePreprocessing, "prepare", lambda *arguments: real(*arguments) ^ 1)  # it rounds differently
+    resizes_as_pillow.cache_clear()
+    assert not resizes_as_pillow(preparation, CPU)
+    resizes_as_pillow.cache_clear()
