@@ -23,6 +23,7 @@ from encoder_parts import captions, encoder, make_picture, model, plain, timed
 from encoders_warm import warm
 
 from captious.models import decoding, pipeline
+from captious.models._gpu_resizing import DecodeOnly
 from captious.models import store as stores
 from captious.models.features import cosines, image_features, text_features
 from captious.models.pipeline import OomBackoff, image_start, text_start
@@ -79,16 +80,20 @@ def end_to_end(
                 fast = ours(network, paths, texts)
         print(f"decode=fast moves a score by at most {np.abs(fast - values).max():.1e}", flush=True)
     with using(Runtime(batch=args.batch)):
-        for threads, processes in ((1, False), (cores, False), (cores, True)):
+        by_cores = {
+            (1, "decode and resize"): None,
+            (cores, "decode and resize"): None,
+            (cores, "decode"): DecodeOnly(network.preparation),
+        }
+        for (threads, what), preparation in by_cores.items():
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
-            with decoding.file_decoder(network, False, threads if processes else 1) as decode:
+            with decoding.file_decoder(network, False, threads, preparation) as decode:
                 list(pipeline.ahead(lambda path, f=decode: f(path, lambda key: False), some[:threads], threads, 99))
                 start = time.perf_counter()
                 for _ in pipeline.ahead(lambda path, f=decode: f(path, lambda key: True), some, threads, 768):
                     pass
             speed = len(some) / (time.perf_counter() - start)
-            how = "processes" if processes else "threads"
-            print(f"decode and prepare alone, {threads} {how}: {speed:,.0f} images/s", flush=True)
+            print(f"{what} alone, {threads} cores: {speed:,.0f} images/s", flush=True)
     bare = model(args.tiny).to(device)
     bare = bare.half() if device == "cuda" else bare
     count = min(args.plain or args.items, args.items)

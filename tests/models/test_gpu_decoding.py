@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from captious.errors import InputError
 from captious.io.images import is_plain_jpeg
-from captious.models import _gpu_decoding, pipeline
+from captious.models import pipeline
 from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import SENT, always, decode
@@ -77,11 +77,8 @@ def test_only_plain_jpegs_stay_files(tmp_path):
 
 
 @pytest.fixture
-def ready(monkeypatch):
-    """The preparation of a GPU, with its tensors on the CPU, which has no pinned memory."""
-    monkeypatch.setattr(_gpu_decoding, "pinned", np.copy)
-    monkeypatch.setattr(_gpu_decoding, "send", lambda rows, device: torch.from_numpy(np.stack(rows)))
-    monkeypatch.setattr(_gpu_decoding, "send_each", lambda arrays, device: list(arrays))
+def ready():
+    """The preparation of a GPU, with its tensors on the CPU."""
     return GpuPreparation(ImagePreprocessing(size=32, crop=32), torch.device("cpu"))
 
 
@@ -126,7 +123,6 @@ class OnGpu:
 @pytest.mark.parametrize("many", [False, True], ids=["threads", "processes"])
 def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, tmp_path, many):
     monkeypatch.setattr(pipeline, "gpu_preparation", lambda encoder, decode: ready)
-    monkeypatch.setattr(pipeline, "launch", lambda compute: lambda: compute().numpy())
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 20 if many else 1000)
     pictures = [photograph(64 + 8 * seed, 64, seed).convert("L" if seed % 5 == 0 else "RGB") for seed in range(20)]
     paths = [str(tmp_path / f"{seed}.png") for seed in range(20)]
@@ -139,8 +135,7 @@ def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, t
     assert all(image.pixels is SENT for batch in batches for image in batch.images)
 
 
-def test_an_image_that_no_decoder_reads_has_a_vector_that_is_not_finite(ready, monkeypatch):
-    monkeypatch.setattr(pipeline, "launch", lambda compute: lambda: compute().numpy())
+def test_an_image_that_no_decoder_reads_has_a_vector_that_is_not_finite(ready):
     images = [ready._decoded_by_pillow(content) for content in (saved(photograph()), b"\xff\xd8\xff\xd9")]
     assert np.isfinite(pipeline.image_start(OnGpu(), ready)(images)()).all(axis=1).tolist() == [True, False]
 

@@ -7,7 +7,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from captious.models import _gpu_resizing as resizing
-from captious.models._gpu_resizing import DecodeOnly, GpuResizer, resizes_as_pillow
+from captious.models._gpu_resizing import DecodeOnly, GpuResizer, SideWeights, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
 
 CPU = torch.device("cpu")
@@ -55,38 +55,40 @@ def test_extremes_of_scale_and_brightness_are_exact():
         assert np.array_equal(square, preparation.prepare(Image.fromarray(image)))
 
 
-def test_halves_of_weights_keep_all_sums_below_the_limit_of_single_precision():
+@pytest.mark.parametrize("size", [32 * resizing.LARGEST_SCALE, 191, 100, 33, 20, 5])
+def test_halves_of_weights_keep_all_sums_below_the_limit_of_single_precision(size):
     """255 times the sum of the halves of a row is the largest sum that can occur; half the last bit is added to it."""
-    preparation = ImagePreprocessing(size=32, crop=32)
-    for size in (32 * resizing.LARGEST_SCALE, 191, 100, 33, 20, 5):
-        both = GpuResizer(preparation, CPU)._side(size, 32, size).float().numpy()
-        assert np.abs(both).max() <= 1 << 11  # which half precision and TF32 hold
-        assert 255 * np.abs(both).sum(axis=1).max() + (1 << 21) < 1 << 24
-        upper, lower = np.split(both.astype(np.int64), 2)
-        expected = resizing.pillow_weights(size, 32, range(32), "bicubic")
-        assert np.array_equal((upper << resizing.HALF) + lower, expected)
+    numbers = [torch.tensor([float(number)]).double() for number in (size, 32, 0)]
+    side = SideWeights.of(*numbers, ImagePreprocessing(size=32, crop=32), size / 32)
+    both = side.halves(size)[0].numpy()
+    assert np.abs(both).max() <= 1 << 11  # which half precision and TF32 hold
+    assert 255 * np.abs(both).sum(axis=1).max() + (1 << 21) < 1 << 24
+    upper, lower = np.split(both.astype(np.int64), 2)
+    weights = (upper << resizing.HALF) + lower
+    assert np.abs(weights.sum(axis=1) - (1 << resizing.BITS)).max() <= both.shape[1]  # 1, but for rounding
+
+
+def test_weights_of_a_side_that_is_halved_are_those_of_the_filter():
+    """Four pixels become two. The tent of the bilinear filter is two pixels wide to either side of its center: weights
+    before normalization are ¾, ¾, ¼ for the first pixel, whose center is at 1.
+    """
+    numbers = [torch.tensor([float(number)]).double() for number in (4, 2, 0)]
+    side = SideWeights.of(*numbers, ImagePreprocessing(size=2, crop=2, resample="bilinear"), 2.0)
+    upper, lower = side.halves(4)[0].split(2)
+    shares = (upper * 2**resizing.HALF + lower) / 2**resizing.BITS
+    expected = torch.tensor([[3, 3, 1, 0], [0, 1, 3, 3]]) / 7
+    torch.testing.assert_close(shares, expected, rtol=0, atol=1e-6)
 
 
 def test_images_are_resized_in_chunks_of_like_sizes_and_come_back_in_order(monkeypatch):
     preparation = ImagePreprocessing(size=32, crop=32)
-    images = [noise(*size, seed) for seed, size in enumerate([(300, 200), (40, 50), (310, 190), (64, 64), (45, 48)])]
+    sizes = [(300, 200), (40, 50), (310, 190), (64, 64), (45, 48)]
+    images = [noise(*size, seed) for seed, size in enumerate(sizes)]
     together = resize(preparation, images)
     monkeypatch.setattr(resizing, "CHUNK_PIXELS", 2 * 64 * 64)
-    assert [sorted(chunk) for chunk in resizing._chunks([image.shape[:2] for image in images])] == [
-        [1, 4],
-        [3],
-        [2],
-        [0],
-    ]
+    chunks = [sorted(sizes)[part] for part in resizing._chunks(sorted(sizes))]
+    assert chunks == [[(40, 50), (45, 48)], [(64, 64)], [(300, 200)], [(310, 190)]]
     assert np.array_equal(resize(preparation, images), together)
-
-
-def test_weights_of_few_sides_are_kept(monkeypatch):
-    monkeypatch.setattr(resizing, "KEPT_WEIGHTS", 3)
-    resizer = GpuResizer(ImagePreprocessing(size=32, crop=32), CPU)
-    for width in range(40, 50):
-        resizer([on_device(noise(width, 40))])
-    assert len(resizer._weights) == 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -40,15 +40,21 @@ class Pipes:
 
 
 class Child:
-    """A process that runs one function, which gets the `Pipes` to this one."""
+    """A process that runs one function, which gets the `Pipes` to this one; it keeps the open ``descriptors``."""
 
-    def __init__(self, function: Callable[[Pipes], None], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[[Pipes], None],
+        environment: Mapping[str, str] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
         program = PROGRAM.format(path=sys.path, module=function.__module__, name=function.__name__)
         self.process = subprocess.Popen(
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **(environment or {})},
+            pass_fds=descriptors,
         )
         self.pipes = Pipes(cast(IO[bytes], self.process.stdout), cast(IO[bytes], self.process.stdin))
 

@@ -17,7 +17,6 @@ from captious.io.images import UnreadableImage, decode_image
 from captious.models._gpu_resizing import SUPPORT, DecodeOnly, GpuResizer, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import pinned, send, send_each
-from captious.models.decoding import DecodedImage
 from captious.models.encoder import Encoder, Pixels
 from captious.options import Decoding
 
@@ -53,10 +52,9 @@ class GpuPreparation:
         self.decode_only = DecodeOnly(preparation)
         self.resize = GpuResizer(preparation, device)
 
-    def pinned(self, image: DecodedImage) -> DecodedImage:
-        """The same image; if it is whole, its pixels are stored where the device can fetch them."""
-        pixels: Any = image.pixels
-        return image._replace(pixels=pinned(pixels)) if self._is_whole(pixels) else image
+    def keep(self, pixels: Pixels) -> Pixels:
+        """A copy of pixels; those of a whole image in memory that the device can fetch."""
+        return pinned(pixels, self.device) if self._is_whole(pixels) else pixels.copy()
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
         """Decode the images of a group, and keep what belongs to it."""
@@ -82,23 +80,19 @@ class GpuPreparation:
         """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
         torch = require("torch", "clip")
         on_host = [index for index, image in enumerate(images) if self._is_whole(image)]
-        pictures = {
-            index: image.transpose(0, 1) for index, image in enumerate(images) if not isinstance(image, np.ndarray)
-        }
         sent = send_each([torch.from_numpy(images[index]) for index in on_host], self.device)
-        pictures |= {index: tensor.transpose(1, 2) for index, tensor in zip(on_host, sent, strict=True)}
+        pictures = {index: tensor.transpose(1, 2) for index, tensor in zip(on_host, sent, strict=True)}
+        pictures |= {index: one.transpose(0, 1) for index, one in enumerate(images) if torch.is_tensor(one)}
         broken = [index for index, picture in pictures.items() if not picture.numel()]
-        whole = sorted(pictures.keys() - set(broken))
+        whole = [index for index in pictures if index not in broken]
         prepared = [index for index in range(len(images)) if index not in pictures]
-        if len(whole) == len(images):
-            squares = self.resize([pictures[index] for index in whole])
-        else:
-            squares = torch.zeros((len(images), self.side, 3, self.side), dtype=torch.uint8, device=self.device)
-            if whole:
-                squares[whole] = self.resize([pictures[index] for index in whole])
-            if prepared:
-                squares[prepared] = send([images[index] for index in prepared], self.device).transpose(2, 3)
-        return squares.transpose(2, 3), broken
+        parts = [torch.zeros((len(broken), self.side, 3, self.side), dtype=torch.uint8, device=self.device)]
+        if whole:
+            parts.append(self.resize([pictures[index] for index in whole]))
+        if prepared:
+            parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
+        order = send(np.argsort(broken + whole + prepared), self.device)
+        return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
     def _is_whole(self, pixels: Any) -> bool:
         return isinstance(pixels, np.ndarray) and pixels.shape[:2] != (self.side, self.side)

@@ -11,17 +11,16 @@ More than half of what a core does for an image is this resize. Where a GPU does
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Floats, Ints
 from captious.errors import require
 from captious.models._preprocess import ImagePreprocessing
+from captious.models._transfers import send
 from captious.models.devices import tf32_products
 from captious.models.encoder import Pixels
 
@@ -45,8 +44,6 @@ both sides get the same length, so are all that are taller than wide.
 """
 CHUNK_PIXELS = 1 << 24
 """Pixels resized at a time, padding included."""
-KEPT_WEIGHTS = 1024
-"""Sides of images whose weights stay on the device."""
 STEP = 64
 """Sides are padded to a multiple of this."""
 
@@ -78,112 +75,132 @@ class GpuResizer:
 
     def __init__(self, preparation: ImagePreprocessing, device: torch.device) -> None:
         self.preparation, self.device = preparation, device
-        self._weights: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
 
     def __call__(self, images: Sequence[torch.Tensor]) -> torch.Tensor:
         """Squares of n × crop × 3 × crop bytes; an image is height × 3 × width bytes, in any memory order."""
         torch = require("torch", "clip")
-        side = self.preparation.crop
-        squares = torch.empty((len(images), side, 3, side), dtype=torch.uint8, device=self.device)
-        with tf32_products():
-            for chunk in _chunks([(image.shape[0], image.shape[2]) for image in images]):
-                squares[chunk] = self._resized([images[index] for index in chunk])
-        return squares  # type: ignore[no-any-return]
-
-    def _resized(self, images: Sequence[torch.Tensor]) -> torch.Tensor:
-        torch = require("torch", "clip")
+        order = sorted(range(len(images)), key=lambda index: (images[index].shape[2], images[index].shape[0]))
+        images = [images[index] for index in order]
         sizes = [(image.shape[2], image.shape[0]) for image in images]
-        resized = [self.preparation.resized(*size) for size in sizes]
+        across, down = self._sides(sizes)
+        with tf32_products():
+            parts = [self._resized(images[one], across.part(one), down.part(one)) for one in _chunks(sizes)]
+        squares = torch.cat(parts)
+        return squares.index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
+
+    def _sides(self, sizes: Sequence[tuple[int, int]]) -> tuple[SideWeights, SideWeights]:
+        """The weights of all images across, and down."""
+        preparation = self.preparation
+        resized = [preparation.resized(*size) for size in sizes]
+        offsets = [[preparation.offset(side) for side in sides] for sides in resized]
+        largest = max(size[axis] / to[axis] for size, to in zip(sizes, resized, strict=True) for axis in range(2))
+        size, to, offset = send(np.array([sizes, resized, offsets], np.float64), self.device)
         across, down = (
-            torch.stack(
-                [self._side(size[axis], to[axis], longest) for size, to in zip(sizes, resized, strict=True)]
-            ).float()
-            for axis, longest in enumerate(_longest(sizes))
+            SideWeights.of(size[:, axis], to[:, axis], offset[:, axis], preparation, largest) for axis in range(2)
         )
+        return across, down
+
+    def _resized(self, images: Sequence[torch.Tensor], across: SideWeights, down: SideWeights) -> torch.Tensor:
+        torch = require("torch", "clip")
         count, side = len(images), self.preparation.crop
+        width, height = _padded([(image.shape[2], image.shape[0]) for image in images])
         # What is in the padding does not matter: its weights are 0.
-        padded = torch.empty((count, down.shape[2], 3, across.shape[2]), dtype=torch.uint8, device=self.device)
+        padded = torch.empty((count, height, 3, width), dtype=torch.uint8, device=self.device)
         for target, image in zip(padded.unbind(), images, strict=True):
             target[: image.shape[0], :, : image.shape[2]] = image
-        rows = padded.view(count, -1, across.shape[2]).float()
-        columns = _bytes(*(rows @ across.transpose(1, 2)).split(side, dim=2))
-        squares = _bytes(*(down @ columns.view(count, down.shape[2], 3 * side)).split(side, dim=1))
+        rows = padded.view(count, 3 * height, width).float()
+        columns = _bytes(*(rows @ across.halves(width).transpose(1, 2)).chunk(2, dim=2))
+        squares = _bytes(*(down.halves(height) @ columns.view(count, height, 3 * side)).chunk(2, dim=1))
         return squares.view(count, side, 3, side).to(torch.uint8)
 
-    def _side(self, size: int, resized: int, longest: int) -> torch.Tensor:
-        """Weights of one side: the upper halves of crop × longest of them, then the lower ones."""
-        key = size, resized, longest
-        if key not in self._weights:
-            torch = require("torch", "clip")
-            preparation = self.preparation
-            crop = range(preparation.offset(resized), preparation.offset(resized) + preparation.crop)
-            weights = pillow_weights(size, resized, crop, preparation.resample)
-            upper = (weights + (1 << HALF - 1)) >> HALF
-            both = np.concatenate([upper, weights - (upper << HALF)])
-            padded = np.pad(both, ((0, 0), (0, longest - size))).astype(np.float16)  # holds them exactly
-            self._weights[key] = torch.from_numpy(padded).to(self.device)
-            if len(self._weights) > KEPT_WEIGHTS:
-                self._weights.popitem(last=False)
-        self._weights.move_to_end(key)
-        return self._weights[key]
+
+@dataclass(frozen=True, eq=False)
+class SideWeights:
+    """The weights that Pillow gives the pixels of one side of n images, whole numbers: n × crop × taps."""
+
+    first: torch.Tensor
+    """The first pixel with a weight, n × crop; those of the taps follow it."""
+    weights: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        size: torch.Tensor,
+        resized: torch.Tensor,
+        offset: torch.Tensor,
+        preparation: ImagePreprocessing,
+        largest: float,
+    ) -> SideWeights:
+        """The weights of sides, given by their sizes before and after, and where the crop starts.
+
+        ``largest`` is the largest of the scales. The operations are those of Pillow in double precision, in its order:
+        another order would round some weights differently.
+        """
+        torch = require("torch", "clip")
+        support = SUPPORT[preparation.resample]
+        scale = (size / resized)[:, None]
+        wide = scale.clamp(min=1.0)
+        reach = support * wide
+        center = (torch.arange(preparation.crop, device=size.device) + offset[:, None] + 0.5) * scale
+        first = (center - reach + 0.5).trunc().clamp(min=0)
+        count = (center + reach + 0.5).trunc().minimum(size[:, None]) - first
+        taps = torch.arange(2 * math.ceil(support * max(largest, 1.0)) + 1, device=size.device)
+        distance = (taps + first[..., None] - center[..., None] + 0.5) * (1.0 / wide)[..., None]
+        share = torch.where(taps < count[..., None], _filter(preparation.resample, distance), 0.0)
+        share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
+        return cls(first.long(), (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc())
+
+    def part(self, images: slice) -> SideWeights:
+        """The weights of some of the images."""
+        return SideWeights(self.first[images], self.weights[images])
+
+    def halves(self, longest: int) -> torch.Tensor:
+        """The upper halves of the weights of ``longest`` pixels, then the lower ones: n × 2 · crop × longest."""
+        torch = require("torch", "clip")
+        upper = ((self.weights + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
+        both = torch.cat([upper, self.weights - upper * 2.0**HALF], dim=1).float()
+        taps = torch.arange(both.shape[2], device=both.device)
+        pixels = (self.first[..., None] + taps).clamp_(max=longest - 1)  # taps beyond the last pixel have weight 0
+        dense = both.new_zeros((len(both), both.shape[1], longest))
+        return dense.scatter_add_(2, pixels.repeat(1, 2, 1), both)  # type: ignore[no-any-return]
+
+
+def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
+    """The height of a filter at a distance from its center."""
+    torch = require("torch", "clip")
+    x = distance.abs()
+    if resample == "bilinear":
+        return torch.where(x < 1, 1 - x, 0.0)  # type: ignore[no-any-return]
+    near, far = (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5
+    return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))  # type: ignore[no-any-return]
 
 
 def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
     """The sums of a pass, given for both halves of the weights, divided by 2²², rounded, and cut to bytes."""
-    carried = lower.add_(1 << BITS - 1).mul_(2.0**-HALF).floor_()
+    carried = lower.add_(2.0 ** (BITS - 1)).mul_(2.0**-HALF).floor_()
     return (upper + carried).mul_(2.0 ** (HALF - BITS)).floor_().clamp_(0, 255)
 
 
-def _longest(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The longest sides of some images, padded."""
-    first, second = (-(-max(sides) // STEP) * STEP for sides in zip(*sizes, strict=True))
-    return first, second
+def _padded(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The longest width and the longest height, padded."""
+    width, height = (-(-max(sides) // STEP) * STEP for sides in zip(*sizes, strict=True))
+    return width, height
 
 
-def _chunks(sizes: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
-    """Indices of images that are resized together: of like sizes, for they are padded to the longest sides."""
-    chunk: list[int] = []
-    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
-        if chunk and (len(chunk) + 1) * math.prod(_longest([sizes[at] for at in (*chunk, index)])) > CHUNK_PIXELS:
-            yield chunk
-            chunk = []
-        chunk.append(index)
-    if chunk:
-        yield chunk
+def _chunks(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
+    """Images that are resized together; sorted sizes are alike, so little is padded.
 
-
-def pillow_weights(size: int, resized: int, chosen: range, resample: str) -> Ints:
-    """The weight of each pixel of a side in some pixels of the resized side, as whole numbers: chosen × size.
-
-    The operations are those of Pillow, in its order: another order would round some weights differently.
-
-    >>> (pillow_weights(4, 2, range(2), "bilinear") / 2**BITS).round(3).tolist()
-    [[0.429, 0.429, 0.143, 0.0], [0.0, 0.143, 0.429, 0.429]]
+    >>> list(_chunks([(640, 480)] * 60))
+    [slice(0, 51, None), slice(51, 60, None)]
     """
-    scale = size / resized
-    wide = max(scale, 1.0)
-    reach = SUPPORT[resample] * wide
-    center = (np.array(chosen) + 0.5) * scale
-    first = np.maximum((center - reach + 0.5).astype(np.int64), 0)
-    count = np.minimum((center + reach + 0.5).astype(np.int64), size) - first
-    taps = np.arange(2 * math.ceil(reach) + 1)[:, None]
-    inside = taps < count
-    share = np.where(inside, _filter(resample, (taps + first - center + 0.5) * (1.0 / wide)), 0.0)
-    share *= 1.0 / np.cumsum(share, axis=0)[-1]
-    whole = np.trunc(share * (1 << BITS) + np.where(share < 0, -0.5, 0.5)).astype(np.int64)
-    weights = np.zeros((len(chosen), size), np.int64)
-    tap, row = np.nonzero(inside)
-    weights[row, first[row] + tap] = whole[tap, row]
-    return weights
-
-
-def _filter(resample: str, distance: Floats) -> Floats:
-    """The height of a filter at a distance from its center."""
-    x = np.abs(distance)
-    if resample == "bilinear":
-        return np.where(x < 1, 1 - x, 0.0)
-    near, far = (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5
-    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+    start, widest, highest = 0, 0, 0
+    for at, size in enumerate(sizes):
+        widest, highest = _padded([size, (widest, highest)])
+        if at > start and (at + 1 - start) * widest * highest > CHUNK_PIXELS:
+            yield slice(start, at)
+            start, (widest, highest) = at, _padded([size])
+    if sizes:
+        yield slice(start, len(sizes))
 
 
 @cache

@@ -6,8 +6,7 @@ have a stream of their own, which the computing one waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,17 @@ if TYPE_CHECKING:
 Rows = Sequence[npt.NDArray[Any]] | npt.NDArray[Any]
 
 
-def pinned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy of an array in pinned memory."""
-    copy = _pinned_like(array, array.shape)
+def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
+    """A copy of an array that the device can fetch."""
+    copy = _empty(array.shape, array.dtype, device)
     np.copyto(copy.numpy(), array)
     return copy.numpy()
 
 
 def send(rows: Rows, device: torch.device) -> torch.Tensor:
     """Rows of equal shape as one tensor on the device."""
-    together = _pinned_like(rows[0], (len(rows), *rows[0].shape))
+    first = np.asarray(rows[0])
+    together = _empty((len(rows), *first.shape), first.dtype, device)
     if isinstance(rows, np.ndarray):
         together.numpy()[...] = rows
     else:
@@ -43,10 +43,13 @@ def send(rows: Rows, device: torch.device) -> torch.Tensor:
 
 def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
     """Tensors in pinned memory, each on the device."""
+    if device.type != "cuda":
+        return list(arrays)
     torch = require("torch", "clip")
-    computing = torch.cuda.current_stream(device)
-    with _copying(device, computing):
+    computing, copying = torch.cuda.current_stream(device), _copy_stream(device)
+    with torch.cuda.stream(copying):
         tensors = [array.to(device, non_blocking=True) for array in arrays]
+    computing.wait_stream(copying)
     for tensor in tensors:
         tensor.record_stream(computing)
     return tensors
@@ -57,8 +60,10 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
     torch = require("torch", "clip")
     with torch.inference_mode():
         features = compute().float()
-        back = torch.empty(features.shape, dtype=torch.float32, pin_memory=True)
+        back = _empty(features.shape, np.float32, features.device)
         back.copy_(features, non_blocking=True)
+        if not features.is_cuda:
+            return back.numpy
         arrived = torch.cuda.Event()
         arrived.record()
 
@@ -69,19 +74,11 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
     return fetch
 
 
-def _pinned_like(array: npt.NDArray[Any], shape: tuple[int, ...]) -> torch.Tensor:
+def _empty(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> torch.Tensor:
+    """Memory of the host, pinned if the device is a GPU."""
     torch = require("torch", "clip")
-    kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
-    return torch.empty(shape, dtype=kind, pin_memory=True)  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _copying(device: torch.device, computing: Any) -> Iterator[None]:
-    """A block whose copies the computing stream waits for."""
-    stream = _copy_stream(device)
-    with require("torch", "clip").cuda.stream(stream):
-        yield
-    computing.wait_stream(stream)
+    kind = torch.from_numpy(np.empty(0, dtype)).dtype
+    return torch.empty(tuple(shape), dtype=kind, pin_memory=device.type == "cuda")  # type: ignore[no-any-return]
 
 
 @cache

@@ -6,10 +6,15 @@ takes a moment, so a worker that encodes shard after shard keeps them between ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import math
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
@@ -20,14 +25,16 @@ from captious.models.segments import key_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PIPE = 1 << 20
-"""Bytes that wait in the pipe of a process: a whole image of ordinary size, sent in one piece."""
+SHARED_BYTES = 4 << 20
+"""Bytes of the memory that is shared with a decoding process; a larger array goes through the pipe."""
 MANY_THREADS = 4
 """Where there are so many threads or more, each decodes through a process of its own."""
 SENT = b""
 """Stands for the pixels of an image that are on their way to the encoder."""
 Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
+Keep = Callable[[Pixels], Pixels]
+"""Copies pixels to where they may stay."""
 
 
 def always(key: bytes) -> bool:
@@ -46,8 +53,10 @@ class DecodedImage(NamedTuple):
     """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
     key: bytes | None
-    pixels: Pixels | bytes | None
-    """Prepared pixels, those of a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
+    pixels: Pixels | bytes | tuple[int, ...] | None
+    """Prepared pixels, those of a whole image that a GPU resizes, or the content of a file that a GPU decodes; the
+    shape alone where the pixels are in memory that is shared with the process that decoded them.
+    """
     fault: str | None
     """Why there are no pixels, though they were wanted."""
 
@@ -70,14 +79,21 @@ def decode(
 
 
 class DecodingProcess:
-    """A process that decodes files for one thread at a time."""
+    """A process that decodes files for one thread at a time.
+
+    Whole images come back through memory that both processes see, because a pipe takes as long as the decoding.
+    """
 
     def __init__(self, preparation: Any, upright: bool) -> None:
         self.setup = (preparation, upright)
+        self.shared = SharedMemory()
         self.child = self._start()
 
-    def __call__(self, path: ImageSource, wanted: Wanted) -> DecodedImage:
-        """Decode as :func:`decode` does; an image that crashes the process costs that image alone."""
+    def __call__(self, path: ImageSource, wanted: Wanted, keep: Keep = np.copy) -> DecodedImage:
+        """Decode as :func:`decode` does; an image that crashes the process costs that image alone.
+
+        ``keep`` copies the pixels of a whole image out of the shared memory.
+        """
         key, pipes = None, self.child.pipes
         try:
             pipes.send(path)
@@ -86,24 +102,49 @@ class DecodingProcess:
                 key = answer
                 pipes.send(wanted(key))
                 answer = pipes.receive()
-            return answer
         except GONE:
-            self.close()
+            self.child.close()
             self.child = self._start()
             return DecodedImage(key, None, f"{path}: brought its decoder down")
+        if isinstance(answer.pixels, tuple):
+            return answer._replace(pixels=keep(self.shared.array(answer.pixels)))
+        return answer
 
     def close(self) -> None:
         """End the process."""
         self.child.close()
+        self.shared.close()
 
     def _start(self) -> Child:
-        child = Child(serve)
-        with suppress(ImportError, AttributeError, OSError):  # elsewhere pipes have a fixed size
-            import fcntl
-
-            fcntl.fcntl(child.pipes.incoming, fcntl.F_SETPIPE_SZ, PIPE)
-        child.pipes.send(self.setup)
+        child = Child(serve, descriptors=self.shared.descriptors)
+        child.pipes.send((*self.setup, self.shared.descriptors))
         return child
+
+
+class SharedMemory:
+    """Memory for one array that two processes see, where the system has such memory without a name in a file system."""
+
+    def __init__(self, descriptors: Sequence[int] | None = None) -> None:
+        if descriptors is None:
+            descriptors = [os.memfd_create("captious")] if hasattr(os, "memfd_create") else []
+            for descriptor in descriptors:
+                os.ftruncate(descriptor, SHARED_BYTES)  # takes memory only where it is written
+        self.descriptors = list(descriptors)
+        self._views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
+
+    def array(self, shape: tuple[int, ...]) -> Pixels:
+        """The bytes at the beginning, as an array of this shape."""
+        return np.frombuffer(self._views[0], np.uint8, math.prod(shape)).reshape(shape)
+
+    def holds(self, array: Pixels) -> bool:
+        """Whether an array fits."""
+        return bool(self._views) and array.nbytes <= SHARED_BYTES
+
+    def close(self) -> None:
+        """Give the memory back, once no array shows it any more."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors, self._views = [], []
 
 
 def serve(parent: Pipes) -> None:
@@ -113,9 +154,14 @@ def serve(parent: Pipes) -> None:
         parent.send(key)
         return bool(parent.receive())
 
-    preparation, upright = parent.receive()
+    preparation, upright, descriptors = parent.receive()
+    shared = SharedMemory(descriptors)
     while True:
-        parent.send(decode(parent.receive(), preparation.prepare, wanted, upright))
+        image = decode(parent.receive(), preparation.prepare, wanted, upright)
+        if isinstance(image.pixels, np.ndarray) and shared.holds(image.pixels):
+            shared.array(image.pixels.shape)[...] = image.pixels
+            image = image._replace(pixels=image.pixels.shape)
+        parent.send(image)
 
 
 class DecoderPool:
@@ -166,15 +212,21 @@ def file_decoder(
     threads: int,
     preparation: Preparation | None = None,
     keep_jpeg: bool = False,
+    keep: Keep = np.copy,
 ) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves.
 
-    ``preparation`` replaces that of the encoder.
+    ``preparation`` replaces that of the encoder. ``keep`` copies pixels to where the encoder wants them.
     """
     preparation = preparation or getattr(encoder, "preparation", None)
     prepare = (preparation or encoder).prepare
+
+    def here(path: ImageSource, wanted: Wanted) -> DecodedImage:
+        image = decode(path, prepare, wanted, upright, keep_jpeg)
+        return image._replace(pixels=keep(image.pixels)) if isinstance(image.pixels, np.ndarray) else image
+
     if threads < MANY_THREADS or preparation is None or keep_jpeg:
-        yield lambda path, wanted: decode(path, prepare, wanted, upright, keep_jpeg)
+        yield here
         return
     processes = DECODERS.take(threads, preparation, upright)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
@@ -185,14 +237,14 @@ def file_decoder(
         if isinstance(path, ImageData):
             content = path.value
             if not isinstance(content, bytes):  # decoded already, and large to send
-                return decode(path, prepare, wanted, upright)
+                return here(path, wanted)
             key = key_of(content)
             if not wanted(key):
                 return DecodedImage(key, None, None)
             path, wanted = ImageData(content, path.name), always
         process = idle.get()
         try:
-            return process(path, wanted)
+            return process(path, wanted, keep)
         finally:
             idle.put(process)
 

@@ -191,12 +191,22 @@ def _decoded(
     threads, many = workers(encoder, runtime), len(paths) >= MANY_IMAGES
     run = RUN if many else 1
     window = max((AHEAD_FOR_GPU if on_device else AHEAD) * runtime.batch // run, threads)
-    preparation, keep_jpeg = on_device.decode_only if on_device else None, runtime.decode == "fast"
-    with file_decoder(encoder, runtime.upright, threads if many else 1, preparation, keep_jpeg) as decode_file:
+    decoder = (
+        file_decoder(
+            encoder,
+            runtime.upright,
+            threads if many else 1,
+            on_device.decode_only,
+            keep_jpeg=runtime.decode == "fast",
+            keep=on_device.keep,
+        )
+        if on_device
+        else file_decoder(encoder, runtime.upright, threads if many else 1)
+    )
+    with decoder as decode_file:
 
         def read(start: int) -> list[DecodedImage]:
-            images = [decode_file(path, wanted) for path in paths[start : start + run]]
-            return images if on_device is None else [on_device.pinned(image) for image in images]
+            return [decode_file(path, wanted) for path in paths[start : start + run]]
 
         with closing(ahead(read, range(0, len(paths), run), threads, window)) as runs:
             for images in runs:
