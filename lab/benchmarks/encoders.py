@@ -23,8 +23,8 @@ from encoder_parts import captions, encoder, make_picture, model, plain, timed
 from encoders_warm import warm
 
 from captious.models import decoding, pipeline
-from captious.models._gpu_resizing import DecodeOnly
 from captious.models import store as stores
+from captious.models._gpu_resizing import DecodeOnly
 from captious.models.features import cosines, image_features, text_features
 from captious.models.pipeline import OomBackoff, image_start, text_start
 from captious.options import Runtime, using
@@ -88,9 +88,10 @@ def end_to_end(
         for (threads, what), preparation in by_cores.items():
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
             with decoding.file_decoder(network, False, threads, preparation) as decode:
-                list(pipeline.ahead(lambda path, f=decode: f(path, lambda key: False), some[:threads], threads, 99))
+                runs = [some[at : at + pipeline.RUN] for at in range(0, len(some), pipeline.RUN)]
+                list(pipeline.ahead(lambda run, f=decode: f(run, lambda key: False), runs[:threads], threads, 99))
                 start = time.perf_counter()
-                for _ in pipeline.ahead(lambda path, f=decode: f(path, lambda key: True), some, threads, 768):
+                for _ in pipeline.ahead(lambda run, f=decode: f(run, decoding.always), runs, threads, 99):
                     pass
             speed = len(some) / (time.perf_counter() - start)
             print(f"{what} alone, {threads} cores: {speed:,.0f} images/s", flush=True)

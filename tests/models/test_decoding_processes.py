@@ -1,5 +1,6 @@
 """Images read in processes of their own come out as those read here."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,8 +10,9 @@ from PIL import Image
 
 from captious.captions import ImageData
 from captious.models import decoding, pipeline
+from captious.models._gpu_resizing import DecodeOnly
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, decode
+from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, always, decode
 from captious.models.pipeline import image_batches
 from captious.models.segments import key_of
 from captious.options import Runtime, using
@@ -46,9 +48,9 @@ def test_a_reader_gives_what_reading_here_gives(paths, process, tmp_path):
     broken.write_bytes(b"no image at all")
     for path in [*paths, str(broken), str(tmp_path / "missing.png"), paths[0]]:
         for wanted in (True, False):
-            expected = decode(path, PREPARATION.prepare, lambda key, wanted=wanted: wanted, False)
-            assert same(process(path, lambda key, wanted=wanted: wanted), expected)
-    assert process(paths[0], lambda key: True).pixels.shape == (16, 16, 3)
+            expected = decode(path, PREPARATION, lambda key, wanted=wanted: wanted, False)
+            assert same(process([path], lambda key, wanted=wanted: wanted)[0], expected)
+    assert [image.pixels.shape for image in process(paths[:2], always)] == [(16, 16, 3)] * 2
 
 
 def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, process):
@@ -57,10 +59,50 @@ def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, pro
         process.child.process.wait()
         return True
 
-    found = process(paths[0], crash)
+    (found,) = process(paths[:1], crash)
     assert found.pixels is None and "brought its decoder down" in found.fault
-    assert found.key == key_of(open(paths[0], "rb").read())  # noqa: PTH123, SIM115
-    assert process(paths[1], lambda key: True).pixels is not None
+    assert found.key == key_of(Path(paths[0]).read_bytes())
+    assert process(paths[1:2], always)[0].pixels is not None
+
+
+def test_of_several_images_only_the_one_that_crashes_is_lost_and_each_is_asked_for_once(paths, process, tmp_path):
+    """The crash is a bomb that the process unpickles in place of a path, the second time alone."""
+    asked, bomb = [], Bomb(tmp_path / "seen")
+    images = process([paths[0], bomb, paths[1]], lambda key: asked.append(key) or True)
+    assert [image.pixels is not None for image in images] == [True, False, True]
+    assert "brought its decoder down" in images[1].fault
+    assert sorted(asked) == sorted(key_of(Path(path).read_bytes()) for path in paths[:2])
+
+
+class Bomb(ImageData):
+    """An image that ends the process that reads it."""
+
+    def __init__(self, path):
+        super().__init__(b"", str(path))
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def test_whole_images_come_through_shared_memory_or_through_the_pipe(paths, monkeypatch):
+    whole = DecodeOnly(PREPARATION)
+    expected = [np.asarray(Image.open(path)) for path in paths]
+
+    def decoded():
+        process, copies = DecodingProcess(whole, False), []
+        try:
+            images = process(paths, always, lambda block: copies.append(len(block)) or block.copy())
+        finally:
+            process.close()
+        for image, pixels in zip(images, expected, strict=True):
+            block, start, width, height = image.pixels
+            assert (width, height) == pixels.shape[1::-1]
+            assert np.array_equal(block[start : start + pixels.size].reshape(pixels.shape), pixels)
+        return copies
+
+    assert decoded() == [sum(pixels.size for pixels in expected)]
+    monkeypatch.delattr(os, "memfd_create")
+    assert decoded() == []
 
 
 def test_a_reader_ends_when_its_pipe_is_closed():
@@ -108,7 +150,7 @@ def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted
     real = DecodingProcess.__call__
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 1)
     monkeypatch.setattr(
-        DecodingProcess, "__call__", lambda self, *arguments: sent.append(arguments[0]) or real(self, *arguments)
+        DecodingProcess, "__call__", lambda self, *arguments: sent.extend(arguments[0]) or real(self, *arguments)
     )
     left_out = key_of(images[2].value)
     with using(Runtime(batch=4, workers=4)):
@@ -128,7 +170,7 @@ def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for
         DECODERS.keep()
         for _ in range(2):
             with decoding.file_decoder(encoder, False, decoding.MANY_THREADS) as through:
-                assert through(paths[0], lambda key: True).fault is None
+                assert through(paths[:1], always)[0].fault is None
             lists.append([process.child.process for process in DECODERS.idle])
     finally:
         DECODERS.close()

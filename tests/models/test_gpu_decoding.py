@@ -17,7 +17,7 @@ from captious.io.images import is_plain_jpeg
 from captious.models import pipeline
 from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import SENT, always, decode
+from captious.models.decoding import SENT, WholeImage, always, decode
 from captious.models.encoder import encoder_id
 from captious.models.features import image_features, image_kind
 from captious.models.loading import load
@@ -67,13 +67,13 @@ def test_a_jpeg_that_may_have_to_be_turned_is_left_to_pillow():
 
 
 def test_only_plain_jpegs_stay_files(tmp_path):
-    prepare = ImagePreprocessing(size=32, crop=32).prepare
+    preparation = ImagePreprocessing(size=32, crop=32)
     plain, gray = tmp_path / "plain.jpg", tmp_path / "gray.jpg"
     plain.write_bytes(saved(photograph()))
     gray.write_bytes(saved(photograph().convert("L")))
-    assert decode(str(plain), prepare, always, False, keep_jpeg=True).pixels == plain.read_bytes()
-    kept = decode(str(gray), prepare, always, False, keep_jpeg=True)
-    assert np.array_equal(kept.pixels, decode(str(gray), prepare, always, False).pixels)
+    assert decode(str(plain), preparation, always, False, keep_jpeg=True).pixels == plain.read_bytes()
+    kept = decode(str(gray), preparation, always, False, keep_jpeg=True)
+    assert np.array_equal(kept.pixels, decode(str(gray), preparation, always, False).pixels)
 
 
 @pytest.fixture
@@ -82,13 +82,17 @@ def ready():
     return GpuPreparation(ImagePreprocessing(size=32, crop=32), torch.device("cpu"))
 
 
+def whole(picture):
+    return WholeImage(np.array(picture).reshape(-1), 0, *picture.size)
+
+
 def test_a_batch_mixes_squares_whole_images_and_files_and_loses_only_what_is_broken(ready):
     prepare = ready.decode_only.preparation.prepare
     pictures = [photograph(seed=seed) for seed in range(3)]
     decoded = Image.open(io.BytesIO(saved(pictures[2])))
     images = [
         prepare(pictures[0]),
-        np.array(pictures[1]),
+        whole(pictures[1]),
         ready._decoded_by_pillow(saved(pictures[2])),
         ready._decoded_by_pillow(b"\xff\xd8\xff\xd9"),
     ]
@@ -100,7 +104,7 @@ def test_a_batch_mixes_squares_whole_images_and_files_and_loses_only_what_is_bro
 
 def test_whole_images_alone_come_in_their_order(ready):
     pictures = [photograph(120 + 40 * seed, 90, seed) for seed in (2, 0, 1)]
-    squares, broken = ready.squares([np.array(picture) for picture in pictures])
+    squares, broken = ready.squares(list(map(whole, pictures)))
     assert np.array_equal(squares.numpy(), [ready.decode_only.preparation.prepare(picture) for picture in pictures])
     assert not broken
 

@@ -7,7 +7,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from captious.models import _gpu_resizing as resizing
-from captious.models._gpu_resizing import DecodeOnly, GpuResizer, SideWeights, resizes_as_pillow
+from captious.models._gpu_resizing import DecodeOnly, FlatImages, GpuResizer, SideWeights, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
 
 CPU = torch.device("cpu")
@@ -18,12 +18,14 @@ def noise(width, height, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def on_device(pixels):
-    return torch.from_numpy(pixels.copy()).transpose(1, 2)
-
-
-def resize(preparation, images):
-    return GpuResizer(preparation, CPU)([on_device(image) for image in images]).transpose(2, 3).numpy()
+def resize(preparation, images, planar=False):
+    """Squares of images, which lie in memory with a gap of seven bytes before each."""
+    laid = [np.moveaxis(image, 2, 0) if planar else image for image in images]
+    flat = np.concatenate([np.append(np.full(7, 99, np.uint8), image) for image in laid])
+    ends = np.cumsum([7 + image.size for image in images])
+    starts, sizes = ends - [image.size for image in images], np.array([image.shape[1::-1] for image in images])
+    squares = GpuResizer(preparation, CPU)(FlatImages(torch.from_numpy(flat), starts, sizes, planar))
+    return squares.transpose(2, 3).numpy()
 
 
 def some_sizes(preparation, number, seed):
@@ -41,8 +43,9 @@ def test_every_pixel_is_pillows(resample, squash, order):
     sizes = [(640, 480), (480, 640), (225, 224), (224, 448), (90, 60), (1024, 1024), (1344, 300)]
     chosen = [size for size in sizes if DecodeOnly(preparation).leaves(*size)] + some_sizes(preparation, 12, 1)
     images = [noise(*size, seed) for seed, size in enumerate(chosen)]
-    for image, square in zip(images, resize(preparation, images), strict=True):
-        assert np.array_equal(square, preparation.prepare(Image.fromarray(image))), image.shape
+    for planar in (False, True):
+        for image, square in zip(images, resize(preparation, images, planar), strict=True):
+            assert np.array_equal(square, preparation.prepare(Image.fromarray(image))), image.shape
 
 
 def test_extremes_of_scale_and_brightness_are_exact():
@@ -86,7 +89,7 @@ def test_images_are_resized_in_chunks_of_like_sizes_and_come_back_in_order(monke
     images = [noise(*size, seed) for seed, size in enumerate(sizes)]
     together = resize(preparation, images)
     monkeypatch.setattr(resizing, "CHUNK_PIXELS", 2 * 64 * 64)
-    chunks = [sorted(sizes)[part] for part in resizing._chunks(sorted(sizes))]
+    chunks = [sorted(sizes)[part] for part in resizing._chunks(np.array(sorted(sizes)))]
     assert chunks == [[(40, 50), (45, 48)], [(64, 64)], [(300, 200)], [(310, 190)]]
     assert np.array_equal(resize(preparation, images), together)
 

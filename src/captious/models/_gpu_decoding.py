@@ -14,9 +14,10 @@ import numpy as np
 
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, decode_image
-from captious.models._gpu_resizing import SUPPORT, DecodeOnly, GpuResizer, resizes_as_pillow
+from captious.models._gpu_resizing import SUPPORT, DecodeOnly, FlatImages, GpuResizer, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import pinned, send, send_each
+from captious.models.decoding import WholeImage
 from captious.models.encoder import Encoder, Pixels
 from captious.options import Decoding
 
@@ -52,9 +53,9 @@ class GpuPreparation:
         self.decode_only = DecodeOnly(preparation)
         self.resize = GpuResizer(preparation, device)
 
-    def keep(self, pixels: Pixels) -> Pixels:
-        """A copy of pixels; those of a whole image in memory that the device can fetch."""
-        return pinned(pixels, self.device) if self._is_whole(pixels) else pixels.copy()
+    def keep(self, block: Pixels) -> Pixels:
+        """A copy of the pixels of whole images in memory that the device can fetch."""
+        return pinned(block, self.device)
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
         """Decode the images of a group, and keep what belongs to it."""
@@ -79,23 +80,32 @@ class GpuPreparation:
     def squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
         """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
         torch = require("torch", "clip")
-        on_host = [index for index, image in enumerate(images) if self._is_whole(image)]
-        sent = send_each([torch.from_numpy(images[index]) for index in on_host], self.device)
-        pictures = {index: tensor.transpose(1, 2) for index, tensor in zip(on_host, sent, strict=True)}
-        pictures |= {index: one.transpose(0, 1) for index, one in enumerate(images) if torch.is_tensor(one)}
-        broken = [index for index, picture in pictures.items() if not picture.numel()]
-        whole = [index for index in pictures if index not in broken]
-        prepared = [index for index in range(len(images)) if index not in pictures]
+        whole = [index for index, image in enumerate(images) if isinstance(image, WholeImage)]
+        decoded = [index for index, image in enumerate(images) if torch.is_tensor(image) and image.numel()]
+        prepared = [index for index, image in enumerate(images) if isinstance(image, np.ndarray)]
+        broken = sorted(set(range(len(images))).difference(whole, decoded, prepared))
         parts = [torch.zeros((len(broken), self.side, 3, self.side), dtype=torch.uint8, device=self.device)]
         if whole:
-            parts.append(self.resize([pictures[index] for index in whole]))
+            parts.append(self.resize(self._sent([images[index] for index in whole])))
+        if decoded:
+            parts.append(self.resize(_flat([images[index] for index in decoded])))
         if prepared:
             parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
-        order = send(np.argsort(broken + whole + prepared), self.device)
+        order = send(np.argsort(broken + whole + decoded + prepared), self.device)
         return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
-    def _is_whole(self, pixels: Any) -> bool:
-        return isinstance(pixels, np.ndarray) and pixels.shape[:2] != (self.side, self.side)
+    def _sent(self, images: Sequence[WholeImage]) -> FlatImages:
+        """Whole images on the device: blocks travel, each once."""
+        torch = require("torch", "clip")
+        blocks = {id(image.block): image.block for image in images}
+        starts = dict(zip(blocks, np.cumsum([0, *(len(block) for block in blocks.values())]).tolist(), strict=False))
+        pixels = torch.cat(send_each([torch.from_numpy(block) for block in blocks.values()], self.device))
+        return FlatImages(
+            pixels,
+            np.array([starts[id(image.block)] + image.start for image in images]),
+            np.array([(image.width, image.height) for image in images]),
+            planar=False,
+        )
 
     def _decoded_by_pillow(self, content: bytes) -> torch.Tensor:
         """What Pillow makes of a file, on the device; nothing where it cannot decode it either."""
@@ -104,4 +114,12 @@ class GpuPreparation:
             picture = np.array(decode_image(content, "image").convert("RGB"))
         except UnreadableImage:
             return torch.empty((3, 0, 0), dtype=torch.uint8, device=self.device)  # type: ignore[no-any-return]
-        return torch.from_numpy(picture).to(self.device).permute(2, 0, 1)  # type: ignore[no-any-return]
+        return torch.from_numpy(picture).to(self.device).permute(2, 0, 1).contiguous()  # type: ignore[no-any-return]
+
+
+def _flat(pictures: Sequence[torch.Tensor]) -> FlatImages:
+    """Images on a device, each 3 × height × width bytes, as one tensor."""
+    pixels = require("torch._utils", "clip")._flatten_dense_tensors(pictures)  # one call, where views would be hundreds
+    sizes = np.array([picture.shape[:0:-1] for picture in pictures])
+    lengths = 3 * sizes.prod(axis=1)
+    return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)

@@ -11,13 +11,14 @@ More than half of what a core does for an image is this resize. Where a GPU does
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._typing import Ints
 from captious.errors import require
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import send
@@ -57,6 +58,10 @@ class DecodeOnly:
 
     preparation: ImagePreprocessing
 
+    def is_whole(self, pixels: Pixels) -> bool:
+        """Whether pixels are those of a whole image."""
+        return pixels.shape[:2] != (self.preparation.crop, self.preparation.crop)
+
     def prepare(self, picture: Image) -> Pixels:
         """All pixels of an opened image, or the prepared square if a GPU would not resize it exactly."""
         if picture.mode == "RGB" and self.leaves(*picture.size):
@@ -70,48 +75,96 @@ class DecodeOnly:
         return small and low and (width, height) != (self.preparation.crop, self.preparation.crop)
 
 
+@dataclass(frozen=True, eq=False)
+class FlatImages:
+    """Images of any sizes, one after another in the memory of a device."""
+
+    pixels: torch.Tensor
+    """The bytes of all images, and perhaps others between them."""
+    starts: Ints
+    """Where each image begins."""
+    sizes: Ints
+    """Width and height of each."""
+    planar: bool
+    """Whether an image is 3 × height × width bytes; otherwise it is height × width × 3."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
 class GpuResizer:
     """Resizes and crops images that are on a device, as an image preparation does."""
 
     def __init__(self, preparation: ImagePreprocessing, device: torch.device) -> None:
         self.preparation, self.device = preparation, device
 
-    def __call__(self, images: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Squares of n × crop × 3 × crop bytes; an image is height × 3 × width bytes, in any memory order."""
+    def __call__(self, images: FlatImages) -> torch.Tensor:
+        """Squares of n × crop × 3 × crop bytes."""
         torch = require("torch", "clip")
-        order = sorted(range(len(images)), key=lambda index: (images[index].shape[2], images[index].shape[0]))
-        images = [images[index] for index in order]
-        sizes = [(image.shape[2], image.shape[0]) for image in images]
+        order = np.lexsort(images.sizes.T)  # together are resized those of like sizes
+        sizes = images.sizes[order]
         across, down = self._sides(sizes)
+        starts, *sides = send(np.column_stack([images.starts[order], sizes]).T.copy(), self.device)
+        tail = images.pixels.new_zeros(3 * int(_padded(sizes)[0]))  # a row is read with what follows it
+        pixels = torch.cat([images.pixels, tail])
+        parts = []
         with tf32_products():
-            parts = [self._resized(images[one], across.part(one), down.part(one)) for one in _chunks(sizes)]
-        squares = torch.cat(parts)
-        return squares.index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
+            for part in _chunks(sizes):
+                width, height = _padded(sizes[part])
+                first = RowStarts(starts[part], *(side[part] for side in sides))
+                rows = first.planar(pixels, width, height) if images.planar else first.mixed(pixels, width, height)
+                parts.append(self._resized(rows, across.part(part), down.part(part)))
+        return torch.cat(parts).index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
 
-    def _sides(self, sizes: Sequence[tuple[int, int]]) -> tuple[SideWeights, SideWeights]:
+    def _sides(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
         """The weights of all images across, and down."""
         preparation = self.preparation
-        resized = [preparation.resized(*size) for size in sizes]
-        offsets = [[preparation.offset(side) for side in sides] for sides in resized]
-        largest = max(size[axis] / to[axis] for size, to in zip(sizes, resized, strict=True) for axis in range(2))
+        resized = np.array([preparation.resized(*size) for size in sizes.tolist()])
+        offsets = np.array([[preparation.offset(side) for side in sides] for sides in resized.tolist()])
+        largest = float((sizes / resized).max())
         size, to, offset = send(np.array([sizes, resized, offsets], np.float64), self.device)
         across, down = (
             SideWeights.of(size[:, axis], to[:, axis], offset[:, axis], preparation, largest) for axis in range(2)
         )
         return across, down
 
-    def _resized(self, images: Sequence[torch.Tensor], across: SideWeights, down: SideWeights) -> torch.Tensor:
+    def _resized(self, rows: torch.Tensor, across: SideWeights, down: SideWeights) -> torch.Tensor:
+        """Squares of images of n × height × 3 × width numbers; what is in the padding has weight 0."""
+        count, height, _, width = rows.shape
+        side = self.preparation.crop
+        columns = _bytes(*(rows.view(count, -1, width) @ across.halves(width).transpose(1, 2)).chunk(2, dim=2))
+        squares = _bytes(*(down.halves(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
+        return squares.view(count, side, 3, side).to(require("torch", "clip").uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class RowStarts:
+    """Where the rows of some images begin; a window over the bytes from there is a row and what follows it."""
+
+    starts: torch.Tensor
+    widths: torch.Tensor
+    heights: torch.Tensor
+
+    def planar(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+        """Images of 3 × height × width bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
-        count, side = len(images), self.preparation.crop
-        width, height = _padded([(image.shape[2], image.shape[0]) for image in images])
-        # What is in the padding does not matter: its weights are 0.
-        padded = torch.empty((count, height, 3, width), dtype=torch.uint8, device=self.device)
-        for target, image in zip(padded.unbind(), images, strict=True):
-            target[: image.shape[0], :, : image.shape[2]] = image
-        rows = padded.view(count, 3 * height, width).float()
-        columns = _bytes(*(rows @ across.halves(width).transpose(1, 2)).chunk(2, dim=2))
-        squares = _bytes(*(down.halves(height) @ columns.view(count, height, 3 * side)).chunk(2, dim=1))
-        return squares.view(count, side, 3, side).to(torch.uint8)
+        row, color = (torch.arange(length, device=pixels.device) for length in (height, 3))
+        starts, widths, heights = (side[:, None, None] for side in (self.starts, self.widths, self.heights))
+        return _windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
+
+    def mixed(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+        """Images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
+        torch = require("torch", "clip")
+        rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
+        windows = _windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
+        return torch.empty(windows.shape, device=pixels.device).copy_(windows)  # type: ignore[no-any-return]
+
+
+def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
+    """The bytes from each start on; rows below an image may start anywhere."""
+    last = len(pixels) - length
+    view = pixels.as_strided((last + 1, length), (1, 1))
+    return view.index_select(0, starts.clamp(max=last).flatten()).view(*starts.shape, length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,26 +234,25 @@ def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
     return (upper + carried).mul_(2.0 ** (HALF - BITS)).floor_().clamp_(0, 255)
 
 
-def _padded(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _padded(sizes: Ints) -> tuple[int, int]:
     """The longest width and the longest height, padded."""
-    width, height = (-(-max(sides) // STEP) * STEP for sides in zip(*sizes, strict=True))
+    width, height = (-(-sizes.max(axis=0) // STEP) * STEP).tolist()
     return width, height
 
 
-def _chunks(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
+def _chunks(sizes: Ints) -> Iterator[slice]:
     """Images that are resized together; sorted sizes are alike, so little is padded.
 
-    >>> list(_chunks([(640, 480)] * 60))
+    >>> list(_chunks(np.array([(640, 480)] * 60)))
     [slice(0, 51, None), slice(51, 60, None)]
     """
-    start, widest, highest = 0, 0, 0
-    for at, size in enumerate(sizes):
-        widest, highest = _padded([size, (widest, highest)])
-        if at > start and (at + 1 - start) * widest * highest > CHUNK_PIXELS:
+    start, longest = 0, np.zeros(2, np.int64)
+    for at, padded in enumerate(-(-sizes // STEP) * STEP):
+        longest = np.maximum(longest, padded)
+        if at > start and (at + 1 - start) * longest.prod() > CHUNK_PIXELS:
             yield slice(start, at)
-            start, (widest, highest) = at, _padded([size])
-    if sizes:
-        yield slice(start, len(sizes))
+            start, longest = at, padded
+    yield slice(start, len(sizes))
 
 
 @cache
@@ -213,6 +265,8 @@ def resizes_as_pillow(preparation: ImagePreprocessing, device: Any) -> bool:
         return False
     side, chance = preparation.size, np.random.default_rng(0)
     noise = [chance.integers(0, 256, (*size, 3), np.uint8) for size in ((2 * side + 3, 3 * side), (side - 1, side + 5))]
-    squares = GpuResizer(preparation, device)([torch.from_numpy(one).to(device).transpose(1, 2) for one in noise])
+    flat = torch.from_numpy(np.concatenate([one.ravel() for one in noise])).to(device)
+    sizes = np.array([one.shape[1::-1] for one in noise])
+    squares = GpuResizer(preparation, device)(FlatImages(flat, np.array([0, noise[0].size]), sizes, planar=False))
     expected = np.stack([preparation.prepare(Image.fromarray(one)) for one in noise])
     return np.array_equal(squares.transpose(2, 3).cpu().numpy(), expected)

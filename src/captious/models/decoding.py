@@ -6,11 +6,11 @@ takes a moment, so a worker that encodes shard after shard keeps them between ca
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -25,8 +25,8 @@ from captious.models.segments import key_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SHARED_BYTES = 4 << 20
-"""Bytes of the memory that is shared with a decoding process; a larger array goes through the pipe."""
+SHARED_BYTES = 32 << 20
+"""Bytes of the memory that is shared with a decoding process; what does not fit goes through the pipe."""
 MANY_THREADS = 4
 """Where there are so many threads or more, each decodes through a process of its own."""
 SENT = b""
@@ -49,39 +49,79 @@ class Preparation(Protocol):
         """The pixels of an opened image that are sent back."""
 
 
+class WholeImage(NamedTuple):
+    """A decoded image that a GPU resizes."""
+
+    block: Pixels
+    """Memory with the pixels of this image, and perhaps of others."""
+    start: int
+    """Where its height × width × 3 bytes begin."""
+    width: int
+    height: int
+
+
 class DecodedImage(NamedTuple):
     """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
     key: bytes | None
-    pixels: Pixels | bytes | tuple[int, ...] | None
-    """Prepared pixels, those of a whole image that a GPU resizes, or the content of a file that a GPU decodes; the
-    shape alone where the pixels are in memory that is shared with the process that decoded them.
-    """
+    pixels: Pixels | WholeImage | bytes | None
+    """Prepared pixels, a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
     fault: str | None
     """Why there are no pixels, though they were wanted."""
 
 
+class ReadFile(NamedTuple):
+    """The content of an image file, and its key; without both, the fault says why."""
+
+    source: ImageSource
+    content: bytes
+    key: bytes | None
+    fault: str | None = None
+
+    @classmethod
+    def of(cls, source: ImageSource) -> ReadFile:
+        """Read a file."""
+        try:
+            content = read_image(source)
+        except UnreadableImage as error:
+            return cls(source, b"", None, str(error))
+        return cls(source, content, key_of(content))
+
+    def decoded(self, preparation: Preparation, upright: bool, keep_jpeg: bool = False) -> DecodedImage:
+        """Decode the content; ``keep_jpeg`` leaves plain JPEG files to a GPU."""
+        if self.fault is not None:
+            return DecodedImage(self.key, None, self.fault)
+        if keep_jpeg and is_plain_jpeg(self.content, upright):
+            return DecodedImage(self.key, self.content, None)
+        try:
+            pixels = preparation.prepare(decode_image(self.content, self.source, upright))
+        except UnreadableImage as error:
+            return DecodedImage(self.key, None, str(error))
+        if getattr(preparation, "is_whole", _never)(pixels):
+            height, width = pixels.shape[:2]
+            return DecodedImage(self.key, WholeImage(pixels.reshape(-1), 0, width, height), None)
+        return DecodedImage(self.key, pixels, None)
+
+
+def _never(pixels: Pixels) -> bool:
+    return False
+
+
 def decode(
-    path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool, keep_jpeg: bool = False
+    path: ImageSource, preparation: Preparation, wanted: Wanted, upright: bool, keep_jpeg: bool = False
 ) -> DecodedImage:
-    """Read an image, and decode it if its content is wanted; ``keep_jpeg`` leaves plain JPEG files to a GPU."""
-    key = None
-    try:
-        content = read_image(path)
-        key = key_of(content)
-        if not wanted(key):
-            return DecodedImage(key, None, None)
-        if keep_jpeg and is_plain_jpeg(content, upright):
-            return DecodedImage(key, content, None)
-        return DecodedImage(key, prepare(decode_image(content, path, upright)), None)
-    except UnreadableImage as error:
-        return DecodedImage(key, None, str(error))
+    """Read an image, and decode it if its content is wanted."""
+    file = ReadFile.of(path)
+    if file.key is not None and not wanted(file.key):
+        return DecodedImage(file.key, None, None)
+    return file.decoded(preparation, upright, keep_jpeg)
 
 
 class DecodingProcess:
     """A process that decodes files for one thread at a time.
 
-    Whole images come back through memory that both processes see, because a pipe takes as long as the decoding.
+    It gets a few files at a time, and sends whole images back through memory that both processes see: a pipe would take
+    as long as the decoding.
     """
 
     def __init__(self, preparation: Any, upright: bool) -> None:
@@ -89,26 +129,28 @@ class DecodingProcess:
         self.shared = SharedMemory()
         self.child = self._start()
 
-    def __call__(self, path: ImageSource, wanted: Wanted, keep: Keep = np.copy) -> DecodedImage:
+    def __call__(self, paths: Sequence[ImageSource], wanted: Wanted, keep: Keep = np.copy) -> list[DecodedImage]:
         """Decode as :func:`decode` does; an image that crashes the process costs that image alone.
 
-        ``keep`` copies the pixels of a whole image out of the shared memory.
+        ``keep`` copies the pixels of whole images out of the shared memory.
         """
-        key, pipes = None, self.child.pipes
+        keys: list[bytes | None] = [None] * len(paths)
+        answers: list[bool] = []
         try:
-            pipes.send(path)
-            answer: bytes | DecodedImage = pipes.receive()
-            while isinstance(answer, bytes):
-                key = answer
-                pipes.send(wanted(key))
-                answer = pipes.receive()
+            self.child.pipes.send(list(paths))
+            keys = self.child.pipes.receive()
+            answers = [key is not None and wanted(key) for key in keys]
+            self.child.pipes.send(answers)
+            images: list[DecodedImage] = self.child.pipes.receive()
         except GONE:
             self.child.close()
             self.child = self._start()
-            return DecodedImage(key, None, f"{path}: brought its decoder down")
-        if isinstance(answer.pixels, tuple):
-            return answer._replace(pixels=keep(self.shared.array(answer.pixels)))
-        return answer
+            if len(paths) == 1:
+                return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
+            # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
+            asks: list[Wanted] = [partial(_answer, answer) for answer in answers] or [wanted] * len(paths)
+            return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
+        return self.shared.kept(images, keep)
 
     def close(self) -> None:
         """End the process."""
@@ -121,8 +163,16 @@ class DecodingProcess:
         return child
 
 
+def _answer(answer: bool, key: bytes) -> bool:
+    return answer
+
+
+_ELSEWHERE = np.empty(0, np.uint8)
+"""Stands for pixels that are in shared memory."""
+
+
 class SharedMemory:
-    """Memory for one array that two processes see, where the system has such memory without a name in a file system."""
+    """Memory for pixels that two processes see, where the system has such memory without a name in a file system."""
 
     def __init__(self, descriptors: Sequence[int] | None = None) -> None:
         if descriptors is None:
@@ -130,38 +180,56 @@ class SharedMemory:
             for descriptor in descriptors:
                 os.ftruncate(descriptor, SHARED_BYTES)  # takes memory only where it is written
         self.descriptors = list(descriptors)
-        self._views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
+        views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
+        self._bytes = np.frombuffer(views[0], np.uint8) if views else np.empty(0, np.uint8)
 
-    def array(self, shape: tuple[int, ...]) -> Pixels:
-        """The bytes at the beginning, as an array of this shape."""
-        return np.frombuffer(self._views[0], np.uint8, math.prod(shape)).reshape(shape)
+    def shared(self, images: Sequence[DecodedImage]) -> list[DecodedImage]:
+        """The same images; the pixels of whole ones are in this memory, as many as it holds."""
+        shown, used = list(images), 0
+        for index, image in enumerate(images):
+            if isinstance(image.pixels, WholeImage) and used + image.pixels.block.nbytes <= self._bytes.nbytes:
+                start, used = used, used + image.pixels.block.nbytes
+                self._bytes[start:used] = image.pixels.block
+                shown[index] = image._replace(pixels=image.pixels._replace(block=_ELSEWHERE, start=start))
+        return shown
 
-    def holds(self, array: Pixels) -> bool:
-        """Whether an array fits."""
-        return bool(self._views) and array.nbytes <= SHARED_BYTES
+    def kept(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
+        """The same images with one copy of the pixels that are in this memory."""
+        here = {index: one for index, image in enumerate(images) if (one := _in_shared(image)) is not None}
+        if not here:
+            return list(images)
+        block = keep(self._bytes[: max(one.start + 3 * one.width * one.height for one in here.values())])
+        return [
+            image._replace(pixels=here[index]._replace(block=block)) if index in here else image
+            for index, image in enumerate(images)
+        ]
 
     def close(self) -> None:
-        """Give the memory back, once no array shows it any more."""
+        """Give the memory back."""
         for descriptor in self.descriptors:
             os.close(descriptor)
-        self.descriptors, self._views = [], []
+        self.descriptors, self._bytes = [], _ELSEWHERE
+
+
+def _in_shared(image: DecodedImage) -> WholeImage | None:
+    """The whole image whose pixels are in shared memory."""
+    pixels = image.pixels
+    return pixels if isinstance(pixels, WholeImage) and not len(pixels.block) else None
 
 
 def serve(parent: Pipes) -> None:
     """What the process does, until its parent closes the pipe."""
-
-    def wanted(key: bytes) -> bool:
-        parent.send(key)
-        return bool(parent.receive())
-
     preparation, upright, descriptors = parent.receive()
-    shared = SharedMemory(descriptors)
+    memory = SharedMemory(descriptors)
     while True:
-        image = decode(parent.receive(), preparation.prepare, wanted, upright)
-        if isinstance(image.pixels, np.ndarray) and shared.holds(image.pixels):
-            shared.array(image.pixels.shape)[...] = image.pixels
-            image = image._replace(pixels=image.pixels.shape)
-        parent.send(image)
+        files = [ReadFile.of(path) for path in parent.receive()]
+        parent.send([file.key for file in files])
+        answers = parent.receive()
+        images = [
+            file.decoded(preparation, upright) if answer or file.key is None else DecodedImage(file.key, None, None)
+            for file, answer in zip(files, answers, strict=True)
+        ]
+        parent.send(memory.shared(images))
 
 
 class DecoderPool:
@@ -205,6 +273,10 @@ def _close(processes: list[DecodingProcess]) -> None:
         process.close()
 
 
+Decoder = Callable[[Sequence[ImageSource], Wanted], list[DecodedImage]]
+"""Decodes a few files."""
+
+
 @contextmanager
 def file_decoder(
     encoder: Encoder,
@@ -213,40 +285,59 @@ def file_decoder(
     preparation: Preparation | None = None,
     keep_jpeg: bool = False,
     keep: Keep = np.copy,
-) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
+) -> Iterator[Decoder]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves.
 
-    ``preparation`` replaces that of the encoder. ``keep`` copies pixels to where the encoder wants them.
+    ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder wants
+    them.
     """
     preparation = preparation or getattr(encoder, "preparation", None)
-    prepare = (preparation or encoder).prepare
 
     def here(path: ImageSource, wanted: Wanted) -> DecodedImage:
-        image = decode(path, prepare, wanted, upright, keep_jpeg)
-        return image._replace(pixels=keep(image.pixels)) if isinstance(image.pixels, np.ndarray) else image
+        image = decode(path, preparation or encoder, wanted, upright, keep_jpeg)
+        whole = image.pixels
+        return (
+            image._replace(pixels=whole._replace(block=keep(whole.block))) if isinstance(whole, WholeImage) else image
+        )
 
     if threads < MANY_THREADS or preparation is None or keep_jpeg:
-        yield here
+        yield lambda paths, wanted: [here(path, wanted) for path in paths]
         return
     processes = DECODERS.take(threads, preparation, upright)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
     for process in processes:
         idle.put(process)
 
-    def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
-        if isinstance(path, ImageData):
-            content = path.value
-            if not isinstance(content, bytes):  # decoded already, and large to send
-                return here(path, wanted)
-            key = key_of(content)
-            if not wanted(key):
-                return DecodedImage(key, None, None)
-            path, wanted = ImageData(content, path.name), always
-        process = idle.get()
-        try:
-            return process(path, wanted, keep)
-        finally:
-            idle.put(process)
+    def through(paths: Sequence[ImageSource], wanted: Wanted) -> list[DecodedImage]:
+        images, sent, approved = {}, [], set()
+        for index, path in enumerate(paths):
+            if isinstance(path, ImageData):
+                content = path.value
+                if not isinstance(content, bytes):  # decoded already, and large to send
+                    images[index] = here(path, wanted)
+                    continue
+                key = key_of(content)
+                if not wanted(key):
+                    images[index] = DecodedImage(key, None, None)
+                    continue
+                approved.add(key)
+                path = ImageData(content, path.name)
+            sent.append((index, path))
+
+        def ask(key: bytes) -> bool:
+            if key in approved:
+                approved.discard(key)
+                return True
+            return wanted(key)
+
+        if sent:
+            process = idle.get()
+            try:
+                decoded = process([path for _, path in sent], ask, keep)
+            finally:
+                idle.put(process)
+            images |= {index: image for (index, _), image in zip(sent, decoded, strict=True)}
+        return [images[index] for index in range(len(paths))]
 
     try:
         yield through

@@ -203,10 +203,10 @@ def _decoded(
         if on_device
         else file_decoder(encoder, runtime.upright, threads if many else 1)
     )
-    with decoder as decode_file:
+    with decoder as decode_files:
 
         def read(start: int) -> list[DecodedImage]:
-            return [decode_file(path, wanted) for path in paths[start : start + run]]
+            return decode_files(paths[start : start + run], wanted)
 
         with closing(ahead(read, range(0, len(paths), run), threads, window)) as runs:
             for images in runs:
