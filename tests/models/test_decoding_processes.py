@@ -1,6 +1,7 @@
 """Images read in processes of their own come out as those read here."""
 
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -152,6 +153,7 @@ def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted
     monkeypatch.setattr(
         DecodingProcess, "__call__", lambda self, *arguments: sent.extend(arguments[0]) or real(self, *arguments)
     )
+    monkeypatch.setattr(DecodingProcess, "has_started", lambda self: True)
     left_out = key_of(images[2].value)
     with using(Runtime(batch=4, workers=4)):
         (first, second) = image_batches(Sums(), images, lambda key: key != left_out)
@@ -160,6 +162,21 @@ def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted
     assert [image.pixels is None for image in decoded] == [False, False, True, False, False, False, True]
     assert decoded[2].fault is None and decoded[6].fault.startswith("broken: is not an image")
     assert all(isinstance(image.value, bytes) for image in images)
+
+
+def test_threads_decode_by_themselves_until_the_processes_have_started(paths, monkeypatch):
+    monkeypatch.setattr(DecodingProcess, "has_started", lambda self: False)
+    monkeypatch.setattr(DecodingProcess, "__call__", None)  # nobody may call it
+    encoder = SimpleNamespace(preparation=PREPARATION, prepare=PREPARATION.prepare)
+    with decoding.file_decoder(encoder, False, decoding.MANY_THREADS) as through:
+        images = through(paths, always)
+    assert all(same(image, decode(path, PREPARATION, always, False)) for path, image in zip(paths, images, strict=True))
+
+
+def test_a_process_says_when_it_has_started(process, paths):
+    while not process.has_started():
+        time.sleep(0.01)
+    assert process(paths[:1], always)[0].fault is None and process.has_started()
 
 
 def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for(paths):

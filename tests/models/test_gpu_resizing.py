@@ -63,7 +63,7 @@ def test_halves_of_weights_keep_all_sums_below_the_limit_of_single_precision(siz
     """255 times the sum of the halves of a row is the largest sum that can occur; half the last bit is added to it."""
     numbers = [torch.tensor([float(number)]).double() for number in (size, 32, 0)]
     side = SideWeights.of(*numbers, ImagePreprocessing(size=32, crop=32), size / 32)
-    both = side.halves(size)[0].numpy()
+    both = side.dense(size)[0].numpy()
     assert np.abs(both).max() <= 1 << 11  # which half precision and TF32 hold
     assert 255 * np.abs(both).sum(axis=1).max() + (1 << 21) < 1 << 24
     upper, lower = np.split(both.astype(np.int64), 2)
@@ -77,7 +77,7 @@ def test_weights_of_a_side_that_is_halved_are_those_of_the_filter():
     """
     numbers = [torch.tensor([float(number)]).double() for number in (4, 2, 0)]
     side = SideWeights.of(*numbers, ImagePreprocessing(size=2, crop=2, resample="bilinear"), 2.0)
-    upper, lower = side.halves(4)[0].split(2)
+    upper, lower = side.dense(4)[0].split(2)
     shares = (upper * 2**resizing.HALF + lower) / 2**resizing.BITS
     expected = torch.tensor([[3, 3, 1, 0], [0, 1, 3, 3]]) / 7
     torch.testing.assert_close(shares, expected, rtol=0, atol=1e-6)

@@ -43,8 +43,8 @@ TALLEST = 2
 """Images taller than so many widths are left to Pillow, some versions of which resize them down before across; where
 both sides get the same length, so are all that are taller than wide.
 """
-CHUNK_PIXELS = 1 << 24
-"""Pixels resized at a time, padding included."""
+CHUNK_PIXELS = 1 << 25
+"""Pixels resized at a time, padding included; the numbers on the way take forty times as many bytes."""
 STEP = 64
 """Sides are padded to a multiple of this."""
 
@@ -132,8 +132,8 @@ class GpuResizer:
         """Squares of images of n × height × 3 × width numbers; what is in the padding has weight 0."""
         count, height, _, width = rows.shape
         side = self.preparation.crop
-        columns = _bytes(*(rows.view(count, -1, width) @ across.halves(width).transpose(1, 2)).chunk(2, dim=2))
-        squares = _bytes(*(down.halves(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
+        columns = _bytes(*(rows.view(count, -1, width) @ across.dense(width).transpose(1, 2)).chunk(2, dim=2))
+        squares = _bytes(*(down.dense(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
         return squares.view(count, side, 3, side).to(require("torch", "clip").uint8)
 
 
@@ -169,11 +169,12 @@ def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.T
 
 @dataclass(frozen=True, eq=False)
 class SideWeights:
-    """The weights that Pillow gives the pixels of one side of n images, whole numbers: n × crop × taps."""
+    """The weights that Pillow gives the pixels of one side of n images, as whole numbers."""
 
     first: torch.Tensor
-    """The first pixel with a weight, n × crop; those of the taps follow it."""
-    weights: torch.Tensor
+    """The first pixel with a weight in each pixel of the crop, n × crop; those of the other taps follow it."""
+    halves: torch.Tensor
+    """The upper halves of the weights, then the lower ones: n × 2 · crop × taps."""
 
     @classmethod
     def of(
@@ -201,21 +202,21 @@ class SideWeights:
         distance = (taps + first[..., None] - center[..., None] + 0.5) * (1.0 / wide)[..., None]
         share = torch.where(taps < count[..., None], _filter(preparation.resample, distance), 0.0)
         share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
-        return cls(first.long(), (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc())
+        whole = (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc()
+        upper = ((whole + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
+        return cls(first.long(), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
 
     def part(self, images: slice) -> SideWeights:
         """The weights of some of the images."""
-        return SideWeights(self.first[images], self.weights[images])
+        return SideWeights(self.first[images], self.halves[images])
 
-    def halves(self, longest: int) -> torch.Tensor:
-        """The upper halves of the weights of ``longest`` pixels, then the lower ones: n × 2 · crop × longest."""
+    def dense(self, longest: int) -> torch.Tensor:
+        """Both halves of the weights of all ``longest`` pixels of a side: n × 2 · crop × longest."""
         torch = require("torch", "clip")
-        upper = ((self.weights + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
-        both = torch.cat([upper, self.weights - upper * 2.0**HALF], dim=1).float()
-        taps = torch.arange(both.shape[2], device=both.device)
+        taps = torch.arange(self.halves.shape[2], device=self.halves.device)
         pixels = (self.first[..., None] + taps).clamp_(max=longest - 1)  # taps beyond the last pixel have weight 0
-        dense = both.new_zeros((len(both), both.shape[1], longest))
-        return dense.scatter_add_(2, pixels.repeat(1, 2, 1), both)  # type: ignore[no-any-return]
+        matrix = self.halves.new_zeros((*self.halves.shape[:2], longest))
+        return matrix.scatter_add_(2, pixels.repeat(1, 2, 1), self.halves)
 
 
 def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
@@ -243,8 +244,8 @@ def _padded(sizes: Ints) -> tuple[int, int]:
 def _chunks(sizes: Ints) -> Iterator[slice]:
     """Images that are resized together; sorted sizes are alike, so little is padded.
 
-    >>> list(_chunks(np.array([(640, 480)] * 60)))
-    [slice(0, 51, None), slice(51, 60, None)]
+    >>> list(_chunks(np.array([(640, 480)] * 150)))
+    [slice(0, 102, None), slice(102, 150, None)]
     """
     start, longest = 0, np.zeros(2, np.int64)
     for at, padded in enumerate(-(-sizes // STEP) * STEP):

@@ -7,6 +7,7 @@ have a stream of their own, which the computing one waits for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from captious.models.encoder import Features
 if TYPE_CHECKING:
     import torch
 
-Rows = Sequence[npt.NDArray[Any]] | npt.NDArray[Any]
+STACKING = 4
+"""Threads that stack the rows of a batch."""
 
 
 def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
@@ -29,16 +31,27 @@ def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
     return copy.numpy()
 
 
-def send(rows: Rows, device: torch.device) -> torch.Tensor:
+def send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
     """Rows of equal shape as one tensor on the device."""
     first = np.asarray(rows[0])
     together = _empty((len(rows), *first.shape), first.dtype, device)
     if isinstance(rows, np.ndarray):
         together.numpy()[...] = rows
     else:
-        np.stack(rows, out=together.numpy())
+        _stack(rows, together.numpy())
     (tensor,) = send_each([together], device)
     return tensor
+
+
+def _stack(rows: Sequence[npt.NDArray[Any]], out: npt.NDArray[Any]) -> None:
+    """Stack rows by several threads: a single one copies a batch of images no faster than a GPU encodes it."""
+    share = -(-len(rows) // STACKING)
+
+    def fill(start: int) -> None:
+        np.stack(rows[start : start + share], out=out[start : start + share])
+
+    with ThreadPoolExecutor(STACKING) as pool:
+        list(pool.map(fill, range(0, len(rows), share)))
 
 
 def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:

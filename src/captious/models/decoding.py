@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 
 from captious.captions import ImageData, ImageSource
 from captious.engines.child import GONE, Child, Pipes
+from captious.engines.processes import THREADS
 from captious.io.images import UnreadableImage, decode_image, is_plain_jpeg, read_image
 from captious.models.encoder import Encoder, Pixels
 from captious.models.segments import key_of
@@ -127,7 +129,14 @@ class DecodingProcess:
     def __init__(self, preparation: Any, upright: bool) -> None:
         self.setup = (preparation, upright)
         self.shared = SharedMemory()
-        self.child = self._start()
+        self.child, self._greeted = self._start(), False
+
+    def has_started(self) -> bool:
+        """Whether the process can decode at once; starting it takes a moment."""
+        try:
+            return self._greeted or bool(select.select([self.child.pipes.incoming], [], [], 0)[0])
+        except OSError:  # a system that cannot tell
+            return True
 
     def __call__(self, paths: Sequence[ImageSource], wanted: Wanted, keep: Keep = np.copy) -> list[DecodedImage]:
         """Decode as :func:`decode` does; an image that crashes the process costs that image alone.
@@ -137,6 +146,8 @@ class DecodingProcess:
         keys: list[bytes | None] = [None] * len(paths)
         answers: list[bool] = []
         try:
+            if not self._greeted:
+                self._greeted = self.child.pipes.receive()
             self.child.pipes.send(list(paths))
             keys = self.child.pipes.receive()
             answers = [key is not None and wanted(key) for key in keys]
@@ -144,7 +155,7 @@ class DecodingProcess:
             images: list[DecodedImage] = self.child.pipes.receive()
         except GONE:
             self.child.close()
-            self.child = self._start()
+            self.child, self._greeted = self._start(), False
             if len(paths) == 1:
                 return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
             # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
@@ -158,7 +169,7 @@ class DecodingProcess:
         self.shared.close()
 
     def _start(self) -> Child:
-        child = Child(serve, descriptors=self.shared.descriptors)
+        child = Child(serve, dict.fromkeys(THREADS, "1"), self.shared.descriptors)
         child.pipes.send((*self.setup, self.shared.descriptors))
         return child
 
@@ -221,6 +232,7 @@ def serve(parent: Pipes) -> None:
     """What the process does, until its parent closes the pipe."""
     preparation, upright, descriptors = parent.receive()
     memory = SharedMemory(descriptors)
+    parent.send(True)
     while True:
         files = [ReadFile.of(path) for path in parent.receive()]
         parent.send([file.key for file in files])
@@ -288,8 +300,8 @@ def file_decoder(
 ) -> Iterator[Decoder]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves.
 
-    ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder wants
-    them.
+    Until the processes have started, threads decode by themselves too. ``preparation`` replaces that of the encoder.
+    ``keep`` copies the pixels of whole images to where the encoder wants them.
     """
     preparation = preparation or getattr(encoder, "preparation", None)
 
@@ -330,13 +342,15 @@ def file_decoder(
                 return True
             return wanted(key)
 
-        if sent:
-            process = idle.get()
-            try:
-                decoded = process([path for _, path in sent], ask, keep)
-            finally:
-                idle.put(process)
-            images |= {index: image for (index, _), image in zip(sent, decoded, strict=True)}
+        process = idle.get()
+        try:
+            remote = process.has_started()
+            decoded = process([path for _, path in sent], ask, keep) if remote and sent else []
+        finally:
+            idle.put(process)
+        if not remote:
+            decoded = [here(path, ask) for _, path in sent]
+        images |= {index: image for (index, _), image in zip(sent, decoded, strict=True)}
         return [images[index] for index in range(len(paths))]
 
     try:

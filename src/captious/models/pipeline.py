@@ -234,14 +234,14 @@ def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBat
 def workers(encoder: Encoder, runtime: Runtime) -> int:
     """Threads that decode.
 
-    Where a GPU computes, every core but the one that feeds it; a few where the GPU decodes too, for more would hold
-    Python's global lock against that one. Half of the cores where the encoder needs the rest.
+    Where a GPU computes, as many as there are cores; a few where the GPU decodes too, for more would hold Python's
+    global lock against the thread that feeds it. Half of the cores where the encoder needs the rest.
     """
     if runtime.workers:
         return runtime.workers
     if runtime.decode == "fast":
         return min(READERS, cores())
-    return max(1, cores() - 1 if on_gpu(encoder) else cores() // 2)
+    return cores() if on_gpu(encoder) else max(1, cores() // 2)
 
 
 def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:
