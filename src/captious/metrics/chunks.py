@@ -24,7 +24,7 @@ from captious.text.tables import TextTable, table_key
 CHUNK = 10_000
 """Items of a chunk: so many have n-gram tables of about 100 MB."""
 KEPT = 1 << 29
-"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 400,000 items."""
+"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 700,000 items."""
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ def _by_chunk(
 
 
 def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
-    """Reduce a chunk and its states to what the second pass needs, and give the tables that ask for n-gram statistics.
+    """Reduce a chunk and its states to what the second pass needs, and give the tables that need the merged state.
 
     Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
     """
@@ -240,5 +240,5 @@ class _States:
 
     def merged(self) -> Any:
         """The state of all chunks."""
-        states = [state for state, _ in self._waiting or ()] or [state for _, state in self._merged]
+        states = [state for state, _ in self._waiting] or [state for _, state in self._merged]
         return type(states[0]).merge_all(states, [table for _, table in self._waiting])

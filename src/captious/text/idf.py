@@ -124,9 +124,9 @@ class DocumentFrequency(CountsState):
     @classmethod
     def merge_all(cls, states: Sequence[DocumentFrequency], tables: Sequence[TextTable] = ()) -> DocumentFrequency:
         """The frequencies of all parts together, which each table gets for its own n-grams: it looks up none later."""
-        if not tables:
+        tries = [state.counts.trie for state in states if tables and isinstance(state.counts, TrieCounts)]
+        if len(tries) < len(states):
             return super().merge_all(states)
-        tries = [state.counts.trie for state in states if isinstance(state.counts, TrieCounts)]
         facts = reduce(DocumentFrequency.merge, (replace(state, counts=KeyCounts()) for state in states))
         corpus = replace(facts, counts=LazyCounts(lambda: KeyCounts.sum([trie.key_counts() for trie in tries])))
         for table, frequencies in zip(tables, summed_counts(tries), strict=True):

@@ -136,7 +136,7 @@ def _numbered_nodes(
         codes = []
         for level, own, token, up, down in zip(levels, parents, marked, above, below, strict=True):
             parent, child = slice(*up[span]), slice(*down[span])
-            code = np.repeat(own[parent] * np.int64(words << bits), level.children[parent])
+            code = np.repeat(np.multiply(own[parent], words << bits, dtype=np.int64), level.children[parent])
             code += token.take(level.last[child])
             codes.append(code)
         ranks, distinct = _ranked(np.concatenate(codes), bits)
@@ -159,7 +159,7 @@ def _ranked(codes: Ints, bits: int) -> tuple[Ints32, int]:
     [1, 2, 0, 1, 3]
     """
     codes.sort()
-    source = (codes & ((1 << bits) - 1)).astype(np.min_scalar_type(1 << bits))
+    source = (codes & ((1 << bits) - 1)).astype(np.min_scalar_type((1 << bits) - 1))
     codes >>= bits
     rank = np.cumsum(changes(codes), dtype=np.int32)
     # A stable sort by source: within one, sorting has left the codes in their order.
