@@ -1,7 +1,8 @@
 """Document frequencies of n-grams: of the references at hand, of shards merged, or of a corpus kept in a file.
 
 There is one representation, sorted hashes with their counts (`captious.text.counts`): shards merge without a common
-vocabulary, files are memory-mapped, and the references at hand are counted as fast as in any other form.
+vocabulary, and files are memory-mapped. The references at hand are a trie (`captious.text._tries`) until hashes are
+asked for; the chunks of one set are merged without them.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from captious._languages import AUTO, ENGLISH, language_named
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
+from captious.text._tries import NgramTrie, TrieCounts, summed_counts
 from captious.text.counts import CountsKind, CountsState, KeyCounts, Keys, LazyCounts, mix, word_keys
 from captious.text.tables import ORDERS, TextTable
 from captious.text.tokenizers import tokenizer_named
-from captious.text.tries import NgramTrie, TrieCounts, summed_counts
 
 MOST_ITEMS = 10**12
 """Items of a corpus that somebody could have counted."""
