@@ -11,7 +11,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.text.counts import COUNT, CountsKind, KeyCounts, TableCounts, merged, sums_by_part
+from captious.text.counts import COUNT, CountsKind, KeyCounts, LazyCounts, merged
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
@@ -64,36 +64,6 @@ def test_a_file_gives_back_what_was_written_without_reading_it_all(tmp_path):
     assert as_dict(mapped) == as_dict(counts)
     assert all(isinstance(array.base, np.memmap) and not array.flags.writeable for array in mapped.arrays)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-@pytest.mark.parametrize("size", [100, 1 << 17], ids=["many ranges", "one range"])
-@pytest.mark.parametrize("sizes", [(0,), (0, 0), (4000,), (3000, 0, 1, 2500, 6000)])
-def test_the_sums_of_parts_are_given_to_each_part_in_its_own_order(monkeypatch, sizes, size):
-    monkeypatch.setattr("captious.text.counts.RANGE", size)
-    generator = np.random.default_rng(3)
-    arrays = []
-    for number in sizes:
-        keys = generator.permutation(20_000)[:number].astype(np.uint64) << np.uint64(49)
-        arrays.append((keys, generator.integers(0, 3, number).astype(COUNT)))
-    tables = [TableCounts(lambda one=one: one) for one in arrays]
-    parts = [*tables, KeyCounts((np.arange(0, 9000, 3, dtype=np.uint64) << np.uint64(49), np.full(3000, 5, COUNT)))]
-    arrays.append(parts[-1].arrays)
-    expected = {}
-    for keys, counts in arrays:
-        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
-            expected[key] = expected.get(key, 0) + count
-    sums, own = sums_by_part(parts)
-    assert as_dict(sums) == {key: expected[key] for key in sorted(expected) if expected[key]}
-    assert list(as_dict(sums)) == sorted(as_dict(sums)) and sums.counts.dtype == COUNT
-    for (keys, _), found in zip(arrays, own, strict=True):
-        assert found.tolist() == [expected[key] for key in keys.tolist()]
-
-
-def test_counts_of_a_table_are_sorted_without_those_that_are_zero():
-    counts = TableCounts(lambda: (np.array([9, 2**63, 4], np.uint64), np.array([2, 1, 0], COUNT)))
-    assert counts.unsorted[0].tolist() == [9, 2**63, 4]
-    assert as_dict(counts) == {9: 2, 2**63: 1}
-    assert as_dict(pickle.loads(pickle.dumps(counts))) == {9: 2, 2**63: 1}
 
 
 @pytest.mark.parametrize("indexed", [0, 1 << 22])
@@ -176,20 +146,21 @@ def test_a_state_that_was_saved_or_pickled_does_not_hold_the_table_of_its_shard(
         assert table() is None and len(state.counts) == 3  # a, dog, a dog
 
 
-def test_a_thread_that_counts_late_does_not_undo_the_order_of_another():
+def test_counts_that_several_threads_need_first_are_the_same_in_each():
     started, go_on = Event(), Event()
 
     def count():
         if not started.is_set():  # the first thread is the slow one
             started.set()
             go_on.wait(60)
-        return np.array([9, 4], np.uint64), np.array([2, 1], COUNT)
+        return KeyCounts.of(np.array([9, 4], np.uint64), np.array([2, 1], COUNT))
 
-    counts = TableCounts(count)
+    counts = LazyCounts(count)
     with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(lambda: counts.unsorted)
+        late = pool.submit(lambda: counts.keys)
         assert started.wait(60)
         assert counts.keys.tolist() == [4, 9]
         go_on.set()
-        assert late.result()[0].tolist() == [9, 4]
+        assert late.result().tolist() == [4, 9]
     assert counts.lookup(np.array([4, 9], np.uint64)).tolist() == [1, 2]
+    assert as_dict(pickle.loads(pickle.dumps(counts))) == {4: 1, 9: 2}

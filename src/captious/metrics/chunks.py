@@ -24,7 +24,7 @@ from captious.text.tables import TextTable, table_key
 CHUNK = 10_000
 """Items of a chunk: so many have n-gram tables of about 100 MB."""
 KEPT = 1 << 29
-"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 400,000 items."""
+"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 700,000 items."""
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ def _by_chunk(
 
 
 def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
-    """Reduce a chunk and its states to what the second pass needs, and give the tables that keep n-gram counts.
+    """Reduce a chunk and its states to what the second pass needs, and give the tables that need the merged state.
 
     Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
     """
@@ -196,15 +196,16 @@ def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> 
     counted = [one for one, state in prepared.items() if isinstance(state, DocumentFrequency)]
     for state in prepared.values():
         state.release()
-    for name, state in {names[one]: prepared[one] for one in counted}.items() if room > 0 else ():
+    kept = {name: replace(table) for name, table in tables.items()}
+    for name in {names[one]: None for one in counted} if room > 0 else ():
         compact = tables[name].compact()
-        room -= state.counts.nbytes + sum(one.nbytes for one in compact.compact_rows)
+        room -= sum(one.nbytes for one in compact.compact_rows)
         if room >= 0:
-            tables[name] = compact
+            kept[name] = compact
     chunk.forget()
-    for name, table in tables.items():
-        chunk.keep(table_key(name), table if table.compact_rows else replace(table))
-    return {one: tables[names[one]] for one in counted if tables[names[one]].compact_rows}, room
+    for name, table in kept.items():
+        chunk.keep(table_key(name), table)
+    return {one: kept[names[one]] for one in counted}, room
 
 
 def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
@@ -218,7 +219,7 @@ def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]
 
 
 class _States:
-    """States of chunks. Those of tables that wait for the merged state are merged with the rest at the end.
+    """States of chunks. Those whose tables wait for the merged state are merged at the end.
 
     The others are merged two of a size at a time: each is merged log₂(chunks) times, and few are held.
     """
@@ -228,7 +229,7 @@ class _States:
         self._waiting: list[tuple[Any, TextTable]] = []
 
     def add(self, state: Any, table: TextTable | None = None) -> None:
-        """Add the state of the next chunk, and the table that waits."""
+        """Add the state of the next chunk, and the table that waits; all chunks have one, or none has."""
         if table is not None:
             self._waiting.append((state, table))
             return
@@ -239,6 +240,5 @@ class _States:
 
     def merged(self) -> Any:
         """The state of all chunks."""
-        states = [state for state, _ in self._waiting] + [state for _, state in self._merged]
-        tables = [table for _, table in self._waiting] + [None] * len(self._merged)
-        return type(states[0]).merge_all(states, tables)
+        states = [state for state, _ in self._waiting] or [state for _, state in self._merged]
+        return type(states[0]).merge_all(states, [table for _, table in self._waiting])

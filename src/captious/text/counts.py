@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,14 +35,13 @@ Keys = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.unsignedinteger[Any]]
 Arrays = tuple[Keys, Counts]
 C = TypeVar("C", bound="CountsState")
+T = TypeVar("T")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 BLOCK = 1 << 22
 """Entries that merging files keeps in memory at a time, together."""
 INDEXED = 1 << 22
 """Entries of counts that are looked up by buckets. Of more than these, all pages of a file would be read first."""
-RANGE = 1 << 17
-"""Entries that are added up at a time in memory."""
 READ = 1 << 24
 """Bytes of a file that are checked at a time."""
 LONGEST_HEADER = 1 << 16
@@ -65,9 +64,9 @@ def word_keys(words: Iterable[str]) -> Keys:
     return np.fromiter(map(_word_key, words), dtype=np.uint64)
 
 
-def first_bits_order(keys: Keys, skipped: int = 0) -> Ints:
-    """Indices that sort keys by their first sixteen bits after the skipped ones, for which NumPy has a radix sort."""
-    return np.argsort((keys >> np.uint64(48 - skipped)).astype(np.uint16), kind="stable")
+def first_bits_order(keys: Keys) -> Ints:
+    """Indices that sort keys by their first sixteen bits, for which NumPy has a radix sort."""
+    return np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
 
 
 class KeyCounts:
@@ -82,16 +81,6 @@ class KeyCounts:
         return self._arrays
 
     @property
-    def unsorted(self) -> Arrays:
-        """The keys and their counts in the order of what was counted, if they have not been sorted yet."""
-        return self.arrays
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of both arrays."""
-        return sum(array.nbytes for array in self.unsorted)
-
-    @property
     def keys(self) -> Keys:
         """The keys, sorted."""
         return self.arrays[0]
@@ -100,6 +89,10 @@ class KeyCounts:
     def counts(self) -> Counts:
         """The count of each key."""
         return self.arrays[1]
+
+    def release(self) -> None:
+        """Let go of what the counts are made from."""
+        _ = self.arrays
 
     def __reduce__(self) -> tuple[type[KeyCounts], tuple[Arrays]]:
         return KeyCounts, (self.arrays,)
@@ -175,94 +168,33 @@ class KeyCounts:
         return (np.cumsum(sizes) - sizes).astype(COUNT), int(sizes.max()).bit_length()
 
 
-class TableCounts(KeyCounts):
-    """Counts of distinct keys in the order of a table, some of them 0. Sorted are those that are not.
+class Once(Generic[T]):
+    """What a function returns. It is called when that is first needed, and released then."""
 
-    They are given as a function, which is called when they are first looked at and released then.
-    """
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make: Callable[[], T] | None = make
+        self._made: tuple[T] | None = None
 
-    def __init__(self, count: Callable[[], Arrays]) -> None:
-        self._count: Callable[[], Arrays] | None = count
-        self._counted: tuple[Arrays, bool] | None = None
-        """The arrays, and whether they are sorted: threads replace both at once, whoever comes last."""
+    def __call__(self) -> T:
+        """The value; threads that come first at the same time each make it, and the last one's is kept."""
+        make, made = self._make, self._made  # in this order: the function goes after there is a value
+        if made is None:
+            assert make is not None
+            self._made = made = (make(),)
+            self._make = None
+        return made[0]
 
-    def _now(self) -> tuple[Arrays, bool]:
-        count, counted = self._count, self._counted  # in this order: the function goes after there are counts
-        if counted is None:
-            assert count is not None
-            self._counted = counted = (count(), False)
-            self._count = None
-        return counted
 
-    @property
-    def unsorted(self) -> Arrays:
-        """The keys and their counts, in the order of the table until they are sorted."""
-        return self._now()[0]
+class LazyCounts(KeyCounts):
+    """Counts that are made when they are first looked at."""
+
+    def __init__(self, count: Callable[[], KeyCounts]) -> None:
+        self._count = Once(count)
 
     @property
     def arrays(self) -> Arrays:
-        """The keys, and their counts, sorted."""
-        arrays, is_sorted = self._now()
-        if not is_sorted:
-            keys, counts = arrays
-            order = np.flatnonzero(counts)
-            # Sorted by their first bits already, they are sorted in a third of the time.
-            order = order.take(first_bits_order(keys.take(order)))
-            arrays = KeyCounts.of(keys.take(order), counts.take(order)).arrays
-            self._counted = (arrays, True)
-        return arrays
-
-
-def sums_by_part(parts: Sequence[KeyCounts]) -> tuple[KeyCounts, list[Counts]]:
-    """The counts of all parts added up; and for each part the sums of its own keys, in its own order.
-
-    The keys of a range are added up at a time, so that they stay in the processor's cache.
-
-    >>> table = TableCounts(lambda: (np.array([7, 2, 9], np.uint64), np.array([1, 1, 0], COUNT)))
-    >>> sums, own = sums_by_part([table, KeyCounts.of(np.array([2, 8], np.uint64), np.array([3, 1]))])
-    >>> sums.keys.tolist(), sums.counts.tolist(), [one.tolist() for one in own]
-    ([2, 7, 8], [4, 1, 1], [[1, 4, 0], [4, 1]])
-    """
-    arrays = [part.unsorted for part in parts]
-    entries = sum(len(keys) for keys, _ in arrays)
-    bits = min(max(entries // RANGE, 1).bit_length(), 8)
-    own = [np.empty(len(keys), COUNT) for keys, _ in arrays]
-    # Large enough for all keys. What is never written takes no memory.
-    distinct, totals, end = np.empty(entries, KEY), np.empty(entries, COUNT), 0
-    for indices in zip(*(_ranges(keys, bits) for keys, _ in arrays), strict=True):
-        keys = np.concatenate([one.take(index) for (one, _), index in zip(arrays, indices, strict=True)])
-        counts = np.concatenate([one.take(index) for (_, one), index in zip(arrays, indices, strict=True)])
-        heads, sums, every = _sums(keys, counts, first_bits_order(keys, bits))
-        for one, index, part in zip(own, indices, np.split(every, np.cumsum([*map(len, indices)])[:-1]), strict=True):
-            one[index] = part
-        present = np.flatnonzero(sums)
-        start, end = end, end + len(present)
-        distinct[start:end], totals[start:end] = heads.take(present), sums.take(present)
-    return KeyCounts((distinct[:end], totals[:end])), own
-
-
-def _sums(keys: Keys, counts: Counts, order: Ints) -> tuple[Keys, Counts, Counts]:
-    """Distinct keys, sorted, and the sum of the counts of each; and that sum for every key as they came.
-
-    ``order`` sorts the keys by their first bits.
-    """
-    if not len(keys):
-        return keys, counts, counts
-    order = order.take(np.argsort(keys.take(order), kind="stable"))
-    keys = keys.take(order)
-    new = np.append(True, keys[1:] != keys[:-1])
-    heads = np.flatnonzero(new)
-    sums = np.add.reduceat(counts.take(order), heads, dtype=COUNT)
-    every = np.empty(len(keys), COUNT)
-    every[order] = sums.take(np.cumsum(new) - 1)
-    return keys.take(heads), sums, every
-
-
-def _ranges(keys: Keys, bits: int) -> list[npt.NDArray[np.int32]]:
-    """The indices of the keys of each range, which is all keys that have the same first bits."""
-    first = (keys >> np.uint64(64 - bits)).astype(np.uint8)
-    order = np.argsort(first, kind="stable").astype(np.int32)
-    return np.split(order, np.cumsum(np.bincount(first, minlength=1 << bits))[:-1])
+        """The keys, and their counts."""
+        return self._count().arrays
 
 
 def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:
@@ -383,7 +315,7 @@ class CountsState(State):
 
     def release(self) -> None:
         """Count now, which lets go of the n-gram tables."""
-        _ = self.counts.unsorted
+        self.counts.release()
 
     def save(self, path: str | Path) -> None:
         """Write a line of JSON and two arrays, never a pickle."""

@@ -1,7 +1,8 @@
 """Document frequencies of n-grams: of the references at hand, of shards merged, or of a corpus kept in a file.
 
 There is one representation, sorted hashes with their counts (`captious.text.counts`): shards merge without a common
-vocabulary, files are memory-mapped, and the references at hand are counted as fast as in any other form.
+vocabulary, and files are memory-mapped. The references at hand are a trie (`captious.text._tries`) until hashes are
+asked for; the chunks of one set are merged without them.
 """
 
 from __future__ import annotations
@@ -25,17 +26,9 @@ from captious._languages import AUTO, ENGLISH, language_named
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import (
-    CountsKind,
-    CountsState,
-    KeyCounts,
-    Keys,
-    TableCounts,
-    mix,
-    sums_by_part,
-    word_keys,
-)
-from captious.text.tables import ORDERS, TextTable, narrow
+from captious.text._tries import NgramTrie, TrieCounts, summed_counts
+from captious.text.counts import CountsKind, CountsState, KeyCounts, Keys, LazyCounts, mix, word_keys
+from captious.text.tables import ORDERS, TextTable
 from captious.text.tokenizers import tokenizer_named
 
 MOST_ITEMS = 10**12
@@ -73,9 +66,8 @@ class DocumentFrequency(CountsState):
         {'a': 2, 'cat': 1, 'dog': 1}
         """
         table = TextTable.of(captions, tokenizer)
-        frequencies = [table.ngrams(n).document_frequency for n in range(1, ORDERS + 1)]
         corpus = cls(
-            counts=TableCounts(lambda: (_keys(table), narrow(np.concatenate(frequencies)))),
+            counts=TrieCounts(lambda: NgramTrie.of(table)),
             items=int((captions.references.counts > 0).sum()),
             tokenizer=str(table.tokenizer),
             fingerprint=captions.fingerprint,
@@ -83,7 +75,7 @@ class DocumentFrequency(CountsState):
             language=captions.language,
         )
         # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
-        table.keep(ref(corpus), frequencies)
+        table.keep(ref(corpus), [table.ngrams(n).document_frequency for n in range(1, ORDERS + 1)])
         return corpus
 
     def __str__(self) -> str:
@@ -131,16 +123,15 @@ class DocumentFrequency(CountsState):
         )
 
     @classmethod
-    def merge_all(cls, states: Sequence[DocumentFrequency], tables: Sequence[TextTable | None]) -> DocumentFrequency:
+    def merge_all(cls, states: Sequence[DocumentFrequency], tables: Sequence[TextTable] = ()) -> DocumentFrequency:
         """The frequencies of all parts together, which each table gets for its own n-grams: it looks up none later."""
-        if not any(tables):
-            return super().merge_all(states, tables)
+        tries = [state.counts.trie for state in states if tables and isinstance(state.counts, TrieCounts)]
+        if len(tries) < len(states):
+            return super().merge_all(states)
         facts = reduce(DocumentFrequency.merge, (replace(state, counts=KeyCounts()) for state in states))
-        sums, own = sums_by_part([state.counts for state in states])
-        corpus = replace(facts, counts=sums)
-        for table, frequencies in zip(tables, own, strict=True):
-            if table is not None:
-                table.keep(ref(corpus), _by_order(table, frequencies))
+        corpus = replace(facts, counts=LazyCounts(lambda: KeyCounts.sum([trie.key_counts() for trie in tries])))
+        for table, frequencies in zip(tables, summed_counts(tries), strict=True):
+            table.keep(ref(corpus), frequencies)
         return corpus
 
 

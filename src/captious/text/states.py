@@ -44,10 +44,10 @@ class State(ABC):
         """The state of two parts together. The order of parts must not matter."""
 
     @classmethod
-    def merge_all(cls: type[S], states: Sequence[S], tables: Sequence[TextTable | None]) -> S:
-        """The state of all parts. A table holds n-gram counts of its part that will be scored with this state.
+    def merge_all(cls: type[S], states: Sequence[S], tables: Sequence[TextTable] = ()) -> S:
+        """The state of all parts. ``tables``, if any, are those of the parts, which will be scored with this state.
 
-        It may be told what it would ask of the state then.
+        They may be told what they would ask of the state then.
         """
         return reduce(lambda one, other: one.merge(other), states)
 
