@@ -36,6 +36,15 @@ class NgramMatches(NamedTuple):
     """The length of each run."""
 
 
+class CaptionPairs(NamedTuple):
+    """Candidates, each with captions of its item that stand side by side."""
+
+    left: Ints
+    right: Ints
+    shift: Ints
+    """Captions ``l`` and ``r`` are pair number ``shift[l] + r``."""
+
+
 @dataclass(frozen=True, eq=False)
 class NgramRows:
     """Rows (n-gram, item, caption, count), sorted in that order.
@@ -98,10 +107,9 @@ class NgramRows:
 
     @property
     def candidate_matches(self) -> NgramMatches:
-        """The rows of candidates with all rows of their groups: those of candidates, their own among them, too."""
+        """The rows of candidates with the rows of candidates that have the same n-gram, their own among them."""
         group = self.group.take(self.candidate_rows)
-        first = self.heads.take(group)
-        return NgramMatches(self.candidate_rows, first, self.ends.take(group) - first)
+        return NgramMatches(self.candidate_rows, self.heads.take(group), np.bincount(group).take(group))
 
     @cached_property
     def reference_max(self) -> Ints32:
@@ -381,14 +389,24 @@ class TextTable(Memo):
         return np.where(self.is_candidate, numbers, -1)
 
     @cached_property
-    def pairs(self) -> tuple[Ints, Ints]:
-        """Every candidate with every reference of its item, as two arrays of caption numbers."""
-        first, end = self.first_caption[:-1], self.first_caption[1:]
+    def pairs(self) -> CaptionPairs:
+        """Every candidate with every reference of its item."""
+        candidates = np.bincount(self.item[self.candidates], minlength=self.items)
+        return self._pairs(self.first_caption[:-1] + candidates, self.first_caption[1:])
+
+    @cached_property
+    def candidate_pairs(self) -> CaptionPairs:
+        """Every candidate with every candidate of its item, itself among them."""
+        candidates = np.bincount(self.item[self.candidates], minlength=self.items)
+        return self._pairs(self.first_caption[:-1], self.first_caption[:-1] + candidates)
+
+    def _pairs(self, first: Ints, end: Ints) -> CaptionPairs:
+        """Every candidate with the captions from the first of its item up to the end."""
         item = self.item[self.candidates]
-        own = np.bincount(item, minlength=self.items)
-        references = (end - first - own)[item]
-        within = np.arange(int(references.sum())) - np.repeat(np.cumsum(references) - references, references)
-        return np.repeat(self.candidates, references), np.repeat((first + own)[item], references) + within
+        first, counts = first.take(item), (end - first).take(item)
+        shift = np.zeros(len(self.item), dtype=np.int64)
+        shift[self.candidates] = np.cumsum(counts) - counts - first
+        return CaptionPairs(np.repeat(self.candidates, counts), run_indices(first, counts), shift)
 
     def per_item(self, rows: Floats) -> Floats:
         """Sum rows of candidates into rows of items."""
