@@ -240,7 +240,7 @@ class Memo(PlainState):
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged(PlainState, Sequence[tuple[str, ...]]):
+class Ragged(Memo, Sequence[tuple[str, ...]]):
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]
@@ -305,6 +305,16 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
         """
         return np.repeat(np.arange(len(self)), self.counts)
 
+    @property
+    def distinct(self) -> tuple[Sequence[str], Ints]:
+        """Texts, and the number of each text among them: all texts, unless `Memo.keep` was told the different ones."""
+        return self.known("distinct") or (self.values, np.arange(len(self.values)))
+
+    @cached_property
+    def types(self) -> set[type]:
+        """The types of the texts, which are strings if all is well."""
+        return set(map(type, self.values))
+
     @cached_property
     def blank(self) -> Bools:
         """Which texts hold nothing but white space."""
@@ -339,7 +349,7 @@ class CaptionSet(Memo):
         for part, texts in (("candidate", self.candidates), ("reference", self.references)):
             if len(texts) != len(self.ids):
                 raise InputError(f"{self.name}: {len(texts)} {part} lists for {len(self.ids)} ids")
-            if strange := {kind.__name__ for kind in set(map(type, texts.values)) - {str}}:
+            if strange := {kind.__name__ for kind in texts.types - {str}}:
                 raise InputError(f"{self.name}: a {part} caption is of type {strange.pop()}, expected a string")
 
         for column, values in self.columns.items():

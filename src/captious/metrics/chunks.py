@@ -122,7 +122,9 @@ def _distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
     new = alike == np.arange(len(systems))
     offsets = np.concatenate(([0], np.cumsum(new.sum(axis=1))))
     own = np.take_along_axis(np.cumsum(new, axis=1) - 1, alike, axis=1) + offsets[:-1, None]
-    return Ragged(tuple(compress(texts, new.ravel().tolist())), offsets), own
+    candidates = Ragged(tuple(compress(texts, new.ravel().tolist())), offsets)
+    candidates.keep("distinct", (list(numbering), numbers[new]))
+    return candidates, own
 
 
 def measure_shard(

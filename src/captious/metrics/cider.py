@@ -179,9 +179,12 @@ def similarities(
         # Every row of a candidate meets every row with the same n-gram in the same item.
         rows, first, met = grams.candidate_matches if candidates else grams.matches
         theirs = run_indices(first, met)
-        own, other = np.repeat(weight.take(rows), met), weight.take(theirs)
-        product = np.minimum(own, other) * other if variant == "d" else own * other
-        pair = np.repeat(shift.take(grams.caption.take(rows)), met) + grams.caption.take(theirs)
+        product, other = np.repeat(weight.take(rows), met), weight.take(theirs)
+        if variant == "d":
+            np.minimum(product, other, out=product)
+        product *= other
+        pair = np.repeat(shift.take(grams.caption.take(rows)), met)
+        pair += grams.caption.take(theirs)
         dot = np.bincount(pair, weights=product, minlength=len(left))
         norms = norm.take(left) * norm.take(right)
         total += np.divide(dot, norms, out=np.zeros(len(left)), where=norms > 0)

@@ -66,29 +66,36 @@ class NgramRows:
 
     @cached_property
     def _new_group(self) -> Bools:
-        return changes(self.gram) | changes(self.item.take(self.caption))
+        """Whether each row begins a group; the end of all rows, which stands behind them, counts as a beginning."""
+        begins = np.ones(len(self.gram) + 1, dtype=np.bool_)
+        np.logical_or(changes(self.gram), changes(self.item.take(self.caption)), out=begins[:-1])
+        return begins
 
     @cached_property
     def group(self) -> Ints32:
         """Number of the (n-gram, item) group of each row."""
-        return _numbered(self._new_group)
+        return _numbered(self._new_group[:-1])
 
     @cached_property
-    def heads(self) -> Ints:
-        """First row of each group."""
+    def _bounds(self) -> Ints:
         return np.flatnonzero(self._new_group)
 
-    @cached_property
+    @property
+    def heads(self) -> Ints:
+        """First row of each group."""
+        return self._bounds[:-1]
+
+    @property
     def ends(self) -> Ints:
         """One past the last row of each group."""
-        return np.append(self.heads[1:], len(self.gram))[: len(self.heads)]
+        return self._bounds[1:]
 
     @cached_property
     def reference_row(self) -> Bools:
         """Whether each row is that of a reference."""
         return ~self.is_candidate.take(self.caption)
 
-    @cached_property
+    @property
     def candidate_rows(self) -> Ints:
         """The rows of candidates."""
         return np.flatnonzero(~self.reference_row)
@@ -108,8 +115,9 @@ class NgramRows:
     @property
     def candidate_matches(self) -> NgramMatches:
         """The rows of candidates with the rows of candidates that have the same n-gram, their own among them."""
-        group = self.group.take(self.candidate_rows)
-        return NgramMatches(self.candidate_rows, self.heads.take(group), np.bincount(group).take(group))
+        rows = self.candidate_rows
+        group = self.group.take(rows)
+        return NgramMatches(rows, self.heads.take(group), np.bincount(group).take(group))
 
     @cached_property
     def reference_max(self) -> Ints32:
@@ -181,8 +189,8 @@ class NgramTable(NgramRows):
 
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
-    at: Ints32
-    """The n-gram that starts at each token; -1 if the caption ends too soon."""
+    tokens: int
+    """The number of tokens of all captions."""
     parent: Ints32
     """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
@@ -207,29 +215,35 @@ class NgramTable(NgramRows):
         new_gram = changes(parents) | changes(lasts)
         new_row = new_gram | changes(caption)
         rows = np.flatnonzero(new_row)
-        number = _numbered(new_gram)
-        at = np.full(len(table.tokens), -1, dtype=np.int32)
-        at[order] = number
         firsts = np.flatnonzero(new_gram)
         return cls(
             n=n,
             size=len(firsts),
-            gram=number.take(rows),
+            gram=_numbered(new_gram.take(rows)),
             caption=caption.take(rows),
             count=_lengths(rows, len(order)),
             item=table.item,
             is_candidate=table.is_candidate,
             order=order,
-            at=at,
+            tokens=len(table.tokens),
             parent=parents[firsts],
             last=lasts[firsts],
         )
 
     @cached_property
+    def at(self) -> Ints32:
+        """The n-gram that starts at each token; -1 if the caption ends too soon."""
+        return self._at_tokens(self.gram)
+
+    @cached_property
     def group_at(self) -> Ints32:
         """The group of the n-gram that starts at each token; -1 where none does."""
-        result = np.full(len(self.at), -1, dtype=np.int32)
-        result[self.order] = np.repeat(self.group, self.count)
+        return self._at_tokens(self.group)
+
+    def _at_tokens(self, numbers: Ints32) -> Ints32:
+        """The number of each row at the tokens where its n-gram starts; -1 where none does."""
+        result = np.full(self.tokens, -1, dtype=np.int32)
+        result[self.order] = np.repeat(numbers, self.count)
         return result
 
 
@@ -293,9 +307,11 @@ class TextTable(Memo):
     @classmethod
     def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
-        vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
+        texts, number = candidates.distinct
+        vocabulary, tokens, lengths = tokenize((*texts, *references.values), tool)
+        text = np.concatenate([number, np.arange(len(texts), len(lengths))])
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
-        return cls._in_items(tool, vocabulary, tokens, lengths, item, len(candidates.values), len(captions))
+        return cls._in_items(tool, vocabulary, tokens, lengths, text, item, len(candidates.values), len(captions))
 
     @classmethod
     def _in_items(
@@ -304,19 +320,24 @@ class TextTable(Memo):
         vocabulary: list[str],
         tokens: Ints32,
         lengths: Ints,
+        text: Ints,
         item: Ints32,
         candidates: int,
         items: int,
         base: TextTable | None = None,
     ) -> TextTable:
-        """A table of captions that stand candidates first, then references; here those of an item stand together."""
+        """A table of captions that stand candidates first, then references; here those of an item stand together.
+
+        ``lengths`` has the tokens of each text, and ``text`` the number of each caption's text.
+        """
         order = np.argsort(item, kind="stable")
-        starts = np.cumsum(lengths) - lengths
+        starts, text = np.cumsum(lengths) - lengths, text.take(order)
+        lengths = lengths.take(text)
         return cls(
             tokenizer=tool,
             vocabulary=vocabulary,
-            tokens=take_runs(tokens, starts[order], lengths[order]),
-            starts=np.concatenate(([0], np.cumsum(lengths[order]))),
+            tokens=take_runs(tokens, starts.take(text), lengths),
+            starts=np.concatenate(([0], np.cumsum(lengths))),
             item=item[order],
             is_candidate=order < candidates,
             items=items,
@@ -346,6 +367,7 @@ class TextTable(Memo):
             self.vocabulary + new if new else self.vocabulary,
             np.concatenate([tokens, reference_tokens]),
             np.concatenate([lengths, reference_lengths]),
+            np.arange(len(lengths) + len(references)),
             np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
             len(candidates.values),
             len(items),
