@@ -310,6 +310,10 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
         """Texts, and the number of each text among them: all texts, unless `Memo.keep` was told the different ones."""
         return self.known("distinct") or (self.values, np.arange(len(self.values)))
 
+    def scripts(self, step: int) -> Scripts:
+        """The scripts of every so many texts, counted once."""
+        return self.once(("scripts", step), lambda: Scripts.of(self.values, step))
+
     @cached_property
     def types(self) -> set[type]:
         """The types of the texts, which are strings if all is well."""
@@ -481,7 +485,8 @@ class CaptionSet(Memo):
     @property
     def scripts(self) -> Scripts:
         """The scripts of all captions, counted once."""
-        return self.once("scripts", lambda: Scripts.of([*self.candidates.values, *self.references.values]))
+        step = Scripts.step(len(self.candidates.values) + len(self.references.values))
+        return self.once("scripts", lambda: self.candidates.scripts(step) + self.references.scripts(step))
 
     def positions(self, ids: Iterable[str]) -> list[int]:
         """The indices of these ids."""
@@ -520,7 +525,7 @@ class CaptionSet(Memo):
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {key: index for index, key in enumerate(self.ids)}
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
 
 def _listed(value: str | Sequence[str]) -> Sequence[str]:

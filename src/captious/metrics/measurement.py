@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,10 +206,17 @@ class Measurement(PlainState):
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
 
-@lru_cache(maxsize=4)
+_orders: deque[tuple[tuple[str, ...], Ints]] = deque(maxlen=4)
+
+
 def _order(ids: tuple[str, ...]) -> Ints:
-    """`id_order` of the items of a run, which all its metrics share."""
-    return np.array(id_order(ids), dtype=np.int64)
+    """`id_order` of the items of a run, which all its metrics share. A dictionary would hash all ids at each look."""
+    for known, order in tuple(_orders):
+        if known is ids or known == ids:
+            return order
+    order = np.array(id_order(ids), dtype=np.int64)
+    _orders.append((ids, order))
+    return order
 
 
 def _zeroed(rows: Floats) -> Floats:

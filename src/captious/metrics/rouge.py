@@ -371,9 +371,12 @@ class _Steps(NamedTuple):
 
 
 def _ones(words: npt.NDArray[np.uint64]) -> Ints:
-    bits = np.unpackbits(words.view(np.uint8).reshape(len(words), BITS // 8), axis=1)
-    ones: Ints = bits.sum(axis=1, dtype=np.int64)
-    return ones
+    """The number of bits that are set in each word: in each two bits, each four, each byte, and all."""
+    pairs, fours, bytes_ = (np.uint64(one) for one in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
+    words = words - ((words >> np.uint64(1)) & pairs)
+    words = (words & fours) + ((words >> np.uint64(2)) & fours)
+    words = (words + (words >> np.uint64(4))) & bytes_
+    return ((words * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
 
 
 def _long(left: list[int], right: list[int]) -> int:

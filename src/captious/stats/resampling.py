@@ -22,7 +22,7 @@ BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
 DRAWN = 1 << 17
 """Items drawn at a time: so many are counted while they are in the processor's cache."""
-CONVERTED = 1 << 19
+CONVERTED = 1 << 20
 """Items of shuffles that are converted to floats at a time."""
 Convention = Literal["two-sided", "sacrebleu"]
 
@@ -52,7 +52,7 @@ class Resamples:
     seed: int = SEED
 
     def __iter__(self) -> Iterator[Floats]:
-        rows = min(_in_cache(self.items), max(1, BLOCK // max(self.items, 1)))
+        rows = min(_rows_for_blas(self.items, DRAWN), max(1, BLOCK // max(self.items, 1)))
         return bootstrap_weights(self.items, self.samples, self.seed, rows * self.items)
 
 
@@ -85,12 +85,12 @@ def _block_sizes(items: int, samples: int, block: int | None = None) -> list[int
     return [min(rows, samples - first) for first in range(0, samples, rows)]
 
 
-def _in_cache(items: int) -> int:
-    """Rows of weights that stay in the processor's cache until they are multiplied.
+def _rows_for_blas(items: int, numbers: int) -> int:
+    """Rows of weights that are multiplied at a time, of so many numbers in all that they stay in the processor's cache.
 
     Of fewer than 24, or of a number that 24 does not divide, BLAS makes slower products with other last digits.
     """
-    return 24 * max(1, DRAWN // (24 * max(items, 1)))
+    return 24 * max(1, numbers // (24 * max(items, 1)))
 
 
 def id_order(ids: Sequence[str]) -> list[int]:
@@ -265,7 +265,7 @@ def paired_randomization(
 
 def _moved(gap: Floats, masks: Iterable[npt.NDArray[Any]]) -> Floats:
     """What each shuffle moves from one side to the other: gaps × shuffles."""
-    rows = max(_in_cache(gap.shape[1]), CONVERTED // max(gap.shape[1], 1))
+    rows = _rows_for_blas(gap.shape[1], CONVERTED)
     parts = (block[first : first + rows] for block in masks for first in range(0, len(block), rows))
     return weighted_sums(gap, np.minimum(gap, 0).sum(axis=1), np.maximum(gap, 0).sum(axis=1), parts)
 

@@ -65,30 +65,26 @@ class NgramRows:
     """Whether each caption is a candidate."""
 
     @cached_property
-    def _new_group(self) -> Bools:
-        """Whether each row begins a group; the end of all rows, which stands behind them, counts as a beginning."""
+    def _groups(self) -> tuple[Ints32, Ints]:
+        """The number of each row's group, and where groups begin; the end of all rows counts as a beginning."""
         begins = np.ones(len(self.gram) + 1, dtype=np.bool_)
         np.logical_or(changes(self.gram), changes(self.item.take(self.caption)), out=begins[:-1])
-        return begins
+        return _numbered(begins[:-1]), np.flatnonzero(begins)
 
-    @cached_property
+    @property
     def group(self) -> Ints32:
         """Number of the (n-gram, item) group of each row."""
-        return _numbered(self._new_group[:-1])
-
-    @cached_property
-    def _bounds(self) -> Ints:
-        return np.flatnonzero(self._new_group)
+        return self._groups[0]
 
     @property
     def heads(self) -> Ints:
         """First row of each group."""
-        return self._bounds[:-1]
+        return self._groups[1][:-1]
 
     @property
     def ends(self) -> Ints:
         """One past the last row of each group."""
-        return self._bounds[1:]
+        return self._groups[1][1:]
 
     @cached_property
     def reference_row(self) -> Bools:
@@ -208,8 +204,9 @@ class NgramTable(NgramRows):
             order = table.ngrams(1).order - np.int32(n - 1)
             fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
             order = order.take(np.flatnonzero(fits))
-            order = _sorted_by(shorter.at, shorter.size, order)
-            parents = shorter.at.take(order)
+            starting = shorter.at
+            order = _sorted_by(starting, shorter.size, order)
+            parents = starting.take(order)
         lasts = table.tokens.take(order + (n - 1))
         caption = table.caption_at.take(order)
         new_gram = changes(parents) | changes(lasts)
@@ -230,7 +227,7 @@ class NgramTable(NgramRows):
             last=lasts[firsts],
         )
 
-    @cached_property
+    @property
     def at(self) -> Ints32:
         """The n-gram that starts at each token; -1 if the caption ends too soon."""
         return self._at_tokens(self.gram)
