@@ -294,7 +294,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
     @property
     def counts(self) -> Ints:
         """How many texts each list holds."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     @cached_property
     def owners(self) -> Ints:

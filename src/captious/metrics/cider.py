@@ -169,25 +169,29 @@ def similarities(
     With ``candidates``, that of each of ``table.candidate_pairs``.
     """
     left, right, shift = table.candidate_pairs if candidates else table.pairs
-    total = np.zeros(len(left))
+    captions, pairs = len(table.lengths), len(left)
+    total = np.zeros(pairs)
     logarithm = np.log(float(max(corpus.items, 1)))
-    for n in range(1, ORDERS + 1):
-        grams = table.ngram_rows(n)
-        idf = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
+    for orders in table.order_blocks:
+        grams = table.joint_rows(orders)
+        frequencies = np.concatenate([corpus.frequencies(table, n) for n in orders])
+        idf = logarithm - np.log(np.maximum(1.0, frequencies))
         weight = grams.count * idf.take(grams.gram)
-        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=len(table.lengths)))
+        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=len(orders) * captions))
         # Every row of a candidate meets every row with the same n-gram in the same item.
         rows, first, met = grams.candidate_matches if candidates else grams.matches
         theirs = run_indices(first, met)
-        product, other = np.repeat(weight.take(rows), met), weight.take(theirs)
+        product, other = weight.take(rows).repeat(met), weight.take(theirs)
         if variant == "d":
             np.minimum(product, other, out=product)
         product *= other
-        pair = np.repeat(shift.take(grams.caption.take(rows)), met)
+        shifts = np.add.outer(np.arange(len(orders)) * (pairs - captions), shift).ravel()
+        pair = shifts.take(grams.caption.take(rows)).repeat(met)
         pair += grams.caption.take(theirs)
-        dot = np.bincount(pair, weights=product, minlength=len(left))
-        norms = norm.take(left) * norm.take(right)
-        total += np.divide(dot, norms, out=np.zeros(len(left)), where=norms > 0)
+        dot = np.bincount(pair, weights=product, minlength=len(orders) * pairs).reshape(len(orders), pairs)
+        norms = norm.reshape(len(orders), captions)
+        norms = norms.take(left, axis=1) * norms.take(right, axis=1)
+        total += np.divide(dot, norms, out=np.zeros(dot.shape), where=norms > 0).sum(axis=0)
     if variant == "d":
         bigrams = np.maximum(table.lengths - 1, 0)
         total *= np.exp(-np.square(bigrams.take(left) - bigrams.take(right)) / (2 * SIGMA**2))

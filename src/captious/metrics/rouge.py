@@ -376,7 +376,8 @@ def _ones(words: npt.NDArray[np.uint64]) -> Ints:
     words = words - ((words >> np.uint64(1)) & pairs)
     words = (words & fours) + ((words >> np.uint64(2)) & fours)
     words = (words + (words >> np.uint64(4))) & bytes_
-    return ((words * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
+    ones: Ints = ((words * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
+    return ones
 
 
 def _long(left: list[int], right: list[int]) -> int:

@@ -245,7 +245,7 @@ def paired_randomization(
     differences makes p = 1 for two equal systems.
     """
     gap, columns = _distinct_columns([system.rows - baseline.rows for baseline, system in pairs])
-    # Swapping an item moves nothing where all systems have the same rows. To leave out a few takes longer than it saves.
+    # Swapping an item moves nothing where all systems have the same rows. Leaving out a few takes longer than it saves.
     moving = np.flatnonzero(gap.any(axis=0))
     if 2 * len(moving) < gap.shape[1]:
         gap, masks = gap.take(moving, axis=1), (block.take(moving, axis=1) for block in masks)

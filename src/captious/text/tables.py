@@ -23,6 +23,8 @@ _REMEMBERED = 1 << 17
 """Chunks of captions that a table remembers the tokens of."""
 ORDERS = 4
 """Orders of n-grams whose document frequencies are counted."""
+SMALL = 1 << 15
+"""Tokens of a table so small that the number of steps takes longer than the work of each."""
 Counts = npt.NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 
 
@@ -69,7 +71,7 @@ class NgramRows:
         """The number of each row's group, and where groups begin; the end of all rows counts as a beginning."""
         begins = np.ones(len(self.gram) + 1, dtype=np.bool_)
         np.logical_or(changes(self.gram), changes(self.item.take(self.caption)), out=begins[:-1])
-        return _numbered(begins[:-1]), np.flatnonzero(begins)
+        return _numbered(begins[:-1]), begins.nonzero()[0]
 
     @property
     def group(self) -> Ints32:
@@ -94,17 +96,17 @@ class NgramRows:
     @property
     def candidate_rows(self) -> Ints:
         """The rows of candidates."""
-        return np.flatnonzero(~self.reference_row)
+        return (~self.reference_row).nonzero()[0]
 
     @cached_property
     def matches(self) -> NgramMatches:
         """The rows of candidates whose n-gram a reference of the item has, with the rows of these references."""
-        rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
+        rows, references = self.candidate_rows, self.reference_row.nonzero()[0]
         # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
         before = rows - np.arange(len(rows))
-        rows = rows[: np.searchsorted(before, len(references))]
+        rows = rows[: before.searchsorted(len(references))]
         following, group = references.take(before[: len(rows)]), self.group.take(rows)
-        met = np.flatnonzero(self.group.take(following) == group)
+        met = (self.group.take(following) == group).nonzero()[0]
         first = following.take(met)
         return NgramMatches(rows.take(met), first, self.ends.take(group.take(met)) - first)
 
@@ -201,9 +203,7 @@ class NgramTable(NgramRows):
             parents = np.zeros(len(order), dtype=np.int32)
         else:
             # Tokens in the order of the token n-1 positions on, then stably by the (n-1)-gram that starts there.
-            order = table.ngrams(1).order - np.int32(n - 1)
-            fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
-            order = order.take(np.flatnonzero(fits))
+            order = table.ngrams(1).order.take((table.sorted_positions >= n - 1).nonzero()[0]) - np.int32(n - 1)
             starting = shorter.at
             order = _sorted_by(starting, shorter.size, order)
             parents = starting.take(order)
@@ -211,8 +211,7 @@ class NgramTable(NgramRows):
         caption = table.caption_at.take(order)
         new_gram = changes(parents) | changes(lasts)
         new_row = new_gram | changes(caption)
-        rows = np.flatnonzero(new_row)
-        firsts = np.flatnonzero(new_gram)
+        rows, firsts = new_row.nonzero()[0], new_gram.nonzero()[0]
         return cls(
             n=n,
             size=len(firsts),
@@ -223,8 +222,8 @@ class NgramTable(NgramRows):
             is_candidate=table.is_candidate,
             order=order,
             tokens=len(table.tokens),
-            parent=parents[firsts],
-            last=lasts[firsts],
+            parent=parents.take(firsts),
+            last=lasts.take(firsts),
         )
 
     @property
@@ -240,7 +239,7 @@ class NgramTable(NgramRows):
     def _at_tokens(self, numbers: Ints32) -> Ints32:
         """The number of each row at the tokens where its n-gram starts; -1 where none does."""
         result = np.full(self.tokens, -1, dtype=np.int32)
-        result[self.order] = np.repeat(numbers, self.count)
+        result[self.order] = numbers.repeat(self.count)
         return result
 
 
@@ -249,13 +248,14 @@ def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
     bits = max(bound - 1, 1).bit_length()
     for shift in range(0, bits, 16):
         digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
-        order = order.take(np.argsort(digit, kind="stable"))
+        order = order.take(digit.argsort(kind="stable"))
     return order
 
 
 def _numbered(new: Bools) -> Ints32:
     """The number of the run each position belongs to, where runs begin at the marked positions."""
-    number: Ints32 = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    number: Ints32 = new.cumsum(dtype=np.int32)
+    number -= np.int32(1)
     return number
 
 
@@ -269,7 +269,8 @@ def _lengths(starts: Ints, end: int) -> Ints32:
 
 def changes(values: npt.NDArray[Any]) -> Bools:
     """Where a value differs from the one before it; the first always does."""
-    changed = np.ones(len(values), dtype=np.bool_)
+    changed = np.empty(len(values), dtype=np.bool_)
+    changed[:1] = True
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return changed
 
@@ -378,7 +379,7 @@ class TextTable(Memo):
     @cached_property
     def lengths(self) -> Ints:
         """Tokens per caption."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     @cached_property
     def caption_at(self) -> Ints32:
@@ -386,10 +387,11 @@ class TextTable(Memo):
         return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
 
     @cached_property
-    def room(self) -> Ints32:
-        """Tokens from each token to the end of its caption, itself included."""
-        ends: Ints32 = np.repeat(self.starts[1:].astype(np.int32), self.lengths)
-        return np.subtract(ends, np.arange(len(self.tokens)), dtype=np.int32, casting="unsafe")
+    def sorted_positions(self) -> Ints32:
+        """The position of each token in its caption, in the order of the unigrams."""
+        positions = np.arange(len(self.tokens), dtype=np.int32)
+        positions -= np.repeat(self.starts[:-1].astype(np.int32), self.lengths)
+        return positions.take(self.ngrams(1).order)
 
     @cached_property
     def candidates(self) -> Ints:
@@ -525,6 +527,28 @@ class TextTable(Memo):
         """The n-gram counts of all captions, without where in the captions the n-grams stand."""
         compact = self.compact_rows[n - 1 : n]
         return compact[0].rows(self) if compact else self.ngrams(n)
+
+    @property
+    def order_blocks(self) -> list[tuple[int, ...]]:
+        """The orders of n-grams that are looked at together: all in a small table, where each step costs most."""
+        orders = range(1, ORDERS + 1)
+        return [tuple(orders)] if len(self.tokens) <= SMALL else [(n,) for n in orders]
+
+    def joint_rows(self, orders: Sequence[int]) -> NgramRows:
+        """The n-gram counts of several orders; captions of each order are numbered behind those of the one before."""
+        if len(orders) == 1:
+            return self.ngram_rows(orders[0])
+        parts, captions = [self.ngram_rows(n) for n in orders], len(self.lengths)
+        before = np.cumsum([0, *(part.size for part in parts)], dtype=np.int32)
+        return NgramRows(
+            n=orders[-1],
+            size=int(before[-1]),
+            gram=np.concatenate([part.gram + first for part, first in zip(parts, before[:-1], strict=True)]),
+            caption=np.concatenate([part.caption + np.int32(k * captions) for k, part in enumerate(parts)]),
+            count=np.concatenate([part.count for part in parts]),
+            item=np.concatenate([self.item] * len(orders)),
+            is_candidate=np.concatenate([self.is_candidate] * len(orders)),
+        )
 
     @property
     def compact_rows(self) -> tuple[CompactRows, ...]:
@@ -690,6 +714,8 @@ class _KnownWords(dict[str, int]):
         super().__init__({_END: 0, "": self.nothing})
         self.tool = tool
         self.index = {word: index for index, word in enumerate(vocabulary)}
+        plain = ((word, index + 1) for word, index in self.index.items() if tool.plain_word(word) == word)
+        self.update(itertools.islice(plain, _REMEMBERED - len(self)))
 
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
@@ -712,7 +738,7 @@ class _KnownWords(dict[str, int]):
             if len(nothing):
                 chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
             if chunk.min(initial=0) >= 0:
-                return [], chunk - np.int32(1), np.diff(bounds)
+                return [], chunk - np.int32(1), bounds[1:] - bounds[:-1]
             unknown = np.searchsorted(bounds, np.flatnonzero(chunk < 0), side="right") - 1
             odd = np.flatnonzero(np.bincount(unknown, minlength=len(texts)))
         words, tokens, sizes = tokenize([texts[index] for index in odd.tolist()], self.tool)
@@ -749,8 +775,7 @@ def run_indices(starts: Ints, lengths: Ints) -> Ints:
     >>> run_indices(np.array([2, 0]), np.array([2, 1])).tolist()
     [2, 3, 0]
     """
-    ends = np.cumsum(lengths)
-    indices = np.repeat(starts - ends + lengths, lengths)
+    indices: Ints = (starts - lengths.cumsum() + lengths).repeat(lengths)
     indices += np.arange(len(indices))
     return indices
 
