@@ -307,7 +307,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @property
     def distinct(self) -> tuple[Sequence[str], Ints]:
-        """Texts, and the number of each text among them: all texts, unless `Memo.keep` was told the different ones."""
+        """The different texts if they were kept under this name, otherwise all; and the index of each value in them."""
         return self.known("distinct") or (self.values, np.arange(len(self.values)))
 
     def scripts(self, step: int) -> Scripts:

@@ -25,8 +25,8 @@ ROWS = 8
 def weighted_sums(table: Floats, lows: Floats, highs: Floats, weights: Iterable[npt.NDArray[Any]]) -> Floats:
     """The sum of each row of a table (rows) under each weighting (columns); blocks of weights have one per row.
 
-    ``lows`` and ``highs`` are limits of the sums, also of those over a part of the columns, where weights are whole
-    numbers. They are infinite where weights are not, and the least is not above 0, nor the highest below.
+    Where weights are whole numbers, ``lows`` and ``highs`` are limits of the sums of each row, of those over a part of
+    the columns too, so that 0 is between them. Where weights are not, they are infinite, and no rows are packed.
 
     >>> table = np.array([[1.0, -2.0, 3.0], [0.5, 0.5, 0.5]])
     >>> limits = np.array([-2.0, 0.0]), np.array([4.0, 1.5])
