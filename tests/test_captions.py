@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from captious._languages import Scripts
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, UnknownKey
 from captious.text.tables import TextTable
@@ -97,3 +98,9 @@ def test_positions_count_from_the_end_too():
     for position in (2, -3):
         with pytest.raises(UnknownKey, match=rf"^captions: no item at position {position}, there are 2 items$"):
             captions.item(position)
+
+
+def test_scripts_are_those_of_candidates_and_references():
+    captions = CaptionSet.of({"1": "一只狗 a dog"}, {"1": ["a red dog", "собака 狗"]})
+    assert captions.scripts == Scripts.of(["一只狗 a dog", "a red dog", "собака 狗"])
+    assert captions.scripts.letters == {"Han": 4, "Latin": 11, "Cyrillic": 6} and captions.scripts.unspaced_runs == 2

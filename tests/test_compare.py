@@ -9,6 +9,7 @@ from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io import formats
+from captious.metrics.rouge import Rouge
 from captious.options import Resampling
 
 
@@ -202,6 +203,20 @@ def test_systems_scored_together_have_the_values_of_each_alone(systems, monkeypa
         for key, measurement in alone.measurements.items():
             assert together.reports[name].measurements[key].values.tolist() == measurement.values.tolist()
             assert str(together.reports[name].measurements[key].signature) == str(measurement.signature)
+
+
+def test_equal_candidates_of_an_item_are_scored_once(monkeypatch):
+    """Item 1 has one caption by three systems, item 2 two of them; the values are those of each system alone."""
+    texts = {"a": ("a dog", "a cat"), "b": ("a dog", "a bird sings"), "c": ("a dog", "a cat")}
+    references = {"1": ["the dog", "a dog runs"], "2": ["a black cat"]}
+    alone = {name: evaluate(dict(zip("12", own, strict=True)), references=references) for name, own in texts.items()}
+    scored, score = [], Rouge.score_candidates
+    monkeypatch.setattr(Rouge, "score_candidates", lambda *given: scored.append(given[1]) or score(*given))
+    together = compare({name: dict(zip("12", own, strict=True)) for name, own in texts.items()}, references=references)
+    assert [one.candidates.values for one in scored] == [("a dog", "a cat", "a bird sings")]
+    for name, report in alone.items():
+        for key, measurement in report.measurements.items():
+            assert together.reports[name].measurements[key].values.tolist() == measurement.values.tolist()
 
 
 def test_pairs_tested_together_have_the_values_of_each_alone(systems, monkeypatch):

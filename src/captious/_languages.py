@@ -153,14 +153,13 @@ class Scripts:
     """Stretches between spaces that have letters of a script without spaces."""
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Scripts:
-        """Count the letters of texts, at even distances where there are many.
+    def of(cls, texts: Sequence[str], step: int | None = None) -> Scripts:
+        """Count the letters of texts, at even distances where there are many: of each, or of every so many.
 
         >>> Scripts.of(["一只狗 a dog"]).letters
         {'Han': 3, 'Latin': 4}
         """
-        step = max(-(-len(texts) // SAMPLE), 1)
-        joined = "\n".join(texts[::step])
+        joined = "\n".join(texts[:: step or cls.step(len(texts))])
         if joined.isascii():
             lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
             letters = int(np.count_nonzero(lower - 97 < 26))  # unsigned: others are larger
@@ -175,6 +174,16 @@ class Scripts:
         spaces = np.cumsum((codes == 0x20) | (codes == 0x0A) | (codes == 0x3000))
         runs = len(np.unique(spaces[unspaced]))
         return cls({name: number for name, number in zip(SCRIPTS, counts, strict=True) if number}, runs)
+
+    @staticmethod
+    def step(texts: int) -> int:
+        """The distance at which letters of so many texts are counted."""
+        return max(-(-texts // SAMPLE), 1)
+
+    def __add__(self, other: Scripts) -> Scripts:
+        numbers = {script: self.letters.get(script, 0) + other.letters.get(script, 0) for script in SCRIPTS}
+        letters = {script: number for script, number in numbers.items() if number}
+        return Scripts(letters, self.unspaced_runs + other.unspaced_runs)
 
     def share(self, scripts: Iterable[str]) -> float:
         """The share of all letters that belongs to some scripts."""

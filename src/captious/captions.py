@@ -240,7 +240,7 @@ class Memo(PlainState):
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged(PlainState, Sequence[tuple[str, ...]]):
+class Ragged(Memo, Sequence[tuple[str, ...]]):
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]
@@ -294,7 +294,7 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
     @property
     def counts(self) -> Ints:
         """How many texts each list holds."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     @cached_property
     def owners(self) -> Ints:
@@ -304,6 +304,20 @@ class Ragged(PlainState, Sequence[tuple[str, ...]]):
         [0, 0, 2]
         """
         return np.repeat(np.arange(len(self)), self.counts)
+
+    @property
+    def distinct(self) -> tuple[Sequence[str], Ints]:
+        """The different texts if they were kept under this name, otherwise all; and the index of each value in them."""
+        return self.known("distinct") or (self.values, np.arange(len(self.values)))
+
+    def scripts(self, step: int) -> Scripts:
+        """The scripts of every so many texts, counted once."""
+        return self.once(("scripts", step), lambda: Scripts.of(self.values, step))
+
+    @cached_property
+    def types(self) -> set[type]:
+        """The types of the texts, which are strings if all is well."""
+        return set(map(type, self.values))
 
     @cached_property
     def blank(self) -> Bools:
@@ -339,7 +353,7 @@ class CaptionSet(Memo):
         for part, texts in (("candidate", self.candidates), ("reference", self.references)):
             if len(texts) != len(self.ids):
                 raise InputError(f"{self.name}: {len(texts)} {part} lists for {len(self.ids)} ids")
-            if strange := {kind.__name__ for kind in set(map(type, texts.values)) - {str}}:
+            if strange := {kind.__name__ for kind in texts.types - {str}}:
                 raise InputError(f"{self.name}: a {part} caption is of type {strange.pop()}, expected a string")
 
         for column, values in self.columns.items():
@@ -471,7 +485,8 @@ class CaptionSet(Memo):
     @property
     def scripts(self) -> Scripts:
         """The scripts of all captions, counted once."""
-        return self.once("scripts", lambda: Scripts.of([*self.candidates.values, *self.references.values]))
+        step = Scripts.step(len(self.candidates.values) + len(self.references.values))
+        return self.once("scripts", lambda: self.candidates.scripts(step) + self.references.scripts(step))
 
     def positions(self, ids: Iterable[str]) -> list[int]:
         """The indices of these ids."""
@@ -510,7 +525,7 @@ class CaptionSet(Memo):
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {key: index for index, key in enumerate(self.ids)}
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
 
 def _listed(value: str | Sequence[str]) -> Sequence[str]:

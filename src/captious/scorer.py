@@ -28,7 +28,7 @@ from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.rows import TypeSets, missing_inputs
 from captious.options import Reading, Runtime, current, using
 from captious.runs.report import ByMetric
-from captious.text.tables import TextTable, table_key
+from captious.text.tables import TextTable, changes, table_key
 
 
 class CaptionValues(NamedTuple):
@@ -222,19 +222,22 @@ class Scorer:
 
     def _batch(self, ids: Sequence[Any], captions: Sequence[Any]) -> tuple[Ints, list[str], tuple[int, ...]]:
         """The item of each caption, the captions, and the shape of the result."""
-        keys = [_id(key) for key in _listed(ids, "ids")]
+        keys = _listed(ids, "ids")
+        keys = keys if {str}.issuperset(map(type, keys)) else list(map(_id, keys))
         captions = _listed(captions, "captions")
         if len(keys) != len(captions):
             raise InputError(
                 f"{len(captions)} captions for {len(keys)} ids, expected one caption, or one list of captions, per id"
             )
-        if unknown := [key for key in dict.fromkeys(keys) if key not in self._items]:
-            known = first_few(self._items.ids)
+        positions = self._items.known_positions(keys)
+        if positions.min(initial=0) < 0:
+            unknown, known = [key for key in dict.fromkeys(keys) if key not in self._items], first_few(self._items.ids)
             raise InputError(f"{len(unknown)} ids ({first_few(unknown)}) are not in the scorer, which has {known}")
-        positions = np.array(self._items.positions(keys), dtype=np.int64)
         shape: tuple[int, ...] = (len(captions),)
         if captions and not isinstance(captions[0], str):
-            rows = [_listed(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)]
+            rows = captions
+            if not {list, tuple}.issuperset(map(type, captions)):
+                rows = [_listed(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)]
             sizes = sorted(set(map(len, rows)))
             if len(sizes) > 1:
                 raise InputError(
@@ -251,8 +254,9 @@ class Scorer:
         return positions, captions, shape
 
     def _captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:
-        """The batch as a set; the references are not tokenized again."""
-        items, starts = np.unique(positions, return_index=True)
+        """The batch as a set, of positions that ascend; the references are not tokenized again."""
+        starts = changes(positions).nonzero()[0]
+        items = positions.take(starts)
         candidates = Ragged(tuple(texts), np.append(starts, len(texts)))
         indices = items.tolist()
         batch = replace(
@@ -278,8 +282,10 @@ def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple
     """The value of each candidate as if it were the only one of its item, and why it has none where it is NaN."""
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
-        missing, owners = missing_inputs(captions, metric.needs), captions.candidates.owners.tolist()
-        reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing} if missing else {}
+        reasons = {}
+        if missing := missing_inputs(captions, metric.needs):
+            owners = captions.candidates.owners.tolist()
+            reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing}
         for index in np.flatnonzero(np.isnan(values)).tolist():
             reasons.setdefault(index, metric.undefined_reason)
     else:

@@ -4,6 +4,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.metrics.cider import Cider
+from captious.metrics.diversity import SelfCider
 
 CAPTIONS = CaptionSet.of({"1": "a dog a dog", "2": "b"}, {"1": ["a dog"], "2": ["b"]})
 
@@ -35,6 +36,17 @@ def test_several_candidates_are_averaged():
     assert measured.items["1"] == pytest.approx((10 + 0) / 2)
     # over all three candidates: "b" has only order 1: 10/4
     assert measured.corpus == pytest.approx((10 + 0 + 2.5) / 3)
+
+
+@pytest.mark.parametrize("metric", [Cider(), Cider(variant="plain"), SelfCider()])
+def test_orders_looked_at_together_give_the_values_of_each_alone(metric, monkeypatch):
+    """Bit for bit: small batches in training, and large sets. Item 3 has no references, item 4 an empty caption."""
+    candidates = {"1": ["a dog a dog runs", "a red dog"], "2": ["a cat", "a dog"], "3": ["a", "b"], "4": ["", "a b"]}
+    references = {"1": ["a dog runs", "the red dog runs"], "2": ["one cat", "a cat a cat"], "4": ["a b"]}
+    captions = [CaptionSet.of(candidates, references) for _ in range(2)]
+    together = metric.measure(captions[0]).values.tolist()
+    monkeypatch.setattr("captious.text.tables.SMALL", 0)
+    assert metric.measure(captions[1]).values.tolist() == pytest.approx(together, abs=0, nan_ok=True)
 
 
 def test_labels_say_which_cider():

@@ -25,6 +25,7 @@ from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import (
     Resamples,
     Statistic,
+    _moved,
     bootstrap_weights,
     holm,
     paired_bootstrap,
@@ -106,6 +107,14 @@ def test_statistics_that_share_columns_are_resampled_as_each_alone():
         assert np.array_equal(values, sums[:, 0] / sums[:, 1])
 
 
+def test_the_last_digit_of_a_value_does_not_depend_on_how_many_are_resampled():
+    values = np.random.default_rng(1).random((9, 100))
+    alone = [resampled([mean_of(one)], Resamples(100, 96))[0].tolist() for one in values]
+    for number in range(2, 10):
+        together = resampled([mean_of(one) for one in values[:number]], Resamples(100, 96))
+        assert [one.tolist() for one in together] == alone[:number]
+
+
 def test_values_in_the_same_resamples_are_computed_once(monkeypatch):
     """Intervals and tests share their draws, which are those of the bootstrap."""
     one, other = mean_of([0.1, 0.5, 0.9, 0.4]), mean_of([0.2, 0.1, 0.3, 0.8])
@@ -133,6 +142,24 @@ def test_shuffles_of_items_on_which_two_systems_agree_are_counted():
     ]
     larger = sum(abs(one) >= abs(ours.mean() - theirs.mean()) for one in differences)
     assert paired_randomization([(mean_of(theirs), mean_of(ours))], swap_masks(60, 300, seed=1)) == [(1 + larger) / 301]
+
+
+def test_shuffles_move_exact_sums_of_counts_and_of_other_numbers():
+    """Counts of several sizes share a product, of which each sum is read: the sums of whole numbers by Python."""
+    generator = np.random.default_rng(2)
+    sizes = [0, 1, 3, 60, 5000, 500, 2**40, 2**48, 2**53]  # sums of the first six have 59 bits
+    counts = [[int(one) for one in generator.integers(-size, size + 1, 70)] for size in sizes]
+    fractions = generator.normal(size=(2, 70))
+    gap = np.array([counts[4], fractions[0], *counts[:4], fractions[1], *counts[5:]])
+    masks = np.concatenate(list(swap_masks(70, 90, seed=1)))
+    moved = _moved(gap, swap_masks(70, 90, seed=1))
+    for row, own in zip(gap, moved, strict=True):
+        expected = [math.fsum(row[mask]) for mask in masks]
+        if (row == np.rint(row)).all() and np.abs(row).sum() < 2**53:
+            assert own.tolist() == expected
+        else:
+            assert np.allclose(own, expected, rtol=0, atol=1e-15 * np.abs(row).sum())
+    assert _moved(np.array([[-3.0, -4.0], [5.0, 6.0]]), [np.eye(2)]).tolist() == [[-3, -4], [5, 6]]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40, 999, 1000])

@@ -91,10 +91,14 @@ def test_document_frequency_counts_items_whose_references_hold_the_ngram(items, 
 
 
 @given(ITEMS)
-def test_pairs_are_each_candidate_with_each_reference_of_its_item(items):
+def test_pairs_are_each_candidate_with_each_reference_or_candidate_of_its_item(items):
     table = TextTable.of(caption_set(items), "whitespace")
-    pairs = [(" ".join(table.words(a)), " ".join(table.words(b))) for a, b in zip(*table.pairs, strict=True)]
-    assert pairs == [(c, r) for candidates, references in items for c in candidates for r in references]
+    texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
+    with_references = [(c, r) for candidates, references in items for c in candidates for r in references]
+    with_candidates = [(c, d) for candidates, _ in items for c in candidates for d in candidates]
+    for pairs, expected in ((table.pairs, with_references), (table.candidate_pairs, with_candidates)):
+        assert [(texts[a], texts[b]) for a, b in zip(pairs.left, pairs.right, strict=True)] == expected
+        assert (pairs.shift[pairs.left] + pairs.right).tolist() == list(range(len(expected)))
 
 
 @given(st.lists(st.integers(0, 200_000), max_size=50))

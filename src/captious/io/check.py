@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -216,7 +216,8 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     if number:
         share = number / len(captions.candidates.values)
         yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
-    most, number = _most_common(captions.references, 0.5)
+    # Systems that are compared share their references.
+    most, number = captions.references.once("most common", lambda: _most_common(captions.references, 0.5))
     if number:
         share = number / len(captions.references.values)
         message = f"{share:.0%} of the references are the same text, {most[:60]!r}: is it the right column?"
@@ -252,8 +253,9 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
         return
     whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
     words = [set(_cut(captions.candidates[i][:1], whole)) for i in sample]
-    theirs = [set(_cut(captions.references[i], whole)) for i in sample]
-    common = Counter(word for caption in theirs for word in caption)
+    theirs, common = captions.references.once(
+        ("words", *sample, whole), lambda: _counted_words([captions.references[i] for i in sample], whole)
+    )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _share(rare, theirs)
     other = _share(rare, theirs[1:] + theirs[:1])
@@ -264,6 +266,12 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
             "another item: do the ids belong together?"
         )
         yield Finding("warning", message, True)
+
+
+def _counted_words(items: Iterable[Sequence[str]], pairs: bool) -> tuple[list[set[str]], Counter[str]]:
+    """The different words in the texts of each item, and in how many items each word is."""
+    words = [set(_cut(texts, pairs)) for texts in items]
+    return words, Counter(chain.from_iterable(words))
 
 
 def _cut(texts: Sequence[str], pairs: bool) -> Iterable[str]:

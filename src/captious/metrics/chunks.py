@@ -7,13 +7,15 @@ are merged, and a second pass scores. Values are those of the set scored in one 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, compress, count
 from typing import Any, TypeVar
 
 import numpy as np
 
+from captious._typing import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
@@ -88,28 +90,41 @@ def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
 def _measured_together(
     systems: Sequence[CaptionSet], metrics: Sequence[CandidateMetric], step: Progress
 ) -> list[dict[Metric, Measurement]]:
-    """Measurements of each system, whose candidates are scored as those of one item."""
-    number, first = len(systems), systems[0]
-    texts = tuple(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
-    candidates = Ragged(texts, number * np.arange(len(first) + 1))
+    """Measurements of each system; the different candidates of an item are scored as candidates of one set."""
+    first = systems[0]
+    candidates, own = _distinct_candidates(systems)
     joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
     for one in (joined, *systems[1:]):
         one.share_digests(first)
 
-    def score(metric: Metric, chunk: CaptionSet, state: Any) -> list[Scored]:
+    def score(metric: Metric, chunk: CaptionSet, state: Any) -> Scored:
         assert isinstance(metric, CandidateMetric)
-        scored = metric.score_candidates(chunk, state)
-        rows = np.asarray(scored.rows).reshape(len(chunk), number, -1)
-        return [replace(scored, rows=rows[:, system]) for system in range(number)]
+        return metric.score_candidates(chunk, state)
 
     states, parts, sizes = _by_chunk(joined, metrics, {}, step, CHUNK, score)
-    measurements: list[dict[Metric, Measurement]] = []
-    for system, captions in enumerate(systems):
-        measurements.append({})
-        for metric in metrics:
-            scored = metric.completed(captions, Scored.joined([part[system] for part in parts[metric]], sizes))
-            measurements[-1][metric] = metric.measurement(captions, states[metric], scored)
+    measurements: list[dict[Metric, Measurement]] = [{} for _ in systems]
+    for metric in metrics:
+        scored = Scored.joined(parts.pop(metric), sizes)
+        for captions, candidate, measured in zip(systems, own.T, measurements, strict=True):
+            rows = np.asarray(scored.rows).take(candidate, axis=0)
+            completed = metric.completed(captions, replace(scored, rows=rows))
+            measured[metric] = metric.measurement(captions, states[metric], completed)
     return measurements
+
+
+def _distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
+    """The different candidates of each item; and which of all these is the candidate of an item (row) by a system."""
+    texts = list(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
+    numbering: defaultdict[str, int] = defaultdict(count().__next__)
+    numbers = np.fromiter(map(numbering.__getitem__, texts), np.int64, len(texts)).reshape(-1, len(systems))
+    # The first system that has the same candidate.
+    alike = np.stack([(numbers == column[:, None]).argmax(axis=1) for column in numbers.T], axis=1)
+    new = alike == np.arange(len(systems))
+    offsets = np.concatenate(([0], np.cumsum(new.sum(axis=1))))
+    own = np.take_along_axis(np.cumsum(new, axis=1) - 1, alike, axis=1) + offsets[:-1, None]
+    candidates = Ragged(tuple(compress(texts, new.ravel().tolist())), offsets)
+    candidates.keep("distinct", (list(numbering), numbers[new]))
+    return candidates, own
 
 
 def measure_shard(

@@ -76,11 +76,10 @@ class Cider(CandidateMetric, MeanMetric):
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1."""
         table = self.table(captions)
-        similarity = similarities(table, state, self.variant)
-        total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
-        references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
-        item, rank = table.item[table.candidates], table.rank[table.candidates]
-        values = 10 * np.array(total).reshape(-1, table.items)[rank, item] / np.maximum(references[item], 1)
+        similarity, left = similarities(table, state, self.variant), table.pairs.left
+        total = np.bincount(left, weights=similarity, minlength=len(table.lengths)).take(table.candidates)
+        references = np.bincount(left, minlength=len(table.lengths)).take(table.candidates)
+        values = 10 * total / np.maximum(references, 1)
         warnings = []
         if state.items == 1:
             warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
@@ -165,32 +164,35 @@ def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequ
 def similarities(
     table: TextTable, corpus: DocumentFrequency, variant: Literal["d", "plain"], candidates: bool = False
 ) -> Floats:
-    """Row r, column c: the similarity of candidate number r of c's item to caption c, averaged over orders.
+    """The similarity of each of ``table.pairs``, a candidate and a reference, averaged over orders.
 
-    Without ``candidates`` the columns of candidates are 0, which takes half of the time where items have several.
+    With ``candidates``, that of each of ``table.candidate_pairs``.
     """
-    captions, turns = len(table.lengths), int(table.rank.max(initial=-1)) + 1
-    partner = np.full((turns, table.items), captions)  # one past the last, whose norm is 0, where an item has none
-    partner[table.rank[table.candidates], table.item[table.candidates]] = table.candidates
-    partner = partner.take(table.item, axis=1)
-    total, row_of = np.zeros((turns, captions)), table.rank * captions
+    left, right, shift = table.candidate_pairs if candidates else table.pairs
+    captions, pairs = len(table.lengths), len(left)
+    total = np.zeros(pairs)
     logarithm = np.log(float(max(corpus.items, 1)))
-    for n in range(1, ORDERS + 1):
-        grams = table.ngram_rows(n)
-        idf = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
+    for orders in table.order_blocks:
+        grams = table.joint_rows(orders)
+        frequencies = np.concatenate([corpus.frequencies(table, n) for n in orders])
+        idf = logarithm - np.log(np.maximum(1.0, frequencies))
         weight = grams.count * idf.take(grams.gram)
-        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions + 1))
+        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=len(orders) * captions))
         # Every row of a candidate meets every row with the same n-gram in the same item.
         rows, first, met = grams.candidate_matches if candidates else grams.matches
         theirs = run_indices(first, met)
-        own, other = np.repeat(weight.take(rows), met), weight.take(theirs)
-        product = np.minimum(own, other) * other if variant == "d" else own * other
-        pair = np.repeat(row_of.take(grams.caption.take(rows)), met) + grams.caption.take(theirs)
-        dot = np.bincount(pair, weights=product, minlength=turns * captions).reshape(turns, captions)
-        norms = norm[:-1] * norm.take(partner)
-        total += np.divide(dot, norms, out=np.zeros((turns, captions)), where=norms > 0)
+        product, other = weight.take(rows).repeat(met), weight.take(theirs)
+        if variant == "d":
+            np.minimum(product, other, out=product)
+        product *= other
+        shifts = np.add.outer(np.arange(len(orders)) * (pairs - captions), shift).ravel()
+        pair = shifts.take(grams.caption.take(rows)).repeat(met)
+        pair += grams.caption.take(theirs)
+        dot = np.bincount(pair, weights=product, minlength=len(orders) * pairs).reshape(len(orders), pairs)
+        norms = norm.reshape(len(orders), captions)
+        norms = norms.take(left, axis=1) * norms.take(right, axis=1)
+        total += np.divide(dot, norms, out=np.zeros(dot.shape), where=norms > 0).sum(axis=0)
     if variant == "d":
         bigrams = np.maximum(table.lengths - 1, 0)
-        theirs = np.append(bigrams, 0).take(partner)
-        total *= np.exp(-np.square(bigrams - theirs) / (2 * SIGMA**2))
+        total *= np.exp(-np.square(bigrams.take(left) - bigrams.take(right)) / (2 * SIGMA**2))
     return total / ORDERS

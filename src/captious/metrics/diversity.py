@@ -234,9 +234,12 @@ class SelfCider(TokenMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the item's value, and 1."""
         table = self.table(captions)
-        similarity = similarities(table, state, "d", candidates=True)[:, table.candidates]
-        bounds = captions.candidates.offsets.tolist()
-        values = [_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)]
+        similarity, counts = similarities(table, state, "d", candidates=True), captions.candidates.counts
+        ends = np.cumsum(np.square(counts)).tolist()
+        values = [
+            _spread(similarity[end - number * number : end].reshape(number, number))
+            for end, number in zip(ends, counts.tolist(), strict=True)
+        ]
         return Scored(item_means(np.array(values)))
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.metrics.registry import version_of
-from captious.metrics.rows import Rows, TypeSets, join_rows
+from captious.metrics.rows import Rows, TypeSets, join_rows, rows_with_nan
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
 
@@ -154,8 +155,12 @@ class Measurement(PlainState):
         """The value of the whole set."""
         if len(self.reasons) == len(self.ids):
             return float("nan")
-        total = self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
-        return float(self.metric.aggregate(total[None, :])[0])
+        return float(self.metric.aggregate(self._total[None, :])[0])
+
+    @cached_property
+    def _total(self) -> Floats:
+        """The sum of all rows."""
+        return self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
 
     @property
     def additive(self) -> bool:
@@ -167,8 +172,8 @@ class Measurement(PlainState):
         """The corpus value as resampling wants it."""
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
-        rows = _zeroed(self.rows)
-        return Statistic(rows.take(_order(self.ids), axis=0), self.metric.aggregate, rows.sum(axis=0), self.corpus)
+        rows = _zeroed(self.rows).take(_order(self.ids), axis=0)
+        return Statistic(rows, self.metric.aggregate, self._total, self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
         """Two shards of one set as if they had been scored together."""
@@ -201,14 +206,24 @@ class Measurement(PlainState):
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
 
-@lru_cache(maxsize=4)
+_orders: deque[tuple[tuple[str, ...], Ints]] = deque(maxlen=4)
+
+
 def _order(ids: tuple[str, ...]) -> Ints:
-    """`id_order` of the items of a run, which all its metrics share."""
-    return np.array(id_order(ids), dtype=np.int64)
+    """`id_order` of the items of a run, which all its metrics share. A dictionary would hash all ids at each look."""
+    for known, order in tuple(_orders):
+        if known is ids or known == ids:
+            return order
+    order = np.array(id_order(ids), dtype=np.int64)
+    _orders.append((ids, order))
+    return order
 
 
 def _zeroed(rows: Floats) -> Floats:
     """The rows with those of unscored items as zeros, which add nothing."""
-    if not np.isnan(rows.sum()):
+    unscored = rows_with_nan(rows)
+    if not len(unscored):
         return rows
-    return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)
+    rows = rows.copy()
+    rows[unscored] = 0.0
+    return rows

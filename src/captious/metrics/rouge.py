@@ -193,7 +193,7 @@ def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
 
 
 def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
-    left, right = table.pairs
+    left, right, _ = table.pairs
     common = lcs_lengths(table)
     common[(table.lengths[left] == 0) & (table.lengths[right] == 0)] = 1
     return left, right, common
@@ -228,7 +228,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the value and 1."""
         table = self.table(captions)
-        left, _ = table.pairs
+        left = table.pairs.left
         precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
         by_pair = {"precision": precision, "recall": recall, "f": f_score(precision, recall)}[self.value]
         values = np.zeros(len(table.lengths))
@@ -276,7 +276,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
 
 def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
     """Precision and recall of every candidate-reference pair."""
-    left, right = table.pairs
+    left, right, _ = table.pairs
     grams = table.ngrams(n)
     shared = np.zeros(len(left))
     for turn in range(int(table.rank.max(initial=-1)) + 1):
@@ -302,7 +302,7 @@ def lcs_lengths(table: TextTable) -> Ints:
     >>> lcs_lengths(TextTable.of(captions)).tolist()  # b d; c or d
     [2, 1]
     """
-    left, right = table.pairs
+    left, right, _ = table.pairs
     result = np.zeros(len(left), dtype=np.int64)
     long = table.lengths[left] > BITS
     steps: _Steps | None = None
@@ -371,8 +371,12 @@ class _Steps(NamedTuple):
 
 
 def _ones(words: npt.NDArray[np.uint64]) -> Ints:
-    bits = np.unpackbits(words.view(np.uint8).reshape(len(words), BITS // 8), axis=1)
-    ones: Ints = bits.sum(axis=1, dtype=np.int64)
+    """The number of bits that are set in each word: in each two bits, each four, each byte, and all."""
+    pairs, fours, bytes_ = (np.uint64(one) for one in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
+    words = words - ((words >> np.uint64(1)) & pairs)
+    words = (words & fours) + ((words >> np.uint64(2)) & fours)
+    words = (words + (words >> np.uint64(4))) & bytes_
+    ones: Ints = ((words * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
     return ones
 
 

@@ -96,12 +96,17 @@ class Scored:
         """
         reasons, rows = {**missing, **self.reasons, **missing}, self.rows
         if isinstance(rows, np.ndarray):
-            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
+            for index in rows_with_nan(rows).tolist():
                 reasons.setdefault(index, undefined)
             if reasons:
                 rows = rows.copy()
                 rows[list(reasons)] = np.nan
         return replace(self, rows=rows, reasons=reasons)
+
+
+def rows_with_nan(rows: Floats) -> Ints:
+    """The rows that hold a NaN; where there is none, one sum shows it."""
+    return np.flatnonzero(np.isnan(rows).any(axis=1)) if np.isnan(rows.sum()) else np.zeros(0, dtype=np.int64)
 
 
 def missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import ref
@@ -143,7 +144,7 @@ def _keys(table: TextTable) -> Keys:
 def _by_order(table: TextTable, counts: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """The counts of the n-grams of each order, from those of all of them as `_keys` has them."""
     sizes = [rows.size for rows in table.compact_rows or map(table.ngrams, range(1, ORDERS + 1))]
-    return np.split(counts, np.cumsum(sizes)[:-1])
+    return [counts[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def load(path: str | Path) -> DocumentFrequency:

@@ -23,6 +23,8 @@ _REMEMBERED = 1 << 17
 """Chunks of captions that a table remembers the tokens of."""
 ORDERS = 4
 """Orders of n-grams whose document frequencies are counted."""
+SMALL = 1 << 15
+"""Tokens of a table so small that the number of steps takes longer than the work of each."""
 Counts = npt.NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 
 
@@ -34,6 +36,15 @@ class NgramMatches(NamedTuple):
     """The first row of each run."""
     met: Ints
     """The length of each run."""
+
+
+class CaptionPairs(NamedTuple):
+    """Candidates, each with captions of its item that stand side by side."""
+
+    left: Ints
+    right: Ints
+    shift: Ints
+    """Captions ``l`` and ``r`` are pair number ``shift[l] + r``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,52 +67,55 @@ class NgramRows:
     """Whether each caption is a candidate."""
 
     @cached_property
-    def _new_group(self) -> Bools:
-        return changes(self.gram) | changes(self.item.take(self.caption))
+    def _groups(self) -> tuple[Ints32, Ints]:
+        """The number of each row's group, and where groups begin; the end of all rows counts as a beginning."""
+        begins = np.ones(len(self.gram) + 1, dtype=np.bool_)
+        np.logical_or(changes(self.gram), changes(self.item.take(self.caption)), out=begins[:-1])
+        return _numbered(begins[:-1]), begins.nonzero()[0]
 
-    @cached_property
+    @property
     def group(self) -> Ints32:
         """Number of the (n-gram, item) group of each row."""
-        return _numbered(self._new_group)
+        return self._groups[0]
 
-    @cached_property
+    @property
     def heads(self) -> Ints:
         """First row of each group."""
-        return np.flatnonzero(self._new_group)
+        return self._groups[1][:-1]
 
-    @cached_property
+    @property
     def ends(self) -> Ints:
         """One past the last row of each group."""
-        return np.append(self.heads[1:], len(self.gram))[: len(self.heads)]
+        return self._groups[1][1:]
 
     @cached_property
     def reference_row(self) -> Bools:
         """Whether each row is that of a reference."""
         return ~self.is_candidate.take(self.caption)
 
-    @cached_property
+    @property
     def candidate_rows(self) -> Ints:
         """The rows of candidates."""
-        return np.flatnonzero(~self.reference_row)
+        return (~self.reference_row).nonzero()[0]
 
     @cached_property
     def matches(self) -> NgramMatches:
         """The rows of candidates whose n-gram a reference of the item has, with the rows of these references."""
-        rows, references = self.candidate_rows, np.flatnonzero(self.reference_row)
+        rows, references = self.candidate_rows, self.reference_row.nonzero()[0]
         # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
         before = rows - np.arange(len(rows))
-        rows = rows[: np.searchsorted(before, len(references))]
+        rows = rows[: before.searchsorted(len(references))]
         following, group = references.take(before[: len(rows)]), self.group.take(rows)
-        met = np.flatnonzero(self.group.take(following) == group)
+        met = (self.group.take(following) == group).nonzero()[0]
         first = following.take(met)
         return NgramMatches(rows.take(met), first, self.ends.take(group.take(met)) - first)
 
     @property
     def candidate_matches(self) -> NgramMatches:
-        """The rows of candidates with all rows of their groups: those of candidates, their own among them, too."""
-        group = self.group.take(self.candidate_rows)
-        first = self.heads.take(group)
-        return NgramMatches(self.candidate_rows, first, self.ends.take(group) - first)
+        """The rows of candidates with the rows of candidates that have the same n-gram, their own among them."""
+        rows = self.candidate_rows
+        group = self.group.take(rows)
+        return NgramMatches(rows, self.heads.take(group), np.bincount(group).take(group))
 
     @cached_property
     def reference_max(self) -> Ints32:
@@ -173,8 +187,8 @@ class NgramTable(NgramRows):
 
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
-    at: Ints32
-    """The n-gram that starts at each token; -1 if the caption ends too soon."""
+    tokens: int
+    """The number of tokens of all captions."""
     parent: Ints32
     """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
@@ -189,39 +203,43 @@ class NgramTable(NgramRows):
             parents = np.zeros(len(order), dtype=np.int32)
         else:
             # Tokens in the order of the token n-1 positions on, then stably by the (n-1)-gram that starts there.
-            order = table.ngrams(1).order - np.int32(n - 1)
-            fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
-            order = order.take(np.flatnonzero(fits))
-            order = _sorted_by(shorter.at, shorter.size, order)
-            parents = shorter.at.take(order)
+            order = table.ngrams(1).order.take((table.sorted_positions >= n - 1).nonzero()[0]) - np.int32(n - 1)
+            starting = shorter.at
+            order = _sorted_by(starting, shorter.size, order)
+            parents = starting.take(order)
         lasts = table.tokens.take(order + (n - 1))
         caption = table.caption_at.take(order)
         new_gram = changes(parents) | changes(lasts)
         new_row = new_gram | changes(caption)
-        rows = np.flatnonzero(new_row)
-        number = _numbered(new_gram)
-        at = np.full(len(table.tokens), -1, dtype=np.int32)
-        at[order] = number
-        firsts = np.flatnonzero(new_gram)
+        rows, firsts = new_row.nonzero()[0], new_gram.nonzero()[0]
         return cls(
             n=n,
             size=len(firsts),
-            gram=number.take(rows),
+            gram=_numbered(new_gram.take(rows)),
             caption=caption.take(rows),
             count=_lengths(rows, len(order)),
             item=table.item,
             is_candidate=table.is_candidate,
             order=order,
-            at=at,
-            parent=parents[firsts],
-            last=lasts[firsts],
+            tokens=len(table.tokens),
+            parent=parents.take(firsts),
+            last=lasts.take(firsts),
         )
+
+    @property
+    def at(self) -> Ints32:
+        """The n-gram that starts at each token; -1 if the caption ends too soon."""
+        return self._at_tokens(self.gram)
 
     @cached_property
     def group_at(self) -> Ints32:
         """The group of the n-gram that starts at each token; -1 where none does."""
-        result = np.full(len(self.at), -1, dtype=np.int32)
-        result[self.order] = np.repeat(self.group, self.count)
+        return self._at_tokens(self.group)
+
+    def _at_tokens(self, numbers: Ints32) -> Ints32:
+        """The number of each row at the tokens where its n-gram starts; -1 where none does."""
+        result = np.full(self.tokens, -1, dtype=np.int32)
+        result[self.order] = numbers.repeat(self.count)
         return result
 
 
@@ -230,13 +248,14 @@ def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
     bits = max(bound - 1, 1).bit_length()
     for shift in range(0, bits, 16):
         digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
-        order = order.take(np.argsort(digit, kind="stable"))
+        order = order.take(digit.argsort(kind="stable"))
     return order
 
 
 def _numbered(new: Bools) -> Ints32:
     """The number of the run each position belongs to, where runs begin at the marked positions."""
-    number: Ints32 = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    number: Ints32 = new.cumsum(dtype=np.int32)
+    number -= np.int32(1)
     return number
 
 
@@ -250,7 +269,8 @@ def _lengths(starts: Ints, end: int) -> Ints32:
 
 def changes(values: npt.NDArray[Any]) -> Bools:
     """Where a value differs from the one before it; the first always does."""
-    changed = np.ones(len(values), dtype=np.bool_)
+    changed = np.empty(len(values), dtype=np.bool_)
+    changed[:1] = True
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return changed
 
@@ -285,9 +305,11 @@ class TextTable(Memo):
     @classmethod
     def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
-        vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
+        texts, number = candidates.distinct
+        vocabulary, tokens, lengths = tokenize((*texts, *references.values), tool)
+        text = np.concatenate([number, np.arange(len(texts), len(lengths))])
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
-        return cls._in_items(tool, vocabulary, tokens, lengths, item, len(candidates.values), len(captions))
+        return cls._in_items(tool, vocabulary, tokens, lengths, text, item, len(candidates.values), len(captions))
 
     @classmethod
     def _in_items(
@@ -296,19 +318,24 @@ class TextTable(Memo):
         vocabulary: list[str],
         tokens: Ints32,
         lengths: Ints,
+        text: Ints,
         item: Ints32,
         candidates: int,
         items: int,
         base: TextTable | None = None,
     ) -> TextTable:
-        """A table of captions that stand candidates first, then references; here those of an item stand together."""
+        """A table of captions that stand candidates first, then references; here those of an item stand together.
+
+        ``lengths`` has the tokens of each text, and ``text`` the number of each caption's text.
+        """
         order = np.argsort(item, kind="stable")
-        starts = np.cumsum(lengths) - lengths
+        starts, text = np.cumsum(lengths) - lengths, text.take(order)
+        lengths = lengths.take(text)
         return cls(
             tokenizer=tool,
             vocabulary=vocabulary,
-            tokens=take_runs(tokens, starts[order], lengths[order]),
-            starts=np.concatenate(([0], np.cumsum(lengths[order]))),
+            tokens=take_runs(tokens, starts.take(text), lengths),
+            starts=np.concatenate(([0], np.cumsum(lengths))),
             item=item[order],
             is_candidate=order < candidates,
             items=items,
@@ -338,6 +365,7 @@ class TextTable(Memo):
             self.vocabulary + new if new else self.vocabulary,
             np.concatenate([tokens, reference_tokens]),
             np.concatenate([lengths, reference_lengths]),
+            np.arange(len(lengths) + len(references)),
             np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
             len(candidates.values),
             len(items),
@@ -351,7 +379,7 @@ class TextTable(Memo):
     @cached_property
     def lengths(self) -> Ints:
         """Tokens per caption."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     @cached_property
     def caption_at(self) -> Ints32:
@@ -359,10 +387,11 @@ class TextTable(Memo):
         return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
 
     @cached_property
-    def room(self) -> Ints32:
-        """Tokens from each token to the end of its caption, itself included."""
-        ends: Ints32 = np.repeat(self.starts[1:].astype(np.int32), self.lengths)
-        return np.subtract(ends, np.arange(len(self.tokens)), dtype=np.int32, casting="unsafe")
+    def sorted_positions(self) -> Ints32:
+        """The position of each token in its caption, in the order of the unigrams."""
+        positions = np.arange(len(self.tokens), dtype=np.int32)
+        positions -= np.repeat(self.starts[:-1].astype(np.int32), self.lengths)
+        return positions.take(self.ngrams(1).order)
 
     @cached_property
     def candidates(self) -> Ints:
@@ -381,14 +410,24 @@ class TextTable(Memo):
         return np.where(self.is_candidate, numbers, -1)
 
     @cached_property
-    def pairs(self) -> tuple[Ints, Ints]:
-        """Every candidate with every reference of its item, as two arrays of caption numbers."""
-        first, end = self.first_caption[:-1], self.first_caption[1:]
+    def pairs(self) -> CaptionPairs:
+        """Every candidate with every reference of its item."""
+        candidates = np.bincount(self.item[self.candidates], minlength=self.items)
+        return self._pairs(self.first_caption[:-1] + candidates, self.first_caption[1:])
+
+    @cached_property
+    def candidate_pairs(self) -> CaptionPairs:
+        """Every candidate with every candidate of its item, itself among them."""
+        candidates = np.bincount(self.item[self.candidates], minlength=self.items)
+        return self._pairs(self.first_caption[:-1], self.first_caption[:-1] + candidates)
+
+    def _pairs(self, first: Ints, end: Ints) -> CaptionPairs:
+        """Every candidate with the captions from the first of its item up to the end."""
         item = self.item[self.candidates]
-        own = np.bincount(item, minlength=self.items)
-        references = (end - first - own)[item]
-        within = np.arange(int(references.sum())) - np.repeat(np.cumsum(references) - references, references)
-        return np.repeat(self.candidates, references), np.repeat((first + own)[item], references) + within
+        first, counts = first.take(item), (end - first).take(item)
+        shift = np.zeros(len(self.item), dtype=np.int64)
+        shift[self.candidates] = np.cumsum(counts) - counts - first
+        return CaptionPairs(np.repeat(self.candidates, counts), run_indices(first, counts), shift)
 
     def per_item(self, rows: Floats) -> Floats:
         """Sum rows of candidates into rows of items."""
@@ -488,6 +527,28 @@ class TextTable(Memo):
         """The n-gram counts of all captions, without where in the captions the n-grams stand."""
         compact = self.compact_rows[n - 1 : n]
         return compact[0].rows(self) if compact else self.ngrams(n)
+
+    @property
+    def order_blocks(self) -> list[tuple[int, ...]]:
+        """The orders of n-grams that are looked at together: all in a small table, where each step costs most."""
+        orders = range(1, ORDERS + 1)
+        return [tuple(orders)] if len(self.tokens) <= SMALL else [(n,) for n in orders]
+
+    def joint_rows(self, orders: Sequence[int]) -> NgramRows:
+        """The n-gram counts of several orders; captions of each order are numbered behind those of the one before."""
+        if len(orders) == 1:
+            return self.ngram_rows(orders[0])
+        parts, captions = [self.ngram_rows(n) for n in orders], len(self.lengths)
+        before = np.cumsum([0, *(part.size for part in parts)], dtype=np.int32)
+        return NgramRows(
+            n=orders[-1],
+            size=int(before[-1]),
+            gram=np.concatenate([part.gram + first for part, first in zip(parts, before[:-1], strict=True)]),
+            caption=np.concatenate([part.caption + np.int32(k * captions) for k, part in enumerate(parts)]),
+            count=np.concatenate([part.count for part in parts]),
+            item=np.concatenate([self.item] * len(orders)),
+            is_candidate=np.concatenate([self.is_candidate] * len(orders)),
+        )
 
     @property
     def compact_rows(self) -> tuple[CompactRows, ...]:
@@ -653,6 +714,8 @@ class _KnownWords(dict[str, int]):
         super().__init__({_END: 0, "": self.nothing})
         self.tool = tool
         self.index = {word: index for index, word in enumerate(vocabulary)}
+        plain = ((word, index + 1) for word, index in self.index.items() if tool.plain_word(word) == word)
+        self.update(itertools.islice(plain, _REMEMBERED - len(self)))
 
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
@@ -675,7 +738,7 @@ class _KnownWords(dict[str, int]):
             if len(nothing):
                 chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
             if chunk.min(initial=0) >= 0:
-                return [], chunk - np.int32(1), np.diff(bounds)
+                return [], chunk - np.int32(1), bounds[1:] - bounds[:-1]
             unknown = np.searchsorted(bounds, np.flatnonzero(chunk < 0), side="right") - 1
             odd = np.flatnonzero(np.bincount(unknown, minlength=len(texts)))
         words, tokens, sizes = tokenize([texts[index] for index in odd.tolist()], self.tool)
@@ -712,8 +775,7 @@ def run_indices(starts: Ints, lengths: Ints) -> Ints:
     >>> run_indices(np.array([2, 0]), np.array([2, 1])).tolist()
     [2, 3, 0]
     """
-    ends = np.cumsum(lengths)
-    indices = np.repeat(starts - ends + lengths, lengths)
+    indices: Ints = (starts - lengths.cumsum() + lengths).repeat(lengths)
     indices += np.arange(len(indices))
     return indices
 

@@ -79,7 +79,7 @@ class StyleCider(StyleMetric):
         table = table_for(captions, model)
         style = self.style_numbers(captions, model)[table.item]
         located = model.locate(table)
-        left, right = table.pairs
+        left, right, _ = table.pairs
         cosines, defined = np.zeros(len(left)), np.zeros(len(table.lengths))
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
@@ -169,7 +169,7 @@ class StyleCider(StyleMetric):
         met = np.minimum(amount[ours], amount[theirs]) if self.clip else amount[ours]
         product = met * amount[theirs] * weights[ours] * weights[theirs]
         pair = _pair_numbers(table, caption[ours], caption[theirs])
-        left, right = table.pairs
+        left, right, _ = table.pairs
         dot, lengths = added(pair, product, len(left)), length[left] * length[right]
         return np.divide(dot, lengths, out=np.zeros_like(dot), where=lengths > 0), length
 
@@ -184,7 +184,7 @@ class StyleCider(StyleMetric):
         joined = np.sqrt(added(item, np.square(sums), table.items))
         product = amount[ours] * weights[ours] * amount[theirs] * weights[theirs]
         dot = added(grams.caption[ours], product, len(table.lengths))
-        left, _ = table.pairs
+        left = table.pairs.left
         lengths = (length * joined[table.item])[left]
         return np.divide(dot[left], lengths, out=np.zeros(len(left)), where=lengths > 0)
 
@@ -235,7 +235,7 @@ def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:
 
 def _pair_numbers(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
     """Where a candidate and a reference of its item stand among the pairs of the table."""
-    left, right = table.pairs
+    left, right, _ = table.pairs
     first = np.searchsorted(left, np.arange(len(table.lengths)))
     start = right[np.minimum(first, max(len(right) - 1, 0))] if len(right) else first
     result: Ints = first[candidate] + reference - start[candidate]
