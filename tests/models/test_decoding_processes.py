@@ -194,3 +194,15 @@ def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for
     assert lists[0] == lists[1]
     assert all(process.poll() is not None for process in lists[0])
     assert not DECODERS.idle and not DECODERS.keeps
+
+
+def test_files_that_a_gpu_decodes_come_back_as_they_are(paths, tmp_path):
+    jpeg = tmp_path / "photo.jpg"
+    Image.open(paths[0]).save(jpeg)
+    process = DecodingProcess(DecodeOnly(PREPARATION), False, True)
+    try:
+        file, other = process([str(jpeg), paths[1]], always)
+    finally:
+        process.close()
+    assert file.pixels == jpeg.read_bytes()
+    assert (other.pixels.width, other.pixels.height) == Image.open(paths[1]).size

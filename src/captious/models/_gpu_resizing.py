@@ -171,10 +171,10 @@ def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.T
 class SideWeights:
     """The weights that Pillow gives the pixels of one side of n images, as whole numbers."""
 
-    first: torch.Tensor
-    """The first pixel with a weight in each pixel of the crop, n × crop; those of the other taps follow it."""
+    pixels: torch.Tensor
+    """The pixel of each tap: n × 2 · crop × taps."""
     halves: torch.Tensor
-    """The upper halves of the weights, then the lower ones: n × 2 · crop × taps."""
+    """The upper halves of the weights, then the lower ones, of the same shape."""
 
     @classmethod
     def of(
@@ -204,19 +204,18 @@ class SideWeights:
         share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
         whole = (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc()
         upper = ((whole + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
-        return cls(first.long(), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
+        # Taps beyond the last pixel have weight 0.
+        pixels = (first[..., None] + taps).minimum(size[:, None, None] - 1).long()
+        return cls(pixels.repeat(1, 2, 1), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
 
     def part(self, images: slice) -> SideWeights:
         """The weights of some of the images."""
-        return SideWeights(self.first[images], self.halves[images])
+        return SideWeights(self.pixels[images], self.halves[images])
 
     def dense(self, longest: int) -> torch.Tensor:
         """Both halves of the weights of all ``longest`` pixels of a side: n × 2 · crop × longest."""
-        torch = require("torch", "clip")
-        taps = torch.arange(self.halves.shape[2], device=self.halves.device)
-        pixels = (self.first[..., None] + taps).clamp_(max=longest - 1)  # taps beyond the last pixel have weight 0
         matrix = self.halves.new_zeros((*self.halves.shape[:2], longest))
-        return matrix.scatter_add_(2, pixels.repeat(1, 2, 1), self.halves)
+        return matrix.scatter_add_(2, self.pixels, self.halves)
 
 
 def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
@@ -231,8 +230,8 @@ def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
 
 def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
     """The sums of a pass, given for both halves of the weights, divided by 2²², rounded, and cut to bytes."""
-    carried = lower.add_(2.0 ** (BITS - 1)).mul_(2.0**-HALF).floor_()
-    return (upper + carried).mul_(2.0 ** (HALF - BITS)).floor_().clamp_(0, 255)
+    carried = lower.add_(2.0 ** (BITS - 1)).div_(2.0**HALF, rounding_mode="floor")
+    return (upper + carried).div_(2.0 ** (BITS - HALF), rounding_mode="floor").clamp_(0, 255)
 
 
 def _padded(sizes: Ints) -> tuple[int, int]:

@@ -50,8 +50,12 @@ def _stack(rows: Sequence[npt.NDArray[Any]], out: npt.NDArray[Any]) -> None:
     def fill(start: int) -> None:
         np.stack(rows[start : start + share], out=out[start : start + share])
 
-    with ThreadPoolExecutor(STACKING) as pool:
-        list(pool.map(fill, range(0, len(rows), share)))
+    list(_stackers().map(fill, range(0, len(rows), share)))
+
+
+@cache
+def _stackers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(STACKING)
 
 
 def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:

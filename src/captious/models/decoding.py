@@ -126,8 +126,8 @@ class DecodingProcess:
     as long as the decoding.
     """
 
-    def __init__(self, preparation: Any, upright: bool) -> None:
-        self.setup = (preparation, upright)
+    def __init__(self, preparation: Any, upright: bool, keep_jpeg: bool = False) -> None:
+        self.setup = (preparation, upright, keep_jpeg)
         self.shared = SharedMemory()
         self.child, self._greeted = self._start(), False
 
@@ -230,7 +230,7 @@ def _in_shared(image: DecodedImage) -> WholeImage | None:
 
 def serve(parent: Pipes) -> None:
     """What the process does, until its parent closes the pipe."""
-    preparation, upright, descriptors = parent.receive()
+    preparation, upright, keep_jpeg, descriptors = parent.receive()
     memory = SharedMemory(descriptors)
     parent.send(True)
     while True:
@@ -238,7 +238,9 @@ def serve(parent: Pipes) -> None:
         parent.send([file.key for file in files])
         answers = parent.receive()
         images = [
-            file.decoded(preparation, upright) if answer or file.key is None else DecodedImage(file.key, None, None)
+            file.decoded(preparation, upright, keep_jpeg)
+            if answer or file.key is None
+            else DecodedImage(file.key, None, None)
             for file, answer in zip(files, answers, strict=True)
         ]
         parent.send(memory.shared(images))
@@ -255,12 +257,12 @@ class DecoderPool:
         """Keep processes from call to call from now on."""
         self.keeps = True
 
-    def take(self, number: int, preparation: Any, upright: bool) -> list[DecodingProcess]:
+    def take(self, number: int, *setup: Any) -> list[DecodingProcess]:
         """So many processes of this setup: idle ones first, the rest started; idle ones of another setup end."""
         idle, self.idle = self.idle, []
-        fitting = [process for process in idle if process.setup == (preparation, upright)][:number]
+        fitting = [process for process in idle if process.setup == setup][:number]
         _close([process for process in idle if process not in fitting])
-        return fitting + [DecodingProcess(preparation, upright) for _ in range(number - len(fitting))]
+        return fitting + [DecodingProcess(*setup) for _ in range(number - len(fitting))]
 
     def give_back(self, processes: list[DecodingProcess]) -> None:
         """Keep the processes of a call that is over, or end them."""
@@ -312,10 +314,10 @@ def file_decoder(
             image._replace(pixels=whole._replace(block=keep(whole.block))) if isinstance(whole, WholeImage) else image
         )
 
-    if threads < MANY_THREADS or preparation is None or keep_jpeg:
+    if threads < MANY_THREADS or preparation is None:
         yield lambda paths, wanted: [here(path, wanted) for path in paths]
         return
-    processes = DECODERS.take(threads, preparation, upright)
+    processes = DECODERS.take(threads, preparation, upright, keep_jpeg)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
     for process in processes:
         idle.put(process)

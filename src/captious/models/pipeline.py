@@ -133,7 +133,7 @@ RUN = 8
 MANY_IMAGES = 1000
 """So many images or more may be decoded in processes, which take a moment to start."""
 READERS = 4
-"""Threads that read files for a GPU that decodes them."""
+"""Threads, or processes, that read files for a GPU that decodes them."""
 MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 
