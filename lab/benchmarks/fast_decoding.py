@@ -51,7 +51,7 @@ def pack(args: argparse.Namespace) -> None:
     encoder.module.half()
     encoder.save(args.out / "encoder")
     weights = args.out / "encoder" / WEIGHTS
-    np.savez(args.out / "vision.npz", **dict(in_bytes(load_file(weights))))
+    np.savez_compressed(args.out / "vision.npz", **dict(in_bytes(load_file(weights))))
     weights.unlink()
 
 
