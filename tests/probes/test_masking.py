@@ -38,7 +38,7 @@ def test_colors_and_nouns_matter_and_determiners_do_not():
     rows, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, resampling)
     by_tag = {one.group: one.decrease.value for one in rows}
     assert by_tag["NOUN"] > 0.05 and by_tag["ADJ"] > 0.02
-    assert by_tag["DET"] == pytest.approx(0.0, abs=1e-9)
+    assert by_tag["DET"] == pytest.approx(0.0, abs=1e-7)  # the same picture; its vector has single precision
     assert sum(one.frequency for one in rows) == pytest.approx(1.0)
     assert 0 < base.mean() < 1
     table, *charts = Masking("texts.jsonl", resampling, rows, base, unpainted, "painter:drawn").document().sections
