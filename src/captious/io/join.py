@@ -303,12 +303,19 @@ def _is_readable(text: str) -> bool:
         return False
 
 
-_LIST = re.compile(r"^\s*(?:[\[(]|array\()", re.MULTILINE)
-
-
 def _has_list(text: str) -> bool:
-    """Whether one of several texts, one per line, may be a list that a program has printed."""
-    return ("[" in text or "(" in text) and _LIST.search(text) is not None
+    """Whether one of several texts, one per line, may be a list that a program has printed.
+
+    >>> _has_list(" ['a cat', 'two cats']"), _has_list("array(['a cat'])"), _has_list("a cat (white)")
+    (True, True, False)
+    """
+    for bracket, before in (("[", {""}), ("(", {"", "array"})):
+        at = text.find(bracket)
+        while at >= 0:
+            if text[text.rfind("\n", 0, at) + 1 : at].lstrip() in before:
+                return True
+            at = text.find(bracket, at + 1)
+    return False
 
 
 def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
