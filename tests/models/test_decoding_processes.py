@@ -206,3 +206,22 @@ def test_files_that_a_gpu_decodes_come_back_as_they_are(paths, tmp_path):
         process.close()
     assert file.pixels == jpeg.read_bytes()
     assert (other.pixels.width, other.pixels.height) == Image.open(paths[1]).size
+
+
+def test_a_process_is_asked_also_where_many_files_are_open(paths):
+    """select.select refuses descriptors from 1,024 on."""
+    resource = pytest.importorskip("resource")
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 1200:
+        pytest.skip("this system allows too few open files")
+    files = [os.open(paths[0], os.O_RDONLY) for _ in range(1050)]
+    try:
+        process = DecodingProcess(PREPARATION, False)
+        try:
+            assert process.child.pipes.incoming.fileno() >= 1024
+            process.has_started()
+            assert process(paths[:1], always)[0].fault is None
+        finally:
+            process.close()
+    finally:
+        for file in files:
+            os.close(file)

@@ -133,10 +133,11 @@ class DecodingProcess:
 
     def has_started(self) -> bool:
         """Whether the process can decode at once; starting it takes a moment."""
-        try:
-            return self._greeted or bool(select.select([self.child.pipes.incoming], [], [], 0)[0])
-        except OSError:  # a system that cannot tell
+        if self._greeted or not hasattr(select, "poll"):  # a system that cannot tell
             return True
+        waiting = select.poll()  # select.select refuses the descriptors of a process with many open files
+        waiting.register(self.child.pipes.incoming, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def __call__(self, paths: Sequence[ImageSource], wanted: Wanted, keep: Keep = np.copy) -> list[DecodedImage]:
         """Decode as :func:`decode` does; an image that crashes the process costs that image alone.
