@@ -103,7 +103,7 @@ def test_whole_images_come_through_shared_memory_or_through_the_pipe(paths, monk
 
     assert decoded() == [sum(pixels.size for pixels in expected)]
     monkeypatch.delattr(os, "memfd_create")
-    assert decoded() == []
+    assert decoded() == [pixels.size for pixels in expected]
 
 
 def test_a_reader_ends_when_its_pipe_is_closed():

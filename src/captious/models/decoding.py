@@ -206,14 +206,17 @@ class SharedMemory:
         return shown
 
     def kept(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
-        """The same images with one copy of the pixels that are in this memory."""
-        here = {index: one for index, image in enumerate(images) if (one := _in_shared(image)) is not None}
-        if not here:
-            return list(images)
-        block = keep(self._bytes[: max(one.start + 3 * one.width * one.height for one in here.values())])
+        """The same images with copies of the pixels of whole ones; of those that are in this memory, one for all."""
+        whole = [image.pixels for image in images if isinstance(image.pixels, WholeImage)]
+        used = max((one.start + 3 * one.width * one.height for one in whole if one.block.size == 0), default=0)
+        block = keep(self._bytes[:used]) if used else _ELSEWHERE
+
+        def copied(one: WholeImage) -> WholeImage:
+            return one._replace(block=keep(one.block) if one.block.size else block)
+
         return [
-            image._replace(pixels=here[index]._replace(block=block)) if index in here else image
-            for index, image in enumerate(images)
+            image._replace(pixels=copied(image.pixels)) if isinstance(image.pixels, WholeImage) else image
+            for image in images
         ]
 
     def close(self) -> None:
@@ -221,12 +224,6 @@ class SharedMemory:
         for descriptor in self.descriptors:
             os.close(descriptor)
         self.descriptors, self._bytes = [], _ELSEWHERE
-
-
-def _in_shared(image: DecodedImage) -> WholeImage | None:
-    """The whole image whose pixels are in shared memory."""
-    pixels = image.pixels
-    return pixels if isinstance(pixels, WholeImage) and not len(pixels.block) else None
 
 
 def serve(parent: Pipes) -> None:
@@ -310,10 +307,9 @@ def file_decoder(
 
     def here(path: ImageSource, wanted: Wanted) -> DecodedImage:
         image = decode(path, preparation or encoder, wanted, upright, keep_jpeg)
-        whole = image.pixels
-        return (
-            image._replace(pixels=whole._replace(block=keep(whole.block))) if isinstance(whole, WholeImage) else image
-        )
+        if isinstance(image.pixels, WholeImage):
+            return image._replace(pixels=image.pixels._replace(block=keep(image.pixels.block)))
+        return image
 
     if threads < MANY_THREADS or preparation is None:
         yield lambda paths, wanted: [here(path, wanted) for path in paths]
