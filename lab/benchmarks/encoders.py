@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from encoder_parts import captions, encoder, make_picture, model, plain, timed
@@ -87,7 +88,8 @@ def end_to_end(
         }
         for (threads, what), preparation in by_cores.items():
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
-            with decoding.file_decoder(network, False, threads, preparation) as decode:
+            ready = patch.object(decoding.DecodingProcess, "has_started", lambda self: True)  # wait for the start
+            with ready, decoding.file_decoder(network, False, threads, preparation) as decode:
                 runs = [some[at : at + pipeline.RUN] for at in range(0, len(some), pipeline.RUN)]
                 list(pipeline.ahead(lambda run, f=decode: f(run, lambda key: False), runs[:threads], threads, 99))
                 start = time.perf_counter()

@@ -17,7 +17,7 @@ from captious.io.images import is_plain_jpeg
 from captious.models import pipeline
 from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import SENT, WholeImage, always, decode
+from captious.models.decoding import SENT, DecodingProcess, WholeImage, always, decode
 from captious.models.encoder import encoder_id
 from captious.models.features import image_features, image_kind
 from captious.models.loading import load
@@ -102,6 +102,16 @@ def test_a_batch_mixes_squares_whole_images_and_files_and_loses_only_what_is_bro
         assert np.array_equal(square, prepare(picture))
 
 
+def test_whole_images_of_one_block_are_told_apart(ready):
+    pictures = [photograph(90 + 30 * seed, 80, seed) for seed in range(3)]
+    arrays = [np.array(picture).reshape(-1) for picture in pictures]
+    block = np.concatenate([np.full(11, 77, np.uint8), *arrays])
+    starts = 11 + np.cumsum([0, *(array.size for array in arrays[:-1])])
+    images = [WholeImage(block, int(start), *one.size) for start, one in zip(starts, pictures, strict=True)]
+    squares, _ = ready.squares([images[2], images[0], whole(pictures[1])])
+    assert np.array_equal(squares.numpy(), [ready.decode_only.preparation.prepare(pictures[n]) for n in (2, 0, 1)])
+
+
 def test_whole_images_alone_come_in_their_order(ready):
     pictures = [photograph(120 + 40 * seed, 90, seed) for seed in (2, 0, 1)]
     squares, broken = ready.squares(list(map(whole, pictures)))
@@ -128,6 +138,7 @@ class OnGpu:
 def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, tmp_path, many):
     monkeypatch.setattr(pipeline, "gpu_preparation", lambda encoder, decode: ready)
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 20 if many else 1000)
+    monkeypatch.setattr(DecodingProcess, "has_started", lambda self: True)
     pictures = [photograph(64 + 8 * seed, 64, seed).convert("L" if seed % 5 == 0 else "RGB") for seed in range(20)]
     paths = [str(tmp_path / f"{seed}.png") for seed in range(20)]
     for picture, path in zip(pictures, paths, strict=True):
@@ -152,7 +163,8 @@ def test_the_option_needs_a_gpu_and_a_filter_that_torch_has(tmp_path):
         pytest.raises(InputError, match="runs on cpu, expected a model of torch on a GPU"),
     ):
         image_features(load("captious-mini"), [str(path)])
-    network = SimpleNamespace(name="vit", device="cuda:0", preparation=ImagePreprocessing(resample="lanczos"))
+    lanczos = ImagePreprocessing(resample="lanczos")
+    network = SimpleNamespace(name="vit", device="cuda:0", preparation=lanczos, text_tensor=None)
     with pytest.raises(InputError, match="vit resizes with lanczos, expected bicubic or bilinear"):
         gpu_preparation(network, "fast")
     assert gpu_preparation(network, "exact") is None

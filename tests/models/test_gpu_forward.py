@@ -79,3 +79,15 @@ def test_pixels_beyond_the_last_patch_are_left_out_as_in_a_convolution(side):
     torch.manual_seed(5)
     part, pixels = torch.nn.Conv2d(3, 7, kernel_size=(8, 4), stride=(8, 4)), torch.randn(2, 3, side, side)
     torch.testing.assert_close(patch_product(part, pixels), part(pixels), rtol=1e-5, atol=1e-6)
+
+
+def test_convolutions_that_read_a_pixel_twice_or_not_at_all_stay():
+    for options in (
+        {"stride": 4},
+        {"stride": 8, "padding": 1},
+        {"stride": 8, "dilation": 2},
+        {"stride": 8, "groups": 3},
+    ):
+        part = torch.nn.Conv2d(3, 6, kernel_size=8, **options)
+        speed_up(part)
+        assert "forward" not in vars(part), options

@@ -21,9 +21,10 @@ def noise(width, height, seed=0):
 def resize(preparation, images, planar=False):
     """Squares of images, which lie in memory with a gap of seven bytes before each."""
     laid = [np.moveaxis(image, 2, 0) if planar else image for image in images]
-    flat = np.concatenate([np.append(np.full(7, 99, np.uint8), image) for image in laid])
     ends = np.cumsum([7 + image.size for image in images])
     starts, sizes = ends - [image.size for image in images], np.array([image.shape[1::-1] for image in images])
+    behind = np.full(resizing.bytes_behind(sizes), 55, np.uint8)
+    flat = np.concatenate([*(np.append(np.full(7, 99, np.uint8), image) for image in laid), behind])
     squares = GpuResizer(preparation, CPU)(FlatImages(torch.from_numpy(flat), starts, sizes, planar))
     return squares.transpose(2, 3).numpy()
 
@@ -101,16 +102,34 @@ def test_images_are_resized_in_chunks_of_like_sizes_and_come_back_in_order(monke
         (Image.new("RGB", (200, 400)), True),
         (Image.new("RGB", (200, 401)), False),  # some versions of Pillow resize it down first
         (Image.new("RGB", (1025, 1024)), False),
-        (Image.new("RGB", (224, 224)), False),
+        (Image.new("RGB", (224, 224)), True),
         (Image.new("RGB", (224 * 6 + 1, 230)), False),
         (Image.new("L", (640, 480)), False),
         (Image.new("RGBA", (640, 480)), False),
     ],
-    ids=["photograph", "tall", "too tall", "too large", "already a square", "too wide", "gray", "alpha"],
+    ids=["photograph", "tall", "too tall", "too large", "square", "too wide", "gray", "alpha"],
 )
 def test_ordinary_images_are_left_whole(picture, whole):
-    shape = DecodeOnly(ImagePreprocessing()).prepare(picture).shape
-    assert shape == ((picture.height, picture.width, 3) if whole else (224, 224, 3))
+    prepared = DecodeOnly(ImagePreprocessing()).prepare(picture)
+    if whole:
+        assert prepared.block.tobytes() == picture.tobytes() and prepared[1:] == (0, *picture.size)
+    else:
+        assert np.array_equal(prepared, ImagePreprocessing().prepare(picture))
+
+
+@pytest.mark.parametrize("setting", ["autocast", "default dtype"])
+def test_what_a_training_loop_sets_does_not_move_a_pixel(setting):
+    preparation = ImagePreprocessing(size=32, crop=32)
+    image = noise(150, 90)
+    dtype = torch.get_default_dtype()
+    try:
+        if setting == "default dtype":
+            torch.set_default_dtype(torch.float64)
+        with torch.autocast("cpu", torch.bfloat16, enabled=setting == "autocast"):
+            (square,) = resize(preparation, [image])
+    finally:
+        torch.set_default_dtype(dtype)
+    assert np.array_equal(square, preparation.prepare(Image.fromarray(image)))
 
 
 def test_a_device_is_tried_against_pillow_first(monkeypatch):

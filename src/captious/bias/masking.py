@@ -117,7 +117,7 @@ def tokenized(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
     return [_tokens(caption, style) for caption in captions]
 
 
-@lru_cache(maxsize=1 << 18)  # several captioners are audited against the same human captions
+@lru_cache(maxsize=1 << 16)  # several captioners are audited against the same human captions
 def _tokens(caption: str, style: Style) -> Tokens:
     return tuple(STYLES[style](caption))
 

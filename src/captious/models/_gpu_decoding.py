@@ -8,17 +8,25 @@ the cache. Files that are no plain RGB JPEG are decoded by Pillow as always (`ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, decode_image
-from captious.models._gpu_resizing import SUPPORT, DecodeOnly, FlatImages, GpuResizer, resizes_as_pillow
+from captious.models._gpu_resizing import (
+    SUPPORT,
+    DecodeOnly,
+    FlatImages,
+    GpuResizer,
+    bytes_behind,
+    resizes_as_pillow,
+)
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import pinned, send, send_each
 from captious.models.decoding import WholeImage
-from captious.models.encoder import Encoder, Pixels
+from captious.models.encoder import Encoder, Pixels, TextEncoder
 from captious.options import Decoding
 
 if TYPE_CHECKING:
@@ -27,11 +35,16 @@ if TYPE_CHECKING:
 Named = TypeVar("Named")
 
 
+def on_gpu(encoder: TextEncoder) -> bool:
+    """Whether an encoder computes on a GPU, through torch."""
+    return str(getattr(encoder, "device", "cpu")).startswith("cuda") and hasattr(encoder, "text_tensor")
+
+
 def gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
     """How a GPU prepares the images of an encoder; nothing where Pillow has to, which ``fast`` refuses."""
     preparation: Any = getattr(encoder, "preparation", None)
-    device: Any = getattr(encoder, "device", "cpu")
-    possible = str(device).startswith("cuda") and isinstance(preparation, ImagePreprocessing)
+    device = getattr(encoder, "device", "cpu")
+    possible = on_gpu(encoder) and isinstance(preparation, ImagePreprocessing)
     if decode == "fast":
         if not possible:
             raise InputError(f"decode='fast': {encoder.name} runs on {device}, expected a model of torch on a GPU")
@@ -40,9 +53,12 @@ def gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None
                 f"decode='fast': {encoder.name} resizes with {preparation.resample}, expected {' or '.join(SUPPORT)}"
             )
         require("torchvision", "decode")
-    elif not possible or not resizes_as_pillow(preparation, device):
+    elif not possible:
         return None
-    return GpuPreparation(preparation, device)
+    on_device = require("torch", "clip").device(device)
+    if decode == "exact" and not resizes_as_pillow(preparation, on_device):
+        return None
+    return GpuPreparation(preparation, on_device)
 
 
 class GpuPreparation:
@@ -64,18 +80,24 @@ class GpuPreparation:
 
     def decode(self, images: Sequence[Pixels | bytes]) -> list[Pixels | torch.Tensor]:
         """The same images with files decoded on the device: 3 × height × width bytes, none if that fails."""
-        torch = require("torch", "clip")
-        files = [image for image in images if isinstance(image, bytes)]
+        pictures = iter(self._decoded([image for image in images if isinstance(image, bytes)]))
+        return [next(pictures) if isinstance(image, bytes) else image for image in images]
+
+    def _decoded(self, files: Sequence[bytes]) -> list[torch.Tensor]:
+        """Files decoded by nvJPEG. A group that it refuses is halved, and a single file left to Pillow."""
         if not files:
-            return list(images)  # type: ignore[arg-type]
-        reading = require("torchvision.io", "decode")
+            return []
+        torch, reading = require("torch", "clip"), require("torchvision.io", "decode")
         data = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in files]
         try:
-            decoded = reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)
-        except RuntimeError:  # it refuses one of them, and does not say which
-            decoded = [self._decoded_by_pillow(content) for content in files]
-        pictures = iter(decoded)
-        return [next(pictures) if isinstance(image, bytes) else image for image in images]
+            # nvJPEG writes at once. Memory of a stream of its own is not that of kernels which are still to run.
+            with torch.cuda.stream(_decode_stream(self.device)):
+                return reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)  # type: ignore[no-any-return]
+        except RuntimeError:
+            if len(files) == 1:
+                return [self._decoded_by_pillow(files[0])]
+        half = len(files) // 2
+        return self._decoded(files[:half]) + self._decoded(files[half:])
 
     def squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
         """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
@@ -88,7 +110,7 @@ class GpuPreparation:
         if whole:
             parts.append(self.resize(self._sent([images[index] for index in whole])))
         if decoded:
-            parts.append(self.resize(_flat([images[index] for index in decoded])))
+            parts.append(self.resize(self._flat([images[index] for index in decoded])))
         if prepared:
             parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
         order = send(np.argsort(broken + whole + decoded + prepared), self.device)
@@ -99,13 +121,24 @@ class GpuPreparation:
         torch = require("torch", "clip")
         blocks = {id(image.block): image.block for image in images}
         starts = dict(zip(blocks, np.cumsum([0, *(len(block) for block in blocks.values())]).tolist(), strict=False))
-        pixels = torch.cat(send_each([torch.from_numpy(block) for block in blocks.values()], self.device))
-        return FlatImages(
-            pixels,
-            np.array([starts[id(image.block)] + image.start for image in images]),
-            np.array([(image.width, image.height) for image in images]),
-            planar=False,
-        )
+        sizes = np.array([(image.width, image.height) for image in images])
+        sent = send_each([torch.from_numpy(block) for block in blocks.values()], self.device)
+        pixels = torch.cat([*sent, sent[0].new_zeros(bytes_behind(sizes))])
+        begins = np.array([starts[id(image.block)] + image.start for image in images])
+        return FlatImages(pixels, begins, sizes, planar=False)
+
+    def _flat(self, pictures: Sequence[torch.Tensor]) -> FlatImages:
+        """Images on the device, each 3 × height × width bytes, as one tensor."""
+        torch = require("torch", "clip")
+        if self.device.type == "cuda":
+            for picture in pictures:  # they were made for another stream
+                picture.record_stream(torch.cuda.current_stream(self.device))
+        sizes = np.array([picture.shape[:0:-1] for picture in pictures])
+        behind = pictures[0].new_zeros(bytes_behind(sizes))
+        # One call, where views would be hundreds.
+        pixels = require("torch._utils", "clip")._flatten_dense_tensors([*pictures, behind])
+        lengths = 3 * sizes.prod(axis=1)
+        return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)
 
     def _decoded_by_pillow(self, content: bytes) -> torch.Tensor:
         """What Pillow makes of a file, on the device; nothing where it cannot decode it either."""
@@ -117,9 +150,6 @@ class GpuPreparation:
         return torch.from_numpy(picture).to(self.device).permute(2, 0, 1).contiguous()  # type: ignore[no-any-return]
 
 
-def _flat(pictures: Sequence[torch.Tensor]) -> FlatImages:
-    """Images on a device, each 3 × height × width bytes, as one tensor."""
-    pixels = require("torch._utils", "clip")._flatten_dense_tensors(pictures)  # one call, where views would be hundreds
-    sizes = np.array([picture.shape[:0:-1] for picture in pictures])
-    lengths = 3 * sizes.prod(axis=1)
-    return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)
+@cache
+def _decode_stream(device: torch.device) -> Any:
+    return require("torch", "clip").cuda.Stream(device)

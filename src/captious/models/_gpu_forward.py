@@ -31,8 +31,8 @@ def speed_up(module: Any) -> None:
 
 def _faster_forward(part: Any) -> Callable[[Any, torch.Tensor], torch.Tensor] | None:
     if isinstance(part, torch.nn.Conv2d):
-        reads_once = part.kernel_size == part.stride and part.groups == 1 and part.padding in ((0, 0), "valid")
-        return patch_product if reads_once else None
+        alone = part.groups == 1 and part.padding in ((0, 0), "valid") and part.dilation == (1, 1)
+        return patch_product if alone and part.kernel_size == part.stride else None
     quick = type(getattr(part, "activation_fn", None)).__name__ == "QuickGELUActivation" and hasattr(part, "fc2")
     return quick_gelu_perceptron if quick else None
 

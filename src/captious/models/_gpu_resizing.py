@@ -1,4 +1,4 @@
-"""Pillow's resize on a GPU, to the last bit.
+"""Pillow's resize on a GPU, to the last bit for the images that `DecodeOnly` leaves to it.
 
 Pillow resizes first across, then down. Each pass multiplies bytes with weights that are whole numbers, 2²² for 1, and
 rounds the sums to bytes. Here a pass is a product of matrices. A weight is cut into two halves of eleven bits and a
@@ -22,6 +22,7 @@ from captious._typing import Ints
 from captious.errors import require
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import send
+from captious.models.decoding import WholeImage
 from captious.models.devices import tf32_products
 from captious.models.encoder import Pixels
 
@@ -51,28 +52,20 @@ STEP = 64
 
 @dataclass(frozen=True)
 class DecodeOnly:
-    """An image preparation that leaves the resize of ordinary images to a GPU.
-
-    An image that is not a square of the expected side is whole, and still to be resized.
-    """
+    """An image preparation that leaves the resize of ordinary images to a GPU."""
 
     preparation: ImagePreprocessing
 
-    def is_whole(self, pixels: Pixels) -> bool:
-        """Whether pixels are those of a whole image."""
-        return pixels.shape[:2] != (self.preparation.crop, self.preparation.crop)
-
-    def prepare(self, picture: Image) -> Pixels:
-        """All pixels of an opened image, or the prepared square if a GPU would not resize it exactly."""
+    def prepare(self, picture: Image) -> Pixels | WholeImage:
+        """The whole of an opened image, or the prepared square if a GPU would not resize it exactly."""
         if picture.mode == "RGB" and self.leaves(*picture.size):
-            return np.asarray(picture)
+            return WholeImage(np.asarray(picture).reshape(-1), 0, *picture.size)
         return self.preparation.prepare(picture)
 
     def leaves(self, width: int, height: int) -> bool:
         """Whether an RGB image of this size is left to a GPU."""
         small = width * height <= MOST_PIXELS and max(width, height) <= LARGEST_SCALE * self.preparation.size
-        low = height <= (1 if self.preparation.squash else TALLEST) * width
-        return small and low and (width, height) != (self.preparation.crop, self.preparation.crop)
+        return small and height <= (1 if self.preparation.squash else TALLEST) * width
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +73,9 @@ class FlatImages:
     """Images of any sizes, one after another in the memory of a device."""
 
     pixels: torch.Tensor
-    """The bytes of all images, and perhaps others between them."""
+    """The bytes of all images, perhaps others between them, and at the end as many as `bytes_behind` says: a row is
+    read together with what follows it.
+    """
     starts: Ints
     """Where each image begins."""
     sizes: Ints
@@ -105,10 +100,8 @@ class GpuResizer:
         sizes = images.sizes[order]
         across, down = self._sides(sizes)
         starts, *sides = send(np.column_stack([images.starts[order], sizes]).T.copy(), self.device)
-        tail = images.pixels.new_zeros(3 * int(_padded(sizes)[0]))  # a row is read with what follows it
-        pixels = torch.cat([images.pixels, tail])
-        parts = []
-        with tf32_products():
+        pixels, parts = images.pixels, []
+        with tf32_products(), torch.autocast(self.device.type, enabled=False):
             for part in _chunks(sizes):
                 width, height = _padded(sizes[part])
                 first = RowStarts(starts[part], *(side[part] for side in sides))
@@ -157,7 +150,8 @@ class RowStarts:
         torch = require("torch", "clip")
         rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
         windows = _windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
-        return torch.empty(windows.shape, device=pixels.device).copy_(windows)  # type: ignore[no-any-return]
+        rows_first = torch.empty(windows.shape, dtype=torch.float32, device=pixels.device)
+        return rows_first.copy_(windows)  # type: ignore[no-any-return]
 
 
 def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
@@ -234,6 +228,11 @@ def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
     return (upper + carried).div_(2.0 ** (BITS - HALF), rounding_mode="floor").clamp_(0, 255)
 
 
+def bytes_behind(sizes: Ints) -> int:
+    """How many bytes must follow images of these sizes in memory."""
+    return 3 * _padded(sizes)[0]
+
+
 def _padded(sizes: Ints) -> tuple[int, int]:
     """The longest width and the longest height, padded."""
     width, height = (-(-sizes.max(axis=0) // STEP) * STEP).tolist()
@@ -257,16 +256,22 @@ def _chunks(sizes: Ints) -> Iterator[slice]:
 
 @cache
 def resizes_as_pillow(preparation: ImagePreprocessing, device: Any) -> bool:
-    """Whether a device gives Pillow's pixels for images of noise, one of them enlarged; else Pillow has to resize."""
+    """Whether a device gives Pillow's pixels for images of noise, enlarged and shrunk as far as possible.
+
+    Otherwise Pillow has to resize.
+    """
     from PIL import Image
 
     torch = require("torch", "clip")
     if preparation.resample not in SUPPORT:
         return False
     side, chance = preparation.size, np.random.default_rng(0)
-    noise = [chance.integers(0, 256, (*size, 3), np.uint8) for size in ((2 * side + 3, 3 * side), (side - 1, side + 5))]
-    flat = torch.from_numpy(np.concatenate([one.ravel() for one in noise])).to(device)
-    sizes = np.array([one.shape[1::-1] for one in noise])
-    squares = GpuResizer(preparation, device)(FlatImages(flat, np.array([0, noise[0].size]), sizes, planar=False))
+    largest = min(LARGEST_SCALE * side, math.isqrt(MOST_PIXELS))
+    sizes = np.array([(3 * side, 2 * side + 3), (side + 5, side - 1), (largest, largest)])
+    noise = [chance.integers(0, 256, (height, width, 3), np.uint8) for width, height in sizes.tolist()]
+    flat = np.concatenate([*(one.ravel() for one in noise), np.zeros(bytes_behind(sizes), np.uint8)])
+    starts = np.cumsum([0, *(one.size for one in noise[:-1])])
+    images = FlatImages(torch.from_numpy(flat).to(device), starts, sizes, planar=False)
+    squares = GpuResizer(preparation, device)(images)
     expected = np.stack([preparation.prepare(Image.fromarray(one)) for one in noise])
     return np.array_equal(squares.transpose(2, 3).cpu().numpy(), expected)

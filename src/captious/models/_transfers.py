@@ -25,10 +25,13 @@ STACKING = 4
 
 
 def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
-    """A copy of an array that the device can fetch."""
-    copy = _empty(array.shape, array.dtype, device)
-    np.copyto(copy.numpy(), array)
-    return copy.numpy()
+    """A copy of an array that the device can fetch; in plain memory, which takes longer, if no other is left."""
+    try:
+        copy: npt.NDArray[Any] = _empty(array.shape, array.dtype, device).numpy()
+    except RuntimeError:
+        return np.copy(array)
+    np.copyto(copy, array)
+    return copy
 
 
 def send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
@@ -82,7 +85,7 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
         if not features.is_cuda:
             return back.numpy
         arrived = torch.cuda.Event()
-        arrived.record()
+        arrived.record(torch.cuda.current_stream(features.device))
 
     def fetch() -> Features:
         arrived.synchronize()

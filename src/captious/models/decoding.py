@@ -10,7 +10,7 @@ import mmap
 import os
 import select
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -47,8 +47,8 @@ def always(key: bytes) -> bool:
 class Preparation(Protocol):
     """What a decoding process needs to know of an encoder."""
 
-    def prepare(self, picture: Image) -> Pixels:
-        """The pixels of an opened image that are sent back."""
+    def prepare(self, picture: Image) -> Pixels | WholeImage:
+        """What is sent back of an opened image."""
 
 
 class WholeImage(NamedTuple):
@@ -96,17 +96,10 @@ class ReadFile(NamedTuple):
         if keep_jpeg and is_plain_jpeg(self.content, upright):
             return DecodedImage(self.key, self.content, None)
         try:
-            pixels = preparation.prepare(decode_image(self.content, self.source, upright))
+            picture = decode_image(self.content, self.source, upright)
         except UnreadableImage as error:
             return DecodedImage(self.key, None, str(error))
-        if getattr(preparation, "is_whole", _never)(pixels):
-            height, width = pixels.shape[:2]
-            return DecodedImage(self.key, WholeImage(pixels.reshape(-1), 0, width, height), None)
-        return DecodedImage(self.key, pixels, None)
-
-
-def _never(pixels: Pixels) -> bool:
-    return False
+        return DecodedImage(self.key, preparation.prepare(picture), None)
 
 
 def decode(
@@ -129,11 +122,19 @@ class DecodingProcess:
     def __init__(self, preparation: Any, upright: bool, keep_jpeg: bool = False) -> None:
         self.setup = (preparation, upright, keep_jpeg)
         self.shared = SharedMemory()
-        self.child, self._greeted = self._start(), False
+        self.crashed = self._greeted = False
+        try:
+            self.child = self._start()
+        except BaseException:
+            self.shared.close()
+            raise
 
     def has_started(self) -> bool:
-        """Whether the process can decode at once; starting it takes a moment."""
-        if self._greeted or not hasattr(select, "poll"):  # a system that cannot tell
+        """Whether the process can decode at once; starting it takes a moment.
+
+        After a crash this is always true, so that no file that may crash a process is decoded elsewhere meanwhile.
+        """
+        if self._greeted or self.crashed or not hasattr(select, "poll"):  # a system that cannot tell
             return True
         waiting = select.poll()  # select.select refuses the descriptors of a process with many open files
         waiting.register(self.child.pipes.incoming, select.POLLIN)
@@ -144,25 +145,32 @@ class DecodingProcess:
 
         ``keep`` copies the pixels of whole images out of the shared memory.
         """
-        keys: list[bytes | None] = [None] * len(paths)
-        answers: list[bool] = []
+        pipes = self.child.pipes
         try:
             if not self._greeted:
-                self._greeted = self.child.pipes.receive()
-            self.child.pipes.send(list(paths))
-            keys = self.child.pipes.receive()
-            answers = [key is not None and wanted(key) for key in keys]
-            self.child.pipes.send(answers)
-            images: list[DecodedImage] = self.child.pipes.receive()
+                self._greeted = pipes.receive()
+            pipes.send(list(paths))
+            keys: list[bytes | None] = pipes.receive()
         except GONE:
-            self.child.close()
-            self.child, self._greeted = self._start(), False
-            if len(paths) == 1:
-                return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
+            return self._one_by_one(paths, [None] * len(paths), [wanted] * len(paths), keep)
+        answers = [key is not None and wanted(key) for key in keys]
+        try:
+            pipes.send(answers)
+            images: list[DecodedImage] = pipes.receive()
+        except GONE:
             # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
-            asks: list[Wanted] = [partial(_answer, answer) for answer in answers] or [wanted] * len(paths)
-            return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
+            return self._one_by_one(paths, keys, [partial(_answer, answer) for answer in answers], keep)
         return self.shared.kept(images, keep)
+
+    def _one_by_one(
+        self, paths: Sequence[ImageSource], keys: Sequence[bytes | None], asks: Sequence[Wanted], keep: Keep
+    ) -> list[DecodedImage]:
+        """Go on after a crash with a new process: a single image is given up, of several each is tried alone."""
+        self.child.close()
+        self.child, self.crashed, self._greeted = self._start(), True, False
+        if len(paths) == 1:
+            return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
+        return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
 
     def close(self) -> None:
         """End the process."""
@@ -187,11 +195,7 @@ class SharedMemory:
     """Memory for pixels that two processes see, where the system has such memory without a name in a file system."""
 
     def __init__(self, descriptors: Sequence[int] | None = None) -> None:
-        if descriptors is None:
-            descriptors = [os.memfd_create("captious")] if hasattr(os, "memfd_create") else []
-            for descriptor in descriptors:
-                os.ftruncate(descriptor, SHARED_BYTES)  # takes memory only where it is written
-        self.descriptors = list(descriptors)
+        self.descriptors = list(_new_memory() if descriptors is None else descriptors)
         views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
         self._bytes = np.frombuffer(views[0], np.uint8) if views else np.empty(0, np.uint8)
 
@@ -224,6 +228,15 @@ class SharedMemory:
         for descriptor in self.descriptors:
             os.close(descriptor)
         self.descriptors, self._bytes = [], _ELSEWHERE
+
+
+def _new_memory() -> list[int]:
+    """The descriptor of new memory that takes room only where it is written; none where the system refuses."""
+    with suppress(AttributeError, OSError):
+        descriptor = os.memfd_create("captious")
+        os.ftruncate(descriptor, SHARED_BYTES)
+        return [descriptor]
+    return []
 
 
 def serve(parent: Pipes) -> None:
@@ -300,8 +313,9 @@ def file_decoder(
 ) -> Iterator[Decoder]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves.
 
-    Until the processes have started, threads decode by themselves too. ``preparation`` replaces that of the encoder.
-    ``keep`` copies the pixels of whole images to where the encoder wants them.
+    Until the processes have started, threads decode by themselves too; a file that crashes them then ends the run.
+    ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder wants
+    them.
     """
     preparation = preparation or getattr(encoder, "preparation", None)
 

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import cores
-from captious.errors import InputError, one_line
-from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
+from captious.errors import InputError, one_line, require
+from captious.models._gpu_decoding import GpuPreparation, gpu_preparation, on_gpu
 from captious.models._transfers import launch, send
 from captious.models.decoding import SENT, DecodedImage, Wanted, always, file_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
@@ -88,20 +88,15 @@ IN_FLIGHT = 2
 """Batches a GPU may have before it."""
 
 
-def on_gpu(encoder: TextEncoder) -> bool:
-    """Whether an encoder computes on a GPU, through torch."""
-    device = str(getattr(encoder, "device", "cpu"))
-    return device.startswith("cuda") and hasattr(encoder, "text_tensor")
-
-
 def image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
     """How to begin a batch of images, a list of arrays; with a ``preparation`` they may be of any size."""
     if not on_gpu(encoder):
         return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
     torch_encoder: Any = encoder
+    device = require("torch", "clip").device(torch_encoder.device)
 
     def encode(images: Sequence[Any]) -> torch.Tensor:
-        squares, broken = preparation.squares(images) if preparation else (send(images, torch_encoder.device), [])
+        squares, broken = preparation.squares(images) if preparation else (send(images, device), [])
         features: torch.Tensor = torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(squares))
         if broken:
             features[broken] = np.nan
@@ -114,7 +109,8 @@ def text_start(encoder: TextEncoder) -> Start:
     """How to begin a batch of token ids."""
     if on_gpu(encoder):
         torch_encoder: Any = encoder
-        return lambda ids: launch(lambda: torch_encoder.text_tensor(send(ids, torch_encoder.device)))
+        device = require("torch", "clip").device(torch_encoder.device)
+        return lambda ids: launch(lambda: torch_encoder.text_tensor(send(ids, device)))
     return lambda ids: _done(encoder.text_features(ids))
 
 

@@ -207,8 +207,10 @@ def dropout(x: Any, share: float, key: Any) -> Any:
     counter = ((caption * _ROW + word) * groups + torch.arange(groups, device=x.device)) * SIGNED_GAMMA
     lanes = mix(key.view(-1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
     kept = lanes >= round(share * 65536) - 32768
-    # Torch's name for x · kept · scale, which is what its own dropout computes in both directions, in one kernel.
-    return torch.ops.aten.native_dropout_backward(x, kept, 1 / (1 - share))
+    scale = 1 / (1 - share)
+    if x.is_cuda:  # torch's name for x · kept · scale in one kernel, which its own dropout computes in both directions
+        return torch.ops.aten.native_dropout_backward(x, kept, scale)
+    return x * kept.to(x.dtype).mul_(scale)
 
 
 class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, misc]
