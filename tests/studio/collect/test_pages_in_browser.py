@@ -115,6 +115,7 @@ def test_a_whole_study_by_keyboard(kind, chromium, study):
         enter(tab, made)
         for number in (1, 2):
             assert tab.locator(".progress label").inner_text() == f"Task {number} of 2 · {3 - number} to do"
+            tab.wait_for_timeout(100)  # seconds are stored with one decimal, and keys are pressed faster than that
             if kind == "labels":
                 with tab.expect_navigation():
                     tab.keyboard.press("o")
