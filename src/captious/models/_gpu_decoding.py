@@ -8,7 +8,6 @@ the cache. Files that are no plain RGB JPEG are decoded by Pillow as always (`ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from captious.models._gpu_resizing import (
     resizes_as_pillow,
 )
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._transfers import pinned, send, send_each
+from captious.models._transfers import pinned, send, send_each, stream_for
 from captious.models.decoding import WholeImage
 from captious.models.encoder import Encoder, Pixels, TextEncoder
 from captious.options import Decoding
@@ -90,8 +89,8 @@ class GpuPreparation:
         torch, reading = require("torch", "clip"), require("torchvision.io", "decode")
         data = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in files]
         try:
-            # nvJPEG writes at once. Memory of a stream of its own is not that of kernels which are still to run.
-            with torch.cuda.stream(_decode_stream(self.device)):
+            # nvJPEG writes at once: it must not get memory that kernels of the computing stream are still to use.
+            with torch.cuda.stream(stream_for("decoding", self.device)):
                 return reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)  # type: ignore[no-any-return]
         except RuntimeError:
             if len(files) == 1:
@@ -148,8 +147,3 @@ class GpuPreparation:
         except UnreadableImage:
             return torch.empty((3, 0, 0), dtype=torch.uint8, device=self.device)  # type: ignore[no-any-return]
         return torch.from_numpy(picture).to(self.device).permute(2, 0, 1).contiguous()  # type: ignore[no-any-return]
-
-
-@cache
-def _decode_stream(device: torch.device) -> Any:
-    return require("torch", "clip").cuda.Stream(device)

@@ -83,9 +83,6 @@ class FlatImages:
     planar: bool
     """Whether an image is 3 × height × width bytes; otherwise it is height × width × 3."""
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
 
 class GpuResizer:
     """Resizes and crops images that are on a device, as an image preparation does."""

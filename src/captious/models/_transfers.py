@@ -66,7 +66,7 @@ def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torc
     if device.type != "cuda":
         return list(arrays)
     torch = require("torch", "clip")
-    computing, copying = torch.cuda.current_stream(device), _copy_stream(device)
+    computing, copying = torch.cuda.current_stream(device), stream_for("copies", device)
     with torch.cuda.stream(copying):
         tensors = [array.to(device, non_blocking=True) for array in arrays]
     computing.wait_stream(copying)
@@ -102,5 +102,6 @@ def _empty(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> 
 
 
 @cache
-def _copy_stream(device: torch.device) -> Any:
+def stream_for(purpose: str, device: torch.device) -> Any:
+    """The stream of a device that serves one purpose alone; it has memory of its own."""
     return require("torch", "clip").cuda.Stream(device)
