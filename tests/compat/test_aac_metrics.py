@@ -166,7 +166,8 @@ def test_example_2_dcase2023(tables, tmp_path, monkeypatch):
         evaluate(CANDIDATES, REFERENCES, metrics="dcase2023")
     assert str(error.value) == (
         "spider_fl needs a detector of fluency errors, and there is no "
-        f"{tmp_path / 'echecker_clotho_audiocaps_base.ckpt'}: give fluency=, the folder of one or a probability for each caption, or leave out spider_fl, fense and fer"
+        f"{tmp_path / 'echecker_clotho_audiocaps_base.ckpt'}: give fluency=, the folder of one or a probability for "
+        "each caption, or leave out spider_fl, fense and fer"
     )
     corpus_scores, _ = evaluate(CANDIDATES, REFERENCES, metrics="dcase2023", fluency=[0.95, 0.2])
     expected_keys = ["meteor", "cider_d", "spice", "spider", "spider_fl", "fer"]
