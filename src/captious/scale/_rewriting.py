@@ -19,7 +19,7 @@ from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.filters import Filter, attach, connect
-from captious.io.arrow import parquet_rows
+from captious.io.arrow import open_parquet, parquet_rows
 from captious.io.join import row_id
 from captious.io.json_layouts import json_row
 from captious.io.rows import Row
@@ -179,7 +179,7 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
 
     passes = [_id(row, reading) in ids for row in parquet_rows(file, shard.address, images=False)]
     file.seek(0)
-    source, content, start = pq.ParquetFile(file), io.BytesIO(), 0
+    source, content, start = open_parquet(file), io.BytesIO(), 0
     compression = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "SNAPPY"
     with pq.ParquetWriter(content, source.schema_arrow, compression=compression) as writer:
         for group in range(source.metadata.num_row_groups):
