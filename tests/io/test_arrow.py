@@ -31,6 +31,14 @@ def test_no_read_uses_threads(name, file, monkeypatch):
     assert asked == [False]
 
 
+def test_nothing_is_read_ahead_by_threads(file, monkeypatch):
+    asked = []
+    real = pq.ParquetFile.__init__
+    monkeypatch.setattr(pq.ParquetFile, "__init__", lambda self, *a, **k: asked.append(k) or real(self, *a, **k))
+    assert open_parquet(file).read().num_rows == 2
+    assert asked == [{"pre_buffer": False}]
+
+
 def test_every_reading_method_of_pyarrow_that_has_threads_is_listed():
     import inspect
 

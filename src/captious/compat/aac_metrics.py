@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, choices_for
 from captious.metrics.chunks import measure_all

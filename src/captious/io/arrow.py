@@ -44,12 +44,13 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
 def open_parquet(file: IO[bytes]) -> Any:
     """Open a Parquet file as ``pyarrow.parquet.ParquetFile`` does, with reads that never use Arrow's threads.
 
-    A task of Arrow's thread pool may free a Python buffer after the interpreter has begun to end, and that aborts the
+    A task of Arrow's thread pools may free a Python buffer after the interpreter has begun to end, and that aborts the
     process (SIGABRT) although all its output was written. Files that pyarrow opens by path have no such buffers.
     """
     import pyarrow.parquet as pq
 
-    opened = pq.ParquetFile(file)
+    # ``use_threads`` decides about the pool that decodes columns, ``pre_buffer`` about the pool that reads ahead.
+    opened = pq.ParquetFile(file, pre_buffer=False)
     for name in ("read", "read_row_group", "read_row_groups", "iter_batches"):
         setattr(opened, name, partial(getattr(opened, name), use_threads=False))
     return opened

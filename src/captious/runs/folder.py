@@ -31,9 +31,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import MARKER, digest, remove_drafts
-from captious._hashing import Hashes
-from captious._languages import LANGUAGES
+from captious._core.files import MARKER, digest, remove_drafts
+from captious._core.hashing import Hashes
+from captious._core.languages import LANGUAGES
 from captious.errors import InputError
 from captious.io.arrow import open_parquet
 from captious.io.shards import Shard
