@@ -17,10 +17,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._hashing import text_hashes
-from captious._languages import Scripts
-from captious._typing import Bools, Ints
-from captious._values import PlainState
+from captious._core.hashing import text_hashes
+from captious._core.languages import Scripts
+from captious._core.types import Bools, Ints
+from captious._core.values import PlainState
 from captious.errors import InputError, UnknownKey, nearest
 from captious.render import Document, Entry, Gallery, Line, Picture
 

@@ -175,7 +175,7 @@ class Reading(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language is not None:
-            from captious._languages import language_named
+            from captious._core.languages import language_named
 
             language_named(self.language)
 

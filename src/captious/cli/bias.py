@@ -61,7 +61,7 @@ def lic(
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
-    from captious._files import data_folder
+    from captious._core.files import data_folder
     from captious.bias.audit import audit
     from captious.bias.classifiers import classifier_named
     from captious.bias.corpus import read_subjects

@@ -77,7 +77,7 @@ def _direction(kind: type[Metric]) -> str:
 
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
-    from captious._languages import language_named
+    from captious._core.languages import language_named
 
     metric = kind()
     low, high = metric.range

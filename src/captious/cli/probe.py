@@ -271,7 +271,7 @@ def entities(
 
     Raters copy the file and fill in "rater" and "seen"; captious probe recall scores it.
     """
-    from captious._files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, whole_file
     from captious.probes.entities import tasks
     from captious.render.tables import write_jsonl
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, choices_for
 from captious.metrics.chunks import measure_all

@@ -32,7 +32,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, require
 from captious.io.formats import name_of, read_text, rows_of

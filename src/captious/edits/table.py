@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from captious._files import whole_file
-from captious._languages import refuse_other_than_english
-from captious._records import parse_toml, read_text, record
+from captious._core.files import whole_file
+from captious._core.languages import refuse_other_than_english
+from captious._core.records import parse_toml, read_text, record
 from captious.captions import CaptionSet, Item
 from captious.edits import _damage, _gaming, _harm, _harmless
 from captious.edits.changes import mark, summarize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import IO, Any
 
@@ -40,6 +41,21 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
         yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
 
 
+def open_parquet(file: IO[bytes]) -> Any:
+    """Open a Parquet file as ``pyarrow.parquet.ParquetFile`` does, with reads that never use Arrow's threads.
+
+    A task of Arrow's thread pools may free a Python buffer after the interpreter has begun to end, and that aborts the
+    process (SIGABRT) although all its output was written. Files that pyarrow opens by path have no such buffers.
+    """
+    import pyarrow.parquet as pq
+
+    # ``use_threads`` decides about the pool that decodes columns, ``pre_buffer`` about the pool that reads ahead.
+    opened = pq.ParquetFile(file, pre_buffer=False)
+    for name in ("read", "read_row_group", "read_row_groups", "iter_batches"):
+        setattr(opened, name, partial(getattr(opened, name), use_threads=False))
+    return opened
+
+
 def parquet_content(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a Parquet file."""
     return parquet_rows(io.BytesIO(content), name)
@@ -55,14 +71,12 @@ def parquet_blocks(
 ) -> Iterator[RowBlock]:
     """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        parquet = pq.ParquetFile(file)
+        parquet = open_parquet(file)
         refuse_repeated(parquet.schema_arrow.names, name)
         columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
-        # Without Arrow's threads: workers are processes already, and one that ends soon after a read may not abort.
-        table = parquet.read(columns, use_threads=False)
+        table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
     return _blocks(table, name)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer, language_code
+from captious._core.languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer, language_code
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image

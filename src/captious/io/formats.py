@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._core.files import read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io._delimited import delimited_rows, line_rows, spreadsheet_rows

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from captious._languages import refuse_other_script
+from captious._core.languages import refuse_other_script
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.io.columns import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from captious._collector import without_collector
-from captious._languages import LANGUAGE_COLUMN, only_language
+from captious._core.collector import without_collector
+from captious._core.languages import LANGUAGE_COLUMN, only_language
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io._lists import select

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._files import MARKER, digest
+from captious._core.files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io._braces import expand_braces

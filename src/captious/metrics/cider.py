@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, chosen_tokenizer
-from captious._typing import Floats
+from captious._core.languages import AUTO, chosen_tokenizer
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels

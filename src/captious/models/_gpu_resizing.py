@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import require
 from captious.models._preprocess import ImagePreprocessing
 from captious.models._transfers import send

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import cores
 from captious.errors import InputError, one_line, require

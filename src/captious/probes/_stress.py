@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.edits.edit import Edit
 from captious.edits.surroundings import VOCABULARY

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._files import MARKER
-from captious._typing import Floats
-from captious._values import PlainState
+from captious._core.files import MARKER
+from captious._core.types import Floats
+from captious._core.values import PlainState
 from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
 from captious.io.join import first_few
@@ -248,7 +248,7 @@ class Report(PlainState, Result):
         indices = worst_first(measurement)
         if where is not None:
             source = self.run.parts() if self.run is not None else joined(list(self.items()))
-            from captious.filters import matching_rows
+            from captious.runs.filters import matching_rows
 
             passes = matching_rows(source, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._hashing import Hashes, text_hashes
+from captious._core.hashing import Hashes, text_hashes
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement

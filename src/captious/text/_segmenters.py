@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from captious._files import data_folder
+from captious._core.files import data_folder
 from captious.errors import InputError, MissingExtra, require
 
 MARKS = frozenset([*".·,。、:;?!'`\"-_/\\《》()[]{}><=+@#%&*", "...", "''", "``", "--"])

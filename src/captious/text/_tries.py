@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Ints, Ints32
+from captious._core.types import Ints, Ints32
 from captious.text.counts import COUNT, KeyCounts, Keys, LazyCounts, Once, first_bits_order, mix, word_keys
 from captious.text.tables import ORDERS, TextTable, changes, narrow
 

@@ -21,10 +21,10 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import data_folder, read_regular
-from captious._hashing import text_hash
-from captious._languages import AUTO, ENGLISH, language_named
-from captious._typing import Ints
+from captious._core.files import data_folder, read_regular
+from captious._core.hashing import text_hash
+from captious._core.languages import AUTO, ENGLISH, language_named
+from captious._core.types import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.text._tries import NgramTrie, TrieCounts, summed_counts

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from captious._typing import Floats, Floats32, Ints
+from captious._core.types import Floats, Floats32, Ints
 from captious.captions import CaptionSet
 from captious.text.tables import TextTable
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats32, Ints
+from captious._core.types import Floats32, Ints
 from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Floats
+from captious._core.files import digest
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN

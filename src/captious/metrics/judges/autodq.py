@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet, Item
 from captious.io.questions import QUESTION_COLUMN, open_questions
 from captious.metrics.contract import Need, Shared

@@ -10,9 +10,9 @@ from itertools import islice
 
 import numpy as np
 
-from captious._hashing import text_hash
-from captious._languages import ENGLISH
-from captious._typing import Bools, Ints
+from captious._core.hashing import text_hash
+from captious._core.languages import ENGLISH
+from captious._core.types import Bools, Ints
 from captious.metrics.meteor._search import WORD, Fixed, Option, search
 from captious.metrics.meteor._stem import snowball, stem
 from captious.metrics.meteor._tables import Tables, ranges, span_hashes, synset_members
