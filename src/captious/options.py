@@ -168,9 +168,12 @@ class Reading(Options):
     references_id_column: Annotated[
         str | None, Option("Id column of the references, if it differs.", metavar="NAME")
     ] = None
-    candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
+    candidate_column: Annotated[
+        str | None, Option("Column of the candidates.", flags=("--caption-column",), metavar="NAME")
+    ] = None
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
     language: Annotated[str | None, Option("Language of the captions, such as zh or ja.", metavar="CODE")] = None
+    unpack_limit: Annotated[int, Option("MiB that a compressed file may unpack to.", min=1, metavar="MIB")] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -175,7 +175,6 @@ BROKEN = {
     "not UTF-8": ("p.csv", b"id,caption\n1,caf\xe9\n", "line 2: byte 0xe9 at offset 16 is not UTF-8"),
     "cut gzip": ("p.json.gz", gzip.compress(b"[]" * 99)[:-5], "damaged gzip file"),
     "not Parquet": ("p.parquet", b"PAR1 nonsense", "not a whole Parquet file"),
-    "half a character": ("p.json", '{"1": "a \\ud800 b"}', "id '1': caption holds half a character"),
     "endless number": ("p.jsonl", '{"id": ' + "9" * 5000 + "}", "row 1: not JSON that can be read"),
     "deep nesting": ("p.json", "[" * 100_000, "not JSON that can be read"),
     "header only a mark": ("p.csv", b"\xef\xbb\xbf", "is empty"),
@@ -340,11 +339,6 @@ def test_utf16_is_read_with_its_mark_and_refused_without(tmp_path, name, encodin
         return
     with pytest.raises(InputError, match=r"byte [01] is null, expected text in UTF-8; is it UTF-16"):
         read(path)
-
-
-def test_a_null_character_in_a_caption_is_refused():
-    with pytest.raises(InputError, match="id '1': caption holds a null character, expected text"):
-        read({"1": "a dog\0"})
 
 
 def test_a_column_that_a_table_has_twice_is_refused(tmp_path):

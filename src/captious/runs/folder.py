@@ -229,7 +229,13 @@ class Run:
         """The captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
         captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
-        return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
+        cleaned = self.marker.reading.get("cleaned", 0)
+        return replace(
+            captions,
+            selection=str(self.marker.reading.get("list", "")),
+            language=self.language,
+            origin=Origin(cleaned=cleaned if isinstance(cleaned, int) else 0),
+        )
 
     @property
     def language(self) -> str:
