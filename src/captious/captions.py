@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ FIRST = 4
 COMPARED = 50_000
 """Ids among which the nearest to a misspelt one is searched for; of more the first is named."""
 T = TypeVar("T")
+_BREAK = re.compile(r"[\r\n]")
 # White space, and characters that nobody sees: joiners, marks of direction, the byte-order mark, variation selectors.
 _WIDTHLESS = (
     " \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\xad\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -346,14 +348,21 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
     @cached_property
     def blank(self) -> Bools:
         """Which texts have nothing but white space and characters without a width."""
-        number = len(self.values)
-        blank = np.fromiter(map(str.isspace, self.values), dtype=np.bool_, count=number)
-        blank |= ~np.fromiter(map(bool, self.values), dtype=np.bool_, count=number)
-        if not all(map(str.isascii, self.values)):
-            for index, text in enumerate(self.values):
-                if text[:1] in _WIDTHLESS and not text.strip(_WIDTHLESS):
-                    blank[index] = True
+        blank, first = np.zeros(len(self.values), dtype=np.bool_), {"", *_WIDTHLESS}
+        for index, text in enumerate(self.values):
+            if text[:1] in first and not text.strip(_WIDTHLESS):
+                blank[index] = True
         return blank
+
+    @cached_property
+    def broken(self) -> Ints:
+        """The indices of texts with a line break inside."""
+        joined = "\n".join(self.values)
+        if joined.count("\n") < len(self.values) and "\r" not in joined:
+            return np.zeros(0, dtype=np.int64)
+        indices = [index for index, text in enumerate(self.values) if "\n" in text or "\r" in text]
+        inside = [index for index in indices if _BREAK.search(self.values[index].strip())]
+        return np.array(inside, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

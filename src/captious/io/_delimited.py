@@ -26,11 +26,11 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
     Python writes it, is one.
     """
+    bare = delimiter == "\t" and not _is_quoted(content)
     head = content[:65_536].partition(b"\n")[0]
     if delimiter == "," and b"," not in head:
         # Spreadsheets of countries with a decimal comma separate cells by semicolons.
         delimiter = ";" if b";" in head else "\t" if b"\t" in head else ","
-    bare = delimiter == "\t" and not _is_quoted(content)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)

@@ -80,7 +80,7 @@ class Changes:
                 f"({_first_places(self.cleaned, name)})"
             )
         for reason, places in self.left_out.items():
-            sentences.append(f"{name}: left out {len(places):,} times: {reason} ({_first_places(places, name)})")
+            sentences.append(f"{name}: {len(places):,} left out: {reason} ({_first_places(places, name)})")
         return sentences
 
 
@@ -159,7 +159,8 @@ def gather_candidates(
             own(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
             text_column = None
         if key is None or text_column is None:
-            changes.lost.add(row.where if key is None else key)
+            if skips:
+                changes.lost.add(row.where if key is None else key)
             continue
         texts = _texts(row, text_column, "caption", own, changes)
         if not texts and skips:
@@ -520,8 +521,8 @@ def join(
         references=people,
         columns=columns,
         name=name,
-        skipped=len(lonely) + len(unused) + (lost := len(candidates.changes.lost - references.keys())),
-        origin=_origin(candidates, others, reading, name, references_name, lost, remarks),
+        skipped=len(lonely) + len(candidates.changes.lost.union(unused)),
+        origin=_origin(candidates, others, reading, name, references_name, remarks),
     )
     return in_language(captions, reading.language, complain)
 
@@ -532,7 +533,6 @@ def _origin(
     reading: Reading,
     name: str,
     references_name: str,
-    lost: int,
     remarks: Sequence[str],
 ) -> Origin:
     """What was read as what, and what was changed."""
@@ -551,7 +551,7 @@ def _origin(
         references,
         images,
         len(candidates.changes.cleaned) + (0 if others is None else len(others.changes.cleaned)),
-        lost,
+        len(candidates.changes.lost),
         (*chain.from_iterable(changes), *remarks),
     )
 
