@@ -39,7 +39,8 @@ def test_a_list_beside_a_text_is_the_references(tmp_path, text):
 
 def test_a_printed_list_is_a_list_too(tmp_path):
     path = tmp_path / "p.csv"
-    path.write_text("id,caption,prediction\n" + "".join(f'{i},"{p}",{w}\n' for i, p, w in zip(IDS, PEOPLE, WORDS)))
+    rows = [f'{key},"{people}",{text}\n' for key, people, text in zip(IDS, PEOPLE, WORDS, strict=True)]
+    path.write_text("id,caption,prediction\n" + "".join(rows))
     assert list(read(path).candidates.values) == WORDS and read(path)["7"].references == tuple(PEOPLE[0])
 
 
@@ -114,9 +115,7 @@ def test_what_was_read_stays_in_the_report_and_in_a_run(tmp_path):
 
         Image.new("RGB", (8, 8)).save(tmp_path / "photos" / f"{key}.png")
     line = "captions: `prediction`; references: `caption`, 2 per item; images: folder photos/"
-    report = captious.evaluate(
-        put(tmp_path, caption=PEOPLE, prediction=WORDS), "rouge", images=tmp_path / "photos"
-    )
+    report = captious.evaluate(put(tmp_path, caption=PEOPLE, prediction=WORDS), "rouge", images=tmp_path / "photos")
     assert line in report.document().notes and report.data()["read"] == line
     report.save(tmp_path / "run")
     assert line in captious.read_run(tmp_path / "run").document().notes

@@ -24,7 +24,18 @@ from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
 from captious.io.arrow import frame_rows, parquet_content, table_rows
 from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import document_rows, json_document, json_lines, mapping_rows, record_rows
-from captious.io.rows import EXPECTED, Piece, Row, RowBlock, decoded, described, in_utf8, is_suspicious, refuse_unpacked, remove_halves
+from captious.io.rows import (
+    EXPECTED,
+    Piece,
+    Row,
+    RowBlock,
+    decoded,
+    described,
+    in_utf8,
+    is_suspicious,
+    refuse_unpacked,
+    remove_halves,
+)
 from captious.options import Reading
 
 PART = 1 << 20

@@ -258,8 +258,10 @@ def _peek(rows: Iterable[Piece], reading: Reading) -> tuple[list[Row], Iterable[
     try:
         while len(sample) < SAMPLE and (piece := next(rows, None)) is not None:
             pieces.append(piece)
-            block = isinstance(piece, RowBlock)
-            sample += [piece[index] for index in range(min(len(piece), SAMPLE))] if block else [piece]
+            if isinstance(piece, RowBlock):
+                sample += [piece[index] for index in range(min(len(piece), SAMPLE))]
+            else:
+                sample.append(piece)
     except InputError as error:
         rows = _fail(error)
     return [_with_lists(row, reading) for row in sample], chain(pieces, rows)

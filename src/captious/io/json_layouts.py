@@ -63,7 +63,7 @@ def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterato
             yield _record(text, f"{name}: row {number}")
 
 
-def json_row(content: bytes, where: str, notice: Callable[[str], None] = str) -> Row:
+def json_row(content: bytes, where: str, notice: Callable[[str], Any] = str) -> Row:
     """The row that one JSON object is; ``notice`` is called with its place if it loses half a character."""
     row = _record(decoded(content, where), where)
     whole = remove_halves(row) if is_suspicious(content) else row

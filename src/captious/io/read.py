@@ -14,7 +14,16 @@ from captious.errors import InputError
 from captious.io._lists import select
 from captious.io.formats import name_of, pieces_of
 from captious.io.images import with_images
-from captious.io.join import Changes, Complain, Gathered, gather_candidates, gather_references, in_language, join, refuse
+from captious.io.join import (
+    Changes,
+    Complain,
+    Gathered,
+    gather_candidates,
+    gather_references,
+    in_language,
+    join,
+    refuse,
+)
 from captious.io.rows import Piece
 from captious.options import Reading
 

@@ -160,7 +160,7 @@ def _fields(
 def _text(parts: Parts, ending: str, where: str) -> str:
     """A caption, without the white space around it. A null character is the padding of the tar, or UTF-16."""
     if b"\0" in (content := _content(parts, ending)) and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise _Unusable(NULL, f"{where}: caption holds a null character, expected text; is the size of the member wrong?")
+        raise _Unusable(NULL, f"{where}: {NULL}, expected text; is it UTF-16, or the size of the member wrong?")
     try:
         return decoded(content, f"{where}: .{ending}").strip()
     except InputError as error:
