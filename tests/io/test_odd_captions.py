@@ -197,7 +197,7 @@ def test_a_compressed_file_may_not_become_anything(tmp_path):
     path.write_bytes(gzip.compress(json.dumps({"1": "dog " * 1_000_000}).encode()))  # 4 MB in 4 kB
     limited = Reading(unpack_limit=1)
     message = refused(path, reading=limited)
-    assert "more than 1 MiB, expected captions; pass reading=Reading(unpack_limit=4) if it is right" in message
+    assert "more than 1 MiB, expected captions; pass reading=Reading(unpack_limit=4), or unpack it first" in message
     assert len(read(path, reading=Reading(unpack_limit=4))["1"].candidate) == 4_000_000
     assert "unpack to more than 1 MiB" in refused(TEXTS, path, reading=limited)
 

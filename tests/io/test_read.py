@@ -498,3 +498,24 @@ def test_a_part_of_a_file_with_empty_records_alone_is_not_passed_over(tmp_path, 
     path.write_text(row % 1 + row % 2 + "{}\n{}\n", encoding="utf-8")
     with pytest.raises(InputError, match="row 3: no id"):
         read(path)
+
+
+def test_the_captions_of_flickr_as_their_authors_wrote_them(tmp_path):
+    """Flickr8k.token.txt and Flickr30k's results_20130124.token: image#number, a tab, a caption."""
+    text = "1.jpg#0\tA dog runs .\n1.jpg#1\tTwo dogs .\n2.jpg#0\tA cat .\n"
+    for name in ("Flickr8k.token.txt", "results_20130124.token", "f.tsv"):
+        path = put(tmp_path, name, text)
+        assert read({"1.jpg": "a dog", "2.jpg": "a cat"}, path)["1.jpg"].references == ("A dog runs .", "Two dogs .")
+        assert read(path, reading=Reading(several=True))["1.jpg"].candidates == ("A dog runs .", "Two dogs .")
+    with pytest.raises(InputError, match="line 2: 'no tab', expected image#number, a tab and a caption"):
+        read({"1.jpg": "a dog"}, put(tmp_path, "f.tsv", "1.jpg#0\tA dog\nno tab\n"))
+
+
+def test_the_output_of_chair_is_read(tmp_path):
+    rows = {"overall_metrics": {"CHAIRs": 0.1}, "sentences": [{"image_id": 7, "caption": "a dog", "metrics": {}}]}
+    assert read(put(tmp_path, "chair.json", json.dumps(rows)))["7"].candidates == ("a dog",)
+
+
+def test_a_missing_column_names_the_option_and_some_columns():
+    with pytest.raises(InputError, match=r"c11 and 19 more, expected one of .*reading=Reading\(id_column=\.\.\.\)"):
+        read([{f"c{number}": "x" for number in range(31)}])

@@ -13,19 +13,23 @@ from typing import Any, Literal
 
 from captious.errors import InputError
 from captious.io.printed import printed_list
-from captious.io.rows import Row, decoded, refuse_repeated
+from captious.io.rows import Piece, Row, RowBlock, decoded, refuse_repeated
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
+_NUMBERED_CAPTION = re.compile(rb"[^\t\n]+#\d+\t")
 _NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
-def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
+def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
     """Rows of a delimited file.
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
     Python writes it, is one.
     """
+    if delimiter == "\t" and _NUMBERED_CAPTION.match(content):
+        yield _numbered_captions(content, name)
+        return
     bare = delimiter == "\t" and not _is_quoted(content)
     head = content[:65_536].partition(b"\n")[0]
     if delimiter == "," and b"," not in head:
@@ -58,6 +62,18 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         decoded(content, name)  # says where
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
+
+
+def _numbered_captions(content: bytes, name: str) -> RowBlock:
+    """The captions of Flickr8k and Flickr30k, ``1000.jpg#0<tab>A child …`` on each line, by the image's name."""
+    ids, texts = [], []
+    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n"), start=1):
+        key, tab, text = line.partition("\t")
+        if not tab or "#" not in key:
+            raise InputError(f"{name}: line {number}: {line[:40]!r}, expected image#number, a tab and a caption")
+        ids.append(key.rpartition("#")[0])
+        texts.append(text.strip())
+    return RowBlock(name, 1, {"id": ids, "caption": texts}, unit="line")
 
 
 def _long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:

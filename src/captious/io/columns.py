@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from captious.io.printed import printed_list
 from captious.options import Reading
 
@@ -113,7 +111,9 @@ def choose_references_column(
 def _has_lists(sample: Sequence[Mapping[str, Any]], name: str) -> bool:
     """Whether the first value of a column is a list, or one that a program has printed."""
     value = next((fields[name] for fields in sample if fields.get(name) is not None), None)
-    return isinstance(value, (list, tuple, np.ndarray)) or (isinstance(value, str) and bool(printed_list(value)))
+    if isinstance(value, str):
+        return bool(printed_list(value))
+    return isinstance(value, (list, tuple)) or hasattr(value, "tolist")  # an array; NumPy is slow to import
 
 
 def _prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:

@@ -42,6 +42,13 @@ Complain = Callable[[str], None]
 REPEATED = "occurs more than once"
 BLOCK = 10_000
 """Rows that are read together, column by column."""
+SHOWN_COLUMNS = 12
+"""Columns that a message names."""
+_COLUMN_OPTIONS = {
+    "id": "; pass reading=Reading(id_column=...) if another column is the id",
+    "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
+    "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
+}
 SAMPLE = 50
 """Rows that are looked at to find out which column is what."""
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
@@ -591,8 +598,9 @@ def _image_names(key: str, image: Any) -> list[str]:
 def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
     """What is said where no candidate has references: the ids of both sides."""
     return (
-        f"{name}: none of its {_some(keys, 3)} is in {other_name}, which has {_some(others, 3)}, and no file names "
-        "match either; reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns"
+        f"{name}: none of its {_some(keys, 3)} is in {other_name}, which has {_some(others, 3)}; "
+        "reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns; no names of "
+        "image files match either"
     )
 
 
@@ -773,7 +781,11 @@ def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
 
 def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:
     expected = repr(wanted) if wanted is not None else f"one of {', '.join(usual)}"
-    return f"{row.where}: no {what}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected {expected}"
+    names = [str(name)[:60] for name in row.fields]
+    more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
+    columns = f"{', '.join(names[:SHOWN_COLUMNS]) or 'none'}{more}"
+    option = _COLUMN_OPTIONS.get(what, "") if wanted is None else ""
+    return f"{row.where}: no {what}: found columns {columns}, expected {expected}{option}"
 
 
 def described(value: Any) -> str:

@@ -121,7 +121,7 @@ def document_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
     return mapping_rows(document, name)
 
 
-WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items")
+WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items", "sentences")
 """Keys under which programs put a list of records; an id of an image has none of these names."""
 
 

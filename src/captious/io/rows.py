@@ -156,5 +156,5 @@ def refuse_unpacked(size: int, packed: int, limit: int, name: str) -> None:
     if size > max(limit << 20, RATIO * packed):
         raise InputError(
             f"{name}: its {packed:,} bytes unpack to more than {limit:,} MiB, expected captions; pass "
-            f"reading=Reading(unpack_limit={4 * limit}) if it is right"
+            f"reading=Reading(unpack_limit={4 * limit}), or unpack it first, if it is right"
         )
