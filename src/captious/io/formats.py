@@ -178,10 +178,7 @@ def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Pi
 def _sound(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterator[Piece]:
     """The rows without halves of characters (lone surrogates), up to one with a value nested too deeply."""
     for row in _singly(pieces):
-        whole = remove_halves(row)
-        if whole is not row and cleaned is not None:
-            cleaned.append(row.where)
-        yield whole
+        yield remove_halves(row, None if cleaned is None else cleaned.append)
 
 
 def name_of(source: Any, role: str = "captions") -> str:

@@ -63,13 +63,10 @@ def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterato
             yield _record(text, f"{name}: row {number}")
 
 
-def json_row(content: bytes, where: str, notice: Callable[[str], Any] = str) -> Row:
-    """The row that one JSON object is; ``notice`` is called with its place if it loses half a character."""
+def json_row(content: bytes, where: str, notice: Callable[[str], object] | None = None) -> Row:
+    """The row that one JSON object is; ``notice`` is that of `remove_halves`."""
     row = _record(decoded(content, where), where)
-    whole = remove_halves(row) if is_suspicious(content) else row
-    if whole is not row:
-        notice(where)
-    return whole
+    return remove_halves(row, notice) if is_suspicious(content) else row
 
 
 def _record(text: str, where: str) -> Row:

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from captious._files import decode_utf8
@@ -87,19 +87,24 @@ def is_suspicious(content: bytes) -> bool:
     return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
-def remove_halves(row: Row) -> Row:
-    """Return the row without halves of characters (lone surrogates); the same row if it has none.
+def remove_halves(row: Row, notice: Callable[[str], object] | None) -> Row:
+    """Return the row without halves of characters (lone surrogates).
 
-    A value that is nested too deeply is refused.
+    ``notice`` is called with the place of a row that has one. Where nobody takes notice, the row is refused, and so is
+    a value that is nested too deeply.
     """
     for column, value in row.fields.items():
+        name = column if str(column).isprintable() else ascii(column)
         if _depth(value) > DEPTH:
-            name = column if str(column).isprintable() else ascii(column)
             raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
-    try:
-        json.dumps(row.fields, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        return row._replace(fields=_whole(row.fields))
+        try:
+            json.dumps([column, value], ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            if notice is not None:
+                notice(row.where)
+                return row._replace(fields=_whole(row.fields))
+            half = error.object[error.start]
+            raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
     return row
 
 
