@@ -223,3 +223,9 @@ def test_several_members_and_padding_of_gzip_are_read(tmp_path):
     rows = [json.dumps({"id": key, "caption": text}).encode() + b"\n" for key, text in TEXTS.items()]
     (tmp_path / "p.jsonl.gz").write_bytes(b"".join(map(gzip.compress, rows)) + bytes(512))
     assert len(read(tmp_path / "p.jsonl.gz")) == 20
+
+
+def test_counts_of_shards_in_memory_add_up():
+    shards = [{"1": "a dog\0", "2": "a cat"}, {"3": "a bird\x01"}]
+    report = captious.evaluate_shards(shards, "distinct_n")
+    assert "|cleaned:2|" in str(report["distinct_n"].signature) and len(report.captions.origin.remarks) == 2
