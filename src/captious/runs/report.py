@@ -133,6 +133,13 @@ class Report(PlainState, Result):
         return self.source.skipped if isinstance(self.source, CaptionSet) else self.source.marker.skipped
 
     @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images; empty for captions that were not read."""
+        if isinstance(self.source, CaptionSet):
+            return self.source.origin_line
+        return str(self.source.marker.reading.get("columns", ""))
+
+    @property
     def failed(self) -> Mapping[str, str]:
         """Why shards could not be scored, by name; none of their items is in the report."""
         return self.source.marker.failed if isinstance(self.source, Run) else {}
@@ -362,6 +369,7 @@ class Report(PlainState, Result):
             ],
             warnings=self.warnings,
             notes=[
+                *([self.origin_line] if self.origin_line else []),
                 *self._beside_the_original(),
                 *self._few_items(),
                 *self.notes,
@@ -421,6 +429,7 @@ class Report(PlainState, Result):
             "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
+            **({"read": self.origin_line} if self.origin_line else {}),
             "metrics": [self.facts(key) for key in self.measurements],
             "warnings": list(self.warnings),
             **({"notes": self.notes} if self.notes else {}),
@@ -535,6 +544,10 @@ class Report(PlainState, Result):
         if isinstance(self.source, Run):
             return replace(self.source.marker, **facts)
         reading: dict[str, Any] = {"source": shown_path(self.name)}
+        if self.origin_line:
+            reading["columns"] = self.origin_line
+        if self.source.origin.cleaned:
+            reading["cleaned"] = self.source.origin.cleaned
         if self.source.selection:
             reading["list"] = self.source.selection
         if self.source.language:
