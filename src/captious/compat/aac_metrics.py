@@ -27,6 +27,7 @@ from captious.metrics.fense import Fense
 from captious.metrics.registry import parse
 from captious.metrics.sbert import Sbert
 from captious.metrics.spider import Spider
+from captious.models.encoder import TextWeights
 from captious.text.tokenizers import tokenizer_named
 
 Captions: TypeAlias = Sequence[str]
@@ -113,7 +114,7 @@ def fense(
     mult_references: References,
     *,
     fluency: str | Sequence[float],
-    sbert_model: str = Fense.weights,
+    sbert_model: TextWeights = Fense.weights,
     error_threshold: float = 0.9,
     penalty: float = 0.9,
 ) -> Scores:
