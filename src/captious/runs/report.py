@@ -176,7 +176,7 @@ class Report(PlainState, Result):
         """Corpus values and the ends of their intervals under names for logs; what has no value is left out.
 
         >>> from captious._evaluate import evaluate
-        >>> evaluate(["a red dog"], "rouge", Resampling(0), references=[["a red dog"]]).scalars()
+        >>> evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["a red dog"]]).scalars()
         {'captious/rouge': 1.0}
         """
         values: dict[str, float] = {}
@@ -283,7 +283,7 @@ class Report(PlainState, Result):
         what it was. Replies of chat models come from the store of replies alone.
 
         >>> from captious._evaluate import evaluate
-        >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+        >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
         >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
         [('red', 0.3333), ('dog', 0.3333)]
         """

@@ -25,11 +25,12 @@ from typing import Any
 from captious._evaluate import Specs, metric_specs, settings_of
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
+from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.models.decoding import DECODERS
-from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.options import Engine, Missing, Reading, Resampling, Runtime, current, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.report import Report, report_of
 from captious.runs.shards_page import shard_warnings
@@ -70,11 +71,15 @@ def score_shards(
     metrics: Specs = DEFAULT,
     *,
     out: str | os.PathLike[str],
-    reading: Reading = Reading(),
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
-    engine: Engine = Engine(),
     progress: Callable[[str], None] | None = None,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    language: str | None = None,
+    reading: Reading = Reading(),
+    engine: Engine = Engine(),
     add: Specs | None = None,
     store_references: bool = True,
     overwrite: bool = False,
@@ -95,16 +100,20 @@ def score_shards(
         Written forms, such as ``"bleu,cider(idf=coco)"``, or metrics.
     out
         The folder to write, new or with the scores of some of these shards. It may be on an object store.
-    reading
-        How the shards are read. References, where they are no column of the shards, are a file.
     resampling
         How the bootstrap makes intervals; it resamples shards.
     runtime
         Where and how models run, in every worker.
-    engine
-        Who works on the shards. It moves no number.
     progress
         Called with what is at work whenever that changes.
+    references, images
+        The file of the references, and the folder of the images, where the shards do not have them.
+    missing, language
+        As in ``evaluate``.
+    reading
+        How the shards are read; it may hold the four before it as well.
+    engine
+        Who works on the shards. It moves no number.
     add
         Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
     store_references
@@ -113,6 +122,7 @@ def score_shards(
         Replace other scores that the folder holds.
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
+    reading = reading_of(reading, references, images, missing, language)
     shards = expand(source, reading.format)
     specs = metrics if add is None else add
     chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
