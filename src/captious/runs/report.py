@@ -232,9 +232,14 @@ class Report(PlainState, Result):
 
     @property
     def notes(self) -> list[str]:
-        """What the metrics say of their computation, such as what it cost."""
+        """What happened while the run was scored, and what the metrics say of it, such as what it cost."""
         notes = list(chain.from_iterable(one.notes for one in self))
-        return notes if self.unit == "item" else list(dict.fromkeys(notes))
+        return [*self.history, *(notes if self.unit == "item" else dict.fromkeys(notes))]
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored: a run that was resumed, a worker that died."""
+        return self.source.marker.history if isinstance(self.source, Run) else ()
 
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named; with a filter, of those that pass.
@@ -529,7 +534,7 @@ class Report(PlainState, Result):
             "parts": parts,
             "resampling": self.resampling,
             "warnings": tuple(self.warnings),
-            "notes": tuple(self.notes),
+            "notes": tuple(self.notes[len(self.history) :]),
             "complete": True,
         }
         if isinstance(self.source, Run):
