@@ -69,9 +69,18 @@ def test_a_tokenizer_object_is_used_and_named_in_the_signature():
     assert Bleu(n=1, tokenizer="whitespace").measure(CAPTIONS).values[0] == pytest.approx(2 / 3)  # "a-red" is one
 
 
+def test_parameters_of_a_written_form_are_passed_by_name():
+    assert metric("bleu(n=1)", tokenizer=HYPHENS) == Bleu(n=1, tokenizer=HYPHENS)
+    assert metric("BLEU-2", tokenizer="13a") == Bleu(n=2, tokenizer="13a")
+    with pytest.raises(InputError, match=r"^rouge has no parameter 'weights', legal ones: .*tokenizer"):
+        metric("rouge", weights="captious-mini")
+    with pytest.raises(InputError, match=r"^'clipscore\(captious-mini\)' sets weights, and so does weights=\.\.\."):
+        metric("clipscore(captious-mini)", weights=Letters())
+
+
 def test_two_versions_of_a_tokenizer_are_two_metrics():
     other = Tokenizer("hyphens", "1.1", str.split)
-    report = evaluate(CAPTIONS, [Bleu(n=1, tokenizer=HYPHENS), Bleu(n=1, tokenizer=other)], FEW)
+    report = evaluate(CAPTIONS, [Bleu(n=1, tokenizer=HYPHENS), Bleu(n=1, tokenizer=other)], resampling=FEW)
     assert [one.values[0] for one in report] == pytest.approx([0.75, 2 / 3])
 
 
@@ -112,7 +121,7 @@ def test_an_older_metric_outlives_a_newer_one_with_the_same_tokenizer():
 
 def test_scorers_comparisons_and_shards_take_objects(tmp_path):
     made = [Bleu(n=1, tokenizer=HYPHENS), Cider(tokenizer=HYPHENS)]
-    scorer = Scorer(made[:1], {"1": ["a-red dog sits"]})
+    scorer = Scorer(made[:1], references={"1": ["a-red dog sits"]})
     assert scorer(["1"], ["a-red dog runs"])["bleu(n=1,tokenizer=hyphens.1.0)"].tolist() == pytest.approx([0.75])
     other = CaptionSet.of({"1": "a dog", "2": "two cats"}, {"1": ["a-red dog sits"], "2": ["two cats run here"]})
     compared = compare({"one": CAPTIONS, "two": other}, made, resampling=FEW)
@@ -200,7 +209,7 @@ def test_an_encoder_object_gives_the_cosines_of_its_vectors(pictures):
 def test_metrics_take_encoders_as_objects(pictures):
     encoder = Letters()
     made = [ClipScore(weights=encoder), RefClipScore(weights=encoder), Sbert(weights=encoder)]
-    report = evaluate(pictures, made, FEW)
+    report = evaluate(pictures, made, resampling=FEW)
     for one in report:
         assert "letters#0f1e2d" in str(one.signature) and "(weights=letters#0f1e2d)" in str(one.metric)
         assert metric(str(one.metric)) == one.metric and not one.reasons

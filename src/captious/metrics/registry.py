@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captious import _plugins, _specs
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
@@ -179,14 +179,21 @@ def version_of(kind: type[Metric]) -> Mapping[str, str]:
     return {one: version(one) for one in packages_distributions().get(package, ())[:1]}
 
 
-def parse(text: str) -> Metric:
+def parse(text: str, **parameters: Any) -> Metric:
     """One metric from its written form, or from its label.
+
+    Parameters may be passed by name as well, which is the way for a tokenizer or an encoder of one's own.
 
     >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("Bleu_2"), parse("clipscore(captious-mini)"))
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
-    return _made(kind, values)
+    for name in parameters:
+        if name not in (legal := [field.name for field in fields(kind)]):
+            raise InputError(f"{kind.name} has no parameter {name!r}, legal ones: {', '.join(legal)}")
+        if name in values or ("" in values and kind.main == name):
+            raise InputError(f"{text!r} sets {name}, and so does {name}=...; expected it once")
+    return _made(kind, values, parameters)
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
@@ -343,9 +350,9 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     return metric_class(name), values
 
 
-def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
-    """The metric with the parameters that are written between the parentheses of its name."""
-    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
+def _made(kind: type[Metric], values: Mapping[str, str], parameters: Mapping[str, Any] = {}) -> Metric:
+    """The metric with the parameters that are written between the parentheses of its name, and with others."""
+    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main), **parameters)
 
 
 def _refuse_missing_commas(text: str) -> None:

@@ -35,8 +35,8 @@ class Tokenizer:
     A metric takes a tokenizer of one's own in the place of a name. Its name and its version are in the signature: give
     it another version whenever its tokens change.
 
-    >>> from captious.metrics.bleu import Bleu
-    >>> print(Bleu(tokenizer=Tokenizer("words", 2, str.split)))
+    >>> from captious import metric
+    >>> print(metric("bleu", tokenizer=Tokenizer("words", 2, str.split)))
     bleu(n=4,tokenizer=words.2)
     """
 
