@@ -70,7 +70,7 @@ def systems(items: int) -> dict[str, CaptionSet]:
 
 def pools(items: int) -> dict[str, Pool]:
     """Each metric on a pool of scenes."""
-    reports = {name: evaluate(captions, METRICS, Resampling(0)) for name, captions in systems(items).items()}
+    reports = {name: evaluate(captions, METRICS, resampling=Resampling(0)) for name, captions in systems(items).items()}
     return {
         key: Pool(one.metric, np.asarray(one.rows), np.asarray(reports[WORSE].measurements[key].rows))
         for key, one in reports[BETTER].measurements.items()

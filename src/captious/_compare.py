@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.values import PlainState
 from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
 from captious.captions import CaptionSet
@@ -209,13 +210,14 @@ class Comparison(PlainState, Result):
                 self.reports[name].write_files(folder / inner)
 
 
+@accept_positions("resampling", "runtime", "progress")
 def compare(
     systems: Mapping[str, Any] | Sequence[Any],
     metrics: Specs | None = None,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",

@@ -10,12 +10,13 @@ from os import PathLike
 from types import NoneType
 from typing import Any
 
+from captious._core.arguments import accept_positions
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
-from captious.io.read import combined, read
+from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
@@ -90,13 +91,14 @@ def metric_specs(specs: Any) -> list[str | Metric]:
     return entries
 
 
+@accept_positions("resampling", "runtime", "progress")
 def evaluate(
     captions: Any,
     metrics: Specs = DEFAULT,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
@@ -189,7 +191,7 @@ def add_metrics(
 
     ``captions`` are those of the report, read again, where it comes from a run and metrics need their images.
 
-    >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+    >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
     ['rouge', 'bleu(n=1)']
     """
@@ -225,15 +227,6 @@ def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
         named = theirs or "no language"
         raise InputError(f"{captions.name}: language={captions.language!r}, {report.name} was scored with {named}")
     return replace(captions, language=theirs)
-
-
-def reading_of(reading: Any, references: Any, images: Any, missing: Missing, language: str | None = None) -> Reading:
-    """How captions are read: the options of reading, with what is passed on its own in place of theirs."""
-    if not isinstance(reading, Reading):
-        raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
-    whole: Reading = combined(reading, references, images)
-    whole = whole if language is None else replace(whole, language=language)
-    return whole if missing == "error" else replace(whole, missing=missing)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
@@ -282,7 +275,7 @@ def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[Capt
     if unused := [key for key in people if key not in known]:
         where = name_of(references, "references")
         raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {first_few(unused)}")
-    return [read(shard, {key: people[key] for key in shard.ids if key in people}) for shard in shards]
+    return [read(shard, references={key: people[key] for key in shard.ids if key in people}) for shard in shards]
 
 
 def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:

@@ -151,7 +151,7 @@ def _test(
                 new,
                 metrics or None,
                 margin or None,
-                session.resampling,
+                resampling=session.resampling,
                 progress=step,
                 reading=session.reading,
                 undecided=undecided,

@@ -85,10 +85,10 @@ def score(
                 captions.position(explain)  # an unknown id is said before anything is computed
             sets = by_language(captions) if names_languages(captions) else {}
             if len(sets) > 1:
-                languages = evaluate_by_language(captions, metrics, session.resampling, progress=step)
+                languages = evaluate_by_language(captions, metrics, resampling=session.resampling, progress=step)
             else:
                 captions = next(iter(sets.values()), captions)
-                report = evaluate(captions, metrics, session.resampling, progress=step)
+                report = evaluate(captions, metrics, resampling=session.resampling, progress=step)
                 report = replace(report, store_references=not no_references)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
@@ -236,7 +236,7 @@ def _kept(
     """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
     from captious.runs.keep import keep as keep_items
 
-    selection = keep_items(out, filter, ids, engine=engine, overwrite=True, progress=step)
+    selection = keep_items(out, filter, out=ids, engine=engine, overwrite=True, progress=step)
     if json:
         return [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     return [report, selection]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import StatisticPair
+from captious._core.arguments import accept_positions
 from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
 from captious.gating.margins import AllowedLoss, Margins, gate_file, margins_of
@@ -264,18 +265,20 @@ class Gate(Result):
         return junit(self)
 
 
+@accept_positions("resampling", "runtime", "progress")
 def gate(
     base: Any,
     new: Any,
     metrics: Specs | None = None,
     margin: Margins | None = None,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
     reading: Reading = Reading(),
     undecided: Undecided | None = None,
 ) -> Gate:
@@ -295,7 +298,7 @@ def gate(
     resampling
         How the bootstrap makes the bounds; ``level`` is that of each one-sided bound, 1 − level the rate of false
         passes.
-    runtime, progress, references, images, missing, reading
+    runtime, progress, references, images, missing, language, reading
         As in ``compare``.
     undecided
         What a gate that cannot tell exits with: 0 for ``warn``, 1 for ``fail``, otherwise 3.
@@ -305,7 +308,7 @@ def gate(
     >>> gate(captions, captions, "rouge", 0, references=references).verdict
     'pass'
     """
-    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing)
+    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing, language)
     if not resampling.samples:
         raise InputError("samples=0: a gate needs resamples, expected at least 1")
     if not 0.5 < resampling.level < 1:

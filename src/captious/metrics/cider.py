@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._core.languages import AUTO, chosen_tokenizer
+from captious._core.languages import AUTO
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric
@@ -17,6 +17,7 @@ from captious.metrics.rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable, run_indices
+from captious.text.tokenizers import Tokenizer
 
 ORDERS = 4
 SIGMA = 6.0
@@ -48,7 +49,7 @@ class Cider(CandidateMetric, MeanMetric):
 
     idf: str = "refs"
     variant: Literal["d", "plain"] = "d"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "cider"
     compares_jointly: ClassVar[bool] = True
@@ -71,7 +72,7 @@ class Cider(CandidateMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer)
+        return frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1."""
@@ -154,8 +155,7 @@ class Cider(CandidateMetric, MeanMetric):
 
 
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
-    """The document frequencies an ``idf`` parameter asks for."""
-    tokenizer = chosen_tokenizer(tokenizer, captions.language)
+    """The document frequencies an ``idf`` parameter asks for, of the tokens of the tokenizer of this name."""
     if idf == "refs":
         return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
     return find(idf).for_tokenizer(tokenizer, captions.language)

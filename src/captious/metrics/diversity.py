@@ -24,6 +24,7 @@ from captious.metrics.rows import Scored, TypeSets, item_means, where
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, changes
+from captious.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class DivN(NgramMetric, MeanMetric):
 
     n: int = 2
     strict: bool = False
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "div_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -93,7 +94,7 @@ class VocabSize(TokenMetric):
     3.0
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -147,7 +148,7 @@ class DistinctN(NgramMetric):
 
     n: int = 2
     over: Literal["item", "corpus"] = "item"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -184,7 +185,7 @@ class RepDiversity(TokenMetric, MeanMetric):
     0.333333
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "rep_diversity"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -213,7 +214,7 @@ class SelfCider(TokenMetric, MeanMetric):
     """
 
     idf: str = "refs"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "selfcider"
     label: ClassVar[str] = "Self-CIDEr"
@@ -229,7 +230,7 @@ class SelfCider(TokenMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer)
+        return frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the item's value, and 1."""
@@ -272,7 +273,7 @@ class Lsa(TokenMetric, MeanMetric):
     [1.0, 0.0]
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "lsa"
     label: ClassVar[str] = "LSA diversity"
@@ -306,7 +307,7 @@ class MBleu(NgramMetric, MeanMetric):
     """
 
     n: int = 4
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "mbleu"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
@@ -397,7 +398,7 @@ class Novelty(TokenMetric, MeanMetric):
     """
 
     against: str = "refs"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "novelty"
     main: ClassVar[str] = "against"

@@ -31,6 +31,7 @@ from captious.metrics.spice.original import ABSENT as UNKNOWN_ID
 from captious.metrics.spice.original import SpiceOriginal
 from captious.render import Column
 from captious.text.idf import DocumentFrequency
+from captious.text.tokenizers import Tokenizer
 
 SPACY = "spacy"
 SEVERAL = "several candidates, and the file of SPICE has one value for each item"
@@ -64,7 +65,7 @@ class Spider(CandidateMetric, MeanMetric):
     idf: str = "refs"
     threshold: float = THRESHOLD
     penalty: float = PENALTY
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
     resources: str | None = None
     """METEOR's data or a folder of WordNet 3.0, for the synsets of SPICE."""
 
@@ -77,6 +78,7 @@ class Spider(CandidateMetric, MeanMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_settings(self.name, self.threshold, self.penalty)
 
     @property

@@ -93,6 +93,8 @@ class Marker:
     """Why a shard could not be scored, by its name."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    """What happened while shards were scored: a run that was resumed, a worker that died."""
     complete: bool = True
     version: str = __version__
     format: int = FORMAT
@@ -120,6 +122,7 @@ class Marker:
                 "failed": self.failed,
                 "warnings": self.warnings,
                 "notes": self.notes,
+                **({"history": self.history} if self.history else {}),
                 "complete": self.complete,
             }
         ) + "\n"  # fmt: skip
@@ -159,6 +162,7 @@ class Marker:
             failed={str(name): str(line) for name, line in facts.mapping("failed").items()},
             warnings=tuple(map(str, facts.sequence("warnings"))),
             notes=tuple(map(str, facts.sequence("notes"))),
+            history=tuple(map(str, facts.sequence("history") if "history" in record else ())),
             complete=facts.truth("complete"),
             version=facts.text("captious"),
         )

@@ -183,7 +183,7 @@ class Report(PlainState, Result):
         """Corpus values and the ends of their intervals under names for logs; what has no value is left out.
 
         >>> from captious._evaluate import evaluate
-        >>> evaluate(["a red dog"], "rouge", Resampling(0), references=[["a red dog"]]).scalars()
+        >>> evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["a red dog"]]).scalars()
         {'captious/rouge': 1.0}
         """
         values: dict[str, float] = {}
@@ -239,9 +239,14 @@ class Report(PlainState, Result):
 
     @property
     def notes(self) -> list[str]:
-        """What the metrics say of their computation, such as what it cost."""
+        """What happened while the run was scored, and what the metrics say of it, such as what it cost."""
         notes = list(chain.from_iterable(one.notes for one in self))
-        return notes if self.unit == "item" else list(dict.fromkeys(notes))
+        return [*self.history, *(notes if self.unit == "item" else dict.fromkeys(notes))]
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored: a run that was resumed, a worker that died."""
+        return self.source.marker.history if isinstance(self.source, Run) else ()
 
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named; with a filter, of those that pass.
@@ -290,7 +295,7 @@ class Report(PlainState, Result):
         what it was. Replies of chat models come from the store of replies alone.
 
         >>> from captious._evaluate import evaluate
-        >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+        >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
         >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
         [('red', 0.3333), ('dog', 0.3333)]
         """
@@ -538,7 +543,7 @@ class Report(PlainState, Result):
             "parts": parts,
             "resampling": self.resampling,
             "warnings": tuple(self.warnings),
-            "notes": tuple(self.notes),
+            "notes": tuple(self.notes[len(self.history) :]),
             "complete": True,
         }
         if isinstance(self.source, Run):

@@ -119,6 +119,7 @@ class QuestionMetric(JudgedMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.model and self.answers:
             raise InputError(f"{self.name}: model and answers are both given; with answers nothing is asked")
 
