@@ -329,10 +329,11 @@ def test_junit_has_a_case_for_each_metric(systems):
     margins = "cider=0.01,rouge=1,bleu(n=1)=0.05"
     result = captious.gate(systems["expert"], systems["solid"], "cider,rouge,bleu(n=1)", margins, QUICK)
     suite = ElementTree.fromstring(result.to_junit().encode()).find("testsuite")
-    cases = {case.get("name"): {child.tag for child in case} for case in suite}
+    cases = {case.get("name"): {child.tag for child in case} for case in suite.iter("testcase")}
     tags = {"worse": "failure", "undecided": "skipped", "pass": "system-out"}
     assert {row.metric: tags[row.verdict] in cases[row.metric] for row in result.rows} == dict.fromkeys(cases, True)
     found = [row.verdict for row in result.rows]
+    assert suite.find("properties/property").attrib == {"name": "verdict", "value": result.verdict}
     assert suite.get("tests") == "3" and suite.get("failures") == str(found.count("worse"))
     assert suite.get("skipped") == str(found.count("undecided")) and "worse" in found
     failed = ElementTree.fromstring(replace(result, undecided="fail").to_junit().encode())
