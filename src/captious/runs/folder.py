@@ -153,7 +153,7 @@ class Run:
             raise InputError(f"{where}: is missing, {WROTE}")
         try:
             with self.open(name) as file:
-                opened = pq.ParquetFile(file)
+                opened = pq.ParquetFile(file, page_checksum_verification=True)
                 names = opened.schema_arrow.names
                 if twice := [column for column, number in Counter(names).items() if number > 1]:
                     raise InputError(f"{where}: column {twice[0]!r} occurs twice, {WROTE}")
@@ -436,7 +436,8 @@ def parquet_bytes(table: pa.Table, row_group: int | None = None) -> bytes:
     import pyarrow.parquet as pq
 
     content = io.BytesIO()
-    pq.write_table(table, content, row_group_size=row_group, compression="zstd")
+    # With checksums of pages a reader notices a flipped bit, which zstd by itself does not.
+    pq.write_table(table, content, row_group_size=row_group, compression="zstd", write_page_checksum=True)
     return content.getvalue()
 
 
