@@ -94,6 +94,20 @@ def test_a_value_that_contradicts_the_marker_is_refused(runs):
     assert captious.read_run(runs / "new")
 
 
+def test_a_tampered_value_is_not_printed_beside_its_interval(runs, run):
+    marker = runs / "new" / "captious-run.json"
+    record = marker.read_text()
+    facts = json.loads(record)
+    facts["metrics"][0]["value"] = 5.0
+    marker.write_text(json.dumps(facts))
+    try:
+        for arguments in ((), ("--explain", 7)):
+            code, out, error = run("score", runs / "new", *arguments)
+            assert code == 2 and not out and "over the stored items, the marker says 5; it was changed" in error
+    finally:
+        marker.write_text(record)
+
+
 def test_a_run_without_checksums_is_still_read(runs):
     """An earlier captious wrote none."""
     for path in (runs / "new").rglob("*.parquet"):

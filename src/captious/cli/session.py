@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from captious._files import FULL
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
@@ -196,7 +197,8 @@ def deliver(result: Result, output: Output) -> None:
 def ignore_closed_pipes() -> Iterator[None]:
     """Print what a reader such as ``head`` still takes, and drop the rest: the exit code stays that of the command.
 
-    Otherwise click exits with 1, which a gate uses for *worse*, or Python with 120 when it flushes at the end.
+    Otherwise click exits with 1, which a gate uses for *worse*, or Python with 120 when it flushes at the end. If
+    standard output is a file on a full disk, the error says so.
     """
     try:
         yield
@@ -209,6 +211,10 @@ def ignore_closed_pipes() -> Iterator[None]:
             except BrokenPipeError:
                 # What is left in the buffer goes nowhere, now and when the interpreter ends.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:  # files that are saved have their names
+            error.filename = "standard output"
+        raise
 
 
 def _text(result: Result, output: Output) -> str:
