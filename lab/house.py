@@ -403,8 +403,9 @@ def entered(modules: dict[str, Module]) -> dict[str, list[str]]:
 
 
 def intrusions(modules: dict[str, Module]) -> dict[str, list[str]]:
-    """Private modules of a room that other rooms import."""
-    return {name: others for name, others in entered(modules).items() if is_private(name)}
+    """Return the private modules of a room that other rooms import; ``_core`` is private to captious, not to itself."""
+    inner = {name: others for name, others in entered(modules).items() if not name.startswith(f"{PACKAGE}._core.")}
+    return {name: others for name, others in inner.items() if is_private(name)}
 
 
 def is_private(name: str) -> bool:

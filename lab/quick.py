@@ -16,19 +16,15 @@ import pytest
 
 from captious.errors import MissingExtra
 
-WHOLE = ("text", "stats", "io", "render", "contract")
+WHOLE = ("_core", "text", "stats", "io", "render", "contract")
 """Folders of tests that are run whole."""
 METRICS = ("bleu", "rouge", "cider", "lcs", "diversity", "names", "function", "declarations", "explanation")
 ROOMS = (
     "captions",
     "options",
-    "records",
-    "files",
     "evaluate",
     "compare",
     "scorer",
-    "runs",
-    "report_files",
     "import",
 )
 COMMANDS = ("cli", "params", "boundary", "refusals", "tree")
@@ -38,6 +34,7 @@ PATHS = (
     *(f"tests/{name}" for name in WHOLE),
     *(f"tests/metrics/test_{name}.py" for name in METRICS),
     *(f"tests/test_{name}.py" for name in ROOMS),
+    *(f"tests/runs/test_{name}.py" for name in ("runs", "report_files")),
     *(f"tests/cli/test_{name}.py" for name in COMMANDS),
     *(f"src/captious/{name}" for name in CODE),
 )

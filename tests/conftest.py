@@ -118,7 +118,7 @@ LONG = (
     "tests/fuzz/test_kills.py",
     "tests/text/test_ptb.py",
     "tests/test_scripts.py",
-    "tests/scale/test_scoring.py",
+    "tests/runs/shards/test_scoring.py",
     "tests/engines/test_tasks.py",
     "tests/studio/collect/test_pages_in_browser.py",
     "tests/compat/test_pycocoevalcap.py",
@@ -136,7 +136,7 @@ LONG = (
     "tests/train/test_loop.py",
     "tests/studio/explore/test_views.py",
     "tests/study/test_recipes.py",
-    "tests/test_filters.py",
+    "tests/runs/test_filters.py",
     "tests/studio/explore/test_expression.py",
     "tests/compat/test_torchmetrics.py",
     "tests/metrics/test_capture.py",
@@ -150,7 +150,7 @@ LONG = (
     "tests/models/chat/test_serving.py",
     "tests/bias/test_audit.py",
     "tests/test_notebooks.py",
-    "tests/test_runs.py",
+    "tests/runs/test_runs.py",
     "tests/cli/test_tree.py",
 )
 """Files that take longest. They come first, so that no process is left with one of them while the others are done."""

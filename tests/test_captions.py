@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from captious._languages import Scripts
+from captious._core.languages import Scripts
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, UnknownKey
 from captious.text.tables import TextTable

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from captious._records import parse_toml
+from captious._core.records import parse_toml
 
 PACKAGE = Path(__file__).parent / "plugin" / "rare_words"
 ROOT = Path(__file__).resolve().parents[1]

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from measure import in_process, table
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.chunks import prepare_shard
 from captious.metrics.registry import parse

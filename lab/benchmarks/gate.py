@@ -26,8 +26,8 @@ import numpy as np
 from lab.toy import make
 
 from captious._compare import StatisticPair
+from captious._core.types import Floats
 from captious._evaluate import evaluate
-from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.gating.verdict import gate, run_tests
 from captious.metrics.contract import Metric

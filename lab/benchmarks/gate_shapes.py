@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
-from captious._typing import Floats
+from captious._core.types import Floats
 
 LEVEL, SAMPLES = 0.95, 1000
 SPAN = 2.4865

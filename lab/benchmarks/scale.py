@@ -37,7 +37,7 @@ from measure import table
 import captious
 from captious.options import Engine, Resampling, Runtime
 from captious.runs import open_run
-from captious.scale.scoring import score_shards
+from captious.runs.shards.scoring import score_shards
 
 METRICS = "bleu,cider"
 
@@ -222,7 +222,7 @@ def kill_node(cluster: Any, source: str, out: Path, moment: float) -> bool:
 DRIVER = """
 import sys
 from captious.options import Engine, Resampling
-from captious.scale.scoring import score_shards
+from captious.runs.shards.scoring import score_shards
 source, out, metrics, address = sys.argv[1:]
 score_shards(source, metrics, out=out, resampling=Resampling(0), engine=Engine("ray", address=address))
 """

@@ -14,7 +14,7 @@ from math import erf, sqrt
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.options import Interval, Resampling
 from captious.probes._effects import Scores, find_doses, find_effects
 

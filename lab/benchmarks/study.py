@@ -19,7 +19,7 @@ import numpy as np
 from measure import table
 from scipy.stats import kendalltau
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.options import Resampling
 from captious.stats.bootstrap import bootstrap_draws
 from captious.stats.resampling import bootstrap_weights, swap_masks

@@ -278,7 +278,7 @@ def shards(folder: Path) -> Figures:
 
     import captious
     from captious.options import Engine
-    from captious.scale.scoring import score_shards
+    from captious.runs.shards.scoring import score_shards
 
     source = folder / "shards"
     if not source.exists():

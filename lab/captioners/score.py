@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious import CaptionSet, Resampling
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.metrics import Measurement, fit_style, parse_all, save_style
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import (

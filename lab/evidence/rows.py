@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from captious._records import from_json, parse_toml
+from captious._core.records import from_json, parse_toml
 from captious.study import Preferences, Ratings, Study
 from captious.study.evidence import EvidenceRow, Kind
 from lab.evidence.datasets import Dataset, public_form

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS
 from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, added, runs

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.reproductions.beside import Beside, Row, arguments, show
 
-from captious._specs import split
+from captious._core.specs import split_specs
 from captious.bias.audit import Audit, AuditRow, audit
 from captious.bias.classifiers import classifier_named
 from captious.bias.corpus import AuditedCaptioner, Classifier, read_subjects
@@ -109,7 +109,7 @@ def protocol(data: Path, table: str, number: int) -> Protocol:
 
 
 def classifiers(names: str, table: str) -> list[Classifier]:
-    return [classifier_named(text, PRESETS[NAMES[table]].frozen) for text in split(names)]
+    return [classifier_named(text, PRESETS[NAMES[table]].frozen) for text in split_specs(names)]
 
 
 REASONS = {
@@ -180,7 +180,7 @@ def main() -> None:
     args.seeds = args.seeds or (3 if args.quick else 10)
     with using(Runtime(device=args.device)):
         chosen = [row for table in args.tables.split(",") for row in rows(table, args)]
-    run = {written.split("(")[0] for written in split(args.classifiers)}
+    run = {written.split("(")[0] for written in split_specs(args.classifiers)}
     tables = f"Tables {args.tables.replace(',', ', ')}"
     chosen += [Row(tables, kind, note=f"not run: {reason}") for kind, reason in REASONS.items() if kind not in run]
     notes = (*NOTES, LINEAR) if "linear" in args.classifiers else NOTES

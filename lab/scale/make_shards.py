@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from captious._files import whole_file
+from captious._core.files import whole_file
 
 Format = Literal["tar", "parquet", "jsonl", "jsonl.gz"]
 Source = Literal["scenes", "words"]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Bools
+from captious._core.files import digest
+from captious._core.types import Bools
 from captious.models.painters import NOTHING, PaintedBatch, PainterOptions, Prompt
 from lab.toy.captions import NUMBERS, VAGUE, Fact, facts_in
 from lab.toy.drawing import draw

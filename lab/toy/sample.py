@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from captious._files import whole_folder
+from captious._core.files import whole_folder
 from captious.errors import InputError
 from lab.toy.captions import (
     FRAMES,

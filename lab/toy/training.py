@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from captious._files import whole_folder
+from captious._core.files import whole_folder
 from captious.errors import InputError
 from lab.toy.captions import describe, long_caption, units
 from lab.toy.scenes import Scene, pick, scenes, stream

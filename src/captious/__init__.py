@@ -1,5 +1,5 @@
 """captious: judge image captions, judge the judges, and collect the judgments."""
 
-from captious._lazy import exports
+from captious._core.lazy import exports
 
 __getattr__, __dir__ = exports(__name__)

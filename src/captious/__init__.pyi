@@ -39,11 +39,11 @@ from captious.rewarding.weighted import WeightedReward as WeightedReward
 from captious.rewarding.weighted import reward as reward
 from captious.runs.folder import Run as Run
 from captious.runs.folder import open_run as open_run
+from captious.runs.keep import Selection as Selection
+from captious.runs.keep import keep as keep
 from captious.runs.report import Report as Report
 from captious.runs.report import read_run as read_run
-from captious.scale.keep import Selection as Selection
-from captious.scale.keep import keep as keep
-from captious.scale.scoring import score_shards as score_shards
+from captious.runs.shards.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import align, named_systems, system_captions
+from captious._core.types import Floats, Ints
 from captious._evaluate import settings_of
 from captious._tournament import Elo, Tournament, online_estimates
-from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError, nearest

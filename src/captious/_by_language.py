@@ -8,9 +8,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from captious._compare import by_system
+from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
+from captious._core.values import PlainState
 from captious._evaluate import Specs, evaluate, metric_specs, reading_of
-from captious._languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
-from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.join import first_few, in_language

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from captious._core.values import PlainState
 from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
-from captious._values import PlainState
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of

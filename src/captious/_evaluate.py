@@ -298,6 +298,12 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
         name=f"{len(shards)} shards",
         skipped=sum(shard.skipped for shard in shards),
         language=_shared_language(shards),
+        origin=replace(
+            shards[0].origin,
+            cleaned=sum(shard.origin.cleaned for shard in shards),
+            left_out=sum(shard.origin.left_out for shard in shards),
+            remarks=tuple(chain.from_iterable(shard.origin.remarks for shard in shards)),
+        ),
     )
 
 

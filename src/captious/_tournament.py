@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
 from captious.render.document import Value

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from captious._core.types import Floats, Ints
 from captious._evaluate import Specs
-from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from lab.toy import make, write
 
-from captious._files import MARKER
+from captious._core.files import MARKER
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import json
 import pytest
 from lab.toy import make, write
 
+from captious._core.files import MARKER
 from captious._evaluate import evaluate
-from captious._files import MARKER
 from captious.options import Runtime, current
 
 pytestmark = pytest.mark.usefixtures("colors")

@@ -372,8 +372,11 @@ def test_help_imports_no_group_and_scoring_no_pydantic(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"id": 1, "caption": "a dog", "references": ["a dog"]}\n')
     code = "import sys; from captious.cli.app import main; sys.argv = {}\ntry: main()\nfinally: print(*sys.modules)"
     for argv, absent in (
-        (["captious", "--help"], {"pydantic", "numpy", "captious.cli.studio", "captious.filters"}),
-        (["captious", "score", str(tmp_path / "a.jsonl"), "-m", "rouge"], {"pydantic", "captious.filters", "pyarrow"}),
+        (["captious", "--help"], {"pydantic", "numpy", "captious.cli.studio", "captious.runs.filters"}),
+        (
+            ["captious", "score", str(tmp_path / "a.jsonl"), "-m", "rouge"],
+            {"pydantic", "captious.runs.filters", "pyarrow"},
+        ),
     ):
         done = subprocess.run([sys.executable, "-c", code.format(argv)], capture_output=True, text=True, check=True)
         assert not absent.intersection(done.stdout.split())

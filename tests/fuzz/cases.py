@@ -246,7 +246,7 @@ class ScoredShards:
     def right(self, folder, name):
         """The folder as it should be."""
         from captious.options import Engine, Resampling
-        from captious.scale.scoring import score_shards
+        from captious.runs.shards.scoring import score_shards
 
         shards = folder / f"{name}-shards"
         shards.mkdir()

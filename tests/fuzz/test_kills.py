@@ -61,7 +61,7 @@ def out(folder, number):
     load(*SCORING, "captious.metrics.bleu", "captious.metrics.cider", "captious.metrics.rouge")
     from tests.fuzz.kills import leftovers, run_killed
 
-    from captious._files import sweep
+    from captious._core.files import sweep
 
     place, target = folder / "here", folder / "here" / "run"
     place.mkdir()

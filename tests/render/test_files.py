@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from captious._files import MARKER
+from captious._core.files import MARKER
 from captious.errors import InputError
 from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
 from captious.render._cells import layout

@@ -14,7 +14,7 @@ import pytest
 
 import captious
 from captious import InputError
-from captious._files import whole_file
+from captious._core.files import whole_file
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
 from captious.rewarding._log import RewardLog, open_log

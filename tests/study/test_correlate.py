@@ -13,7 +13,7 @@ import pytest
 from lab.toy import make, write
 
 import captious
-from captious._files import MARKER
+from captious._core.files import MARKER
 from captious.captions import Ragged
 from captious.errors import InputError
 from captious.metrics.meteor import resources

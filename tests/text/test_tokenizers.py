@@ -4,7 +4,7 @@ import re
 import pytest
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from captious._languages import AUTO
+from captious._core.languages import AUTO
 from captious.cli.cards import TEXTS as VALUES
 from captious.errors import InputError
 from captious.text.tokenizers import TOKENIZERS, thirteen_a, tokenizer_named

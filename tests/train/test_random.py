@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from captious._random import below, fork, keys_of, uniform
+from captious._core.random import below, fork, keys_of, uniform
 from captious.edits.wrong_words import first_success
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from captious._random import draws
+from captious._core.random import draws
 from captious.train._schedule import EpochPlan, rate
 
 

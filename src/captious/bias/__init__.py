@@ -3,6 +3,6 @@
 The function that runs an audit is ``captious.audit``.
 """
 
-from captious._lazy import exports
+from captious._core.lazy import exports
 
 __getattr__, __dir__ = exports(__name__)

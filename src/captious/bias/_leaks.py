@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.bias.classifiers._encoding import Captions
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 

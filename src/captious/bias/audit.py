@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, whole_file
-from captious._typing import Floats
+from captious._core.files import digest, whole_file
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects

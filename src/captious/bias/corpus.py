@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized, unknown_share, vocabulary
 from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest

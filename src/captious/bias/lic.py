@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 

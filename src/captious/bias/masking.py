@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from captious._files import read_regular
+from captious._core.files import read_regular
 from captious.errors import InputError, nearest
 from captious.text.tokenizers import plain
 

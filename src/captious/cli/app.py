@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from typer._completion_shared import Shells, install
 
-from captious._files import FULL
+from captious._core.files import FULL
 from captious._version import __version__
 from captious.cli import everyday
 from captious.cli.commands import CommandGroup

@@ -16,7 +16,10 @@ from captious.options import Argument, Engine, Option
 if TYPE_CHECKING:
     from captious.bias.protocol import Protocol
 
-READING = ("references", "format", "id_column", "references_id_column", "candidate_column", "references_column")
+READING = (
+    *("references", "format", "id_column", "references_id_column", "candidate_column", "references_column"),
+    "unpack_limit",
+)
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -61,7 +64,7 @@ def lic(
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
-    from captious._files import data_folder
+    from captious._core.files import data_folder
     from captious.bias.audit import audit
     from captious.bias.classifiers import classifier_named
     from captious.bias.corpus import read_subjects

@@ -27,7 +27,7 @@ def show(
     check: Annotated[bool, Option("Read every row, to find all damage.")] = False,
 ) -> None:
     """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with their sizes."""
-    from captious._files import data_folder
+    from captious._core.files import data_folder
     from captious.models.store import cache_root, inventory, size_limit
     from captious.render.document import Document
 

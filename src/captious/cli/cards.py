@@ -77,7 +77,7 @@ def _direction(kind: type[Metric]) -> str:
 
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
-    from captious._languages import language_named
+    from captious._core.languages import language_named
 
     metric = kind()
     low, high = metric.range
@@ -112,9 +112,9 @@ _PROMPTS = "a folder with other prompts"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
 TEXTS = {
     "tokenizer": (
-        "`auto` (that of the language), `ptb`, `13a`, `13a-cased`, `intl`, `intl-cased`, `whitespace`, `plain`, "
-        "`char`; `zh`, `zh-char`, `zh-jieba`; `ja-mecab`, `ja-sudachi`; `ko-mecab`; `th-char`, `th-newmm`, "
-        "`th-newmm-composed`"
+        "`auto` (that of the language), `ptb`, `13a`, `13a-cased`, `intl`, `intl-cased`, `whitespace`, "
+        "`whitespace-lower`, `plain`, `char`, `char-cased`; `zh`, `zh-cased`, `zh-char`, `zh-jieba`; `ja-mecab`, "
+        "`ja-mecab-raw`, `ja-sudachi`; `ko-mecab`, `ko-mecab-raw`; `th-char`, `th-newmm`, `th-newmm-composed`"
     ),
     "idf": "`refs`, the name of an idf corpus, or its path",
     "against": "`refs`, or the path of a file of captions",

@@ -86,7 +86,7 @@ def keep(
     Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
     from captious.io.formats import named_files
-    from captious.scale.keep import keep
+    from captious.runs.keep import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
@@ -258,7 +258,7 @@ def _reward_report(runs: Runs, session: Session) -> Callable[[], Document] | Non
 
 
 def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> None:
-    from captious._files import refuse_occupied
+    from captious._core.files import refuse_occupied
     from captious.render.progress import display
     from captious.render.terminal import warn
     from captious.studio.explore.site import export_site
@@ -290,6 +290,7 @@ def check(
             "candidate_column",
             "references_column",
             "language",
+            "unpack_limit",
             "json",
         ),
     ],

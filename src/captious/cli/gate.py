@@ -225,14 +225,14 @@ def _update(base: str, new: str, session: Session, metrics: Metrics, values_only
 
 def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
     """Refuse to replace a file, unless an earlier gate wrote it."""
-    from captious._files import refuse_existing
+    from captious._core.files import refuse_existing
 
     ours = path is not None and path.is_file() and sign.encode() in path.read_bytes()[:300]
     refuse_existing(path, overwrite or ours)
 
 
 def _write(path: Path, text: str) -> None:
-    from captious._files import whole_file
+    from captious._core.files import whole_file
 
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captious._files import refuse_existing, whole_file
+from captious._core.files import refuse_existing, whole_file
 from captious.cli.params import Only, command
 from captious.cli.session import (
     EditNames,
@@ -88,7 +88,7 @@ def units(
 def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_json: bool) -> None:
     from rich.text import Text
 
-    from captious._languages import refuse_other_than_english
+    from captious._core.languages import refuse_other_than_english
     from captious.render.terminal import output
     from captious.syntax.chunking import bracketed
     from captious.syntax.tagging import tag_texts
@@ -119,7 +119,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
-    from captious._languages import refuse_other_than_english
+    from captious._core.languages import refuse_other_than_english
     from captious.io.formats import name_of, rows_of
     from captious.render.progress import display
     from captious.syntax.units import units as cut
@@ -163,6 +163,7 @@ def graphs(
         Session,
         Only(
             *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            "unpack_limit",
             *("references_column", "out", "overwrite", "json", "cache"),
         ),
     ],
@@ -212,7 +213,7 @@ def idf(
     Example: captious make idf captions-zh.jsonl --name zh --language zh
     Example: captious make idf coco-train-words.p --name coco-train --tokenizer whitespace
     """
-    from captious._languages import AUTO, chosen_tokenizer
+    from captious._core.languages import AUTO, chosen_tokenizer
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
     from captious.io.join import gather_references, in_language
@@ -298,7 +299,7 @@ def negatives(
 
     Example: captious make negatives captions.jsonl --look 20
     """
-    from captious._languages import refuse_other_than_english
+    from captious._core.languages import refuse_other_than_english
     from captious.edits.lexicon import CaptionCorpus
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
@@ -339,6 +340,7 @@ def edits(
         Session,
         Only(
             *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            "unpack_limit",
             *("references_column", "out", "overwrite", "json", "seed"),
         ),
     ],

@@ -27,8 +27,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
-from captious._files import expanded
-from captious._specs import split
+from captious._core.files import expanded
+from captious._core.specs import split_specs
 from captious.cli.commands import Command
 from captious.cli.messages import with_flags
 from captious.errors import InputError
@@ -204,7 +204,7 @@ class Param:
         if isinstance(option, Argument):
             info = typer.Argument(**shown)
         else:
-            info = typer.Option(self.flag + self.negation, *option.flags, **shown)
+            info = typer.Option(self.flag + self.negation, *option.flags, *option.aliases, **shown)
         return inspect.Parameter(
             self.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -269,7 +269,7 @@ class Param:
         whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
-        texts = list(parsed) if whole else [part for text in parsed for part in split(text)]
+        texts = list(parsed) if whole else [part for text in parsed for part in split_specs(text)]
         if len(kinds) == 1 and texts:
             kinds *= len(texts)
         if len(texts) != len(kinds):

@@ -46,7 +46,6 @@ def score(
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
-    --explain 1002 shows why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
     If there is a column language, each language is scored by itself. The folder of a run prints its report again.
@@ -169,7 +168,7 @@ def _score_shards(
 ) -> None:
     """Score shards into a folder, print the report, and say what was written and which shards failed."""
     from captious.io.storage import Storage
-    from captious.scale.scoring import score_shards
+    from captious.runs.shards.scoring import score_shards
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
@@ -213,7 +212,7 @@ def _score_shards(
 
 def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
     """Print what judges would be asked about shards; nothing is asked."""
-    from captious.scale.plan import plan_shards
+    from captious.runs.shards.plan import plan_shards
 
     with session.working() as step:
         plan = plan_shards(source, metrics, session.reading, step)
@@ -235,7 +234,7 @@ def _kept(
     report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
 ) -> list[Result]:
     """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
-    from captious.scale.keep import keep as keep_items
+    from captious.runs.keep import keep as keep_items
 
     selection = keep_items(out, filter, ids, engine=engine, overwrite=True, progress=step)
     if json:
@@ -246,7 +245,7 @@ def _kept(
 def _exit_partly(report: Report, folder: Storage) -> NoReturn:
     """Name the shards that failed, and end with the exit code that says so."""
     from captious.runs.folder import FAILED
-    from captious.scale.scoring import failed_line
+    from captious.runs.shards.scoring import failed_line
 
     failed = failed_line(report.failed, len(report.failed) + len(report.parts))
     listed = f"left out and listed in {folder.address_of(FAILED)}"
@@ -256,9 +255,9 @@ def _exit_partly(report: Report, folder: Storage) -> NoReturn:
 
 def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
     """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
-    from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
     from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
+    from captious.runs.filters import FilterSchema, UnknownName, parse_filter, run_columns
     from captious.runs.tables import items_table
 
     labels = {str(metric): metric.label for metric in parse_all(metrics)}
@@ -267,7 +266,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
     try:
         parse_filter(text, FilterSchema(run_columns(types, labels), labels))
     except UnknownName:
-        from captious.filters import column_types, connect
+        from captious.runs.filters import column_types, connect
 
         captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
         with connect() as connection:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from captious._files import FULL
+from captious._core.files import FULL
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 

@@ -91,7 +91,7 @@ def new(
     Example: captious studio new study.toml --template relic-age --images photos/
     Example: captious studio new study-2.toml --rest-of study.toml
     """
-    from captious._files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, whole_file
     from captious.studio.collect.new import new_plan
     from captious.studio.collect.plan import parse_plan
     from captious.studio.collect.tasks import build_tasks
@@ -125,7 +125,7 @@ def new(
 
 def _new_rest(study: Path, source: Path, session: Session) -> None:
     """Write a study of the items of another one that nobody has judged yet."""
-    from captious._files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, whole_file
     from captious.studio.collect.amend import unjudged_items
     from captious.studio.collect.log import open_log
     from captious.studio.collect.new import rest_plan

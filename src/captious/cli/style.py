@@ -36,7 +36,7 @@ def fit(
 
     --tokenizer defaults to plain, or to that of a --language without spaces between words.
     """
-    from captious._files import refuse_existing
+    from captious._core.files import refuse_existing
     from captious.metrics.style.files import save
     from captious.metrics.style.fitting import clause_warning, fit, style_tokenizer
     from captious.probes.style import stream

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious import InputError, Report, evaluate
+from captious._core.types import Ints
 from captious._evaluate import Specs, metric_specs
-from captious._typing import Ints
 from captious.errors import require
 from captious.io.formats import rows_of
 from captious.io.join import gather_references

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from captious._random import Keys, fork, keys_of, uniform
+from captious._core.random import Keys, fork, keys_of, uniform
 from captious.captions import Item
 from captious.edits.changes import changes_between
 from captious.edits.surroundings import Surroundings

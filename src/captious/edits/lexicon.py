@@ -10,9 +10,9 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from captious._languages import refuse_other_than_english
-from captious._random import Keys, fork, mix
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.languages import refuse_other_than_english
+from captious._core.random import Keys, fork, mix
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.text.tables import tokenize
 from captious.text.tokenizers import TOKENIZERS
 

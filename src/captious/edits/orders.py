@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import InputError, nearest
 from captious.syntax.tagging import tag_texts
 

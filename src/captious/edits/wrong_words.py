@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from captious._random import Keys, below, fork, uniform
-from captious._typing import Bools, Floats, Ints
+from captious._core.random import Keys, below, fork, uniform
+from captious._core.types import Bools, Floats, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon, runs
 
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3

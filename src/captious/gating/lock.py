@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import load_json, refuse_unwritable, whole_file
-from captious._hashing import text_hashes
-from captious._records import from_json
-from captious._typing import Floats
+from captious._core.files import load_json, refuse_unwritable, whole_file
+from captious._core.hashing import text_hashes
+from captious._core.records import from_json
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from captious import _specs
+from captious._core.records import parse_toml, read_text, record
+from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
-from captious._records import parse_toml, read_text, record
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse_all
@@ -108,7 +108,7 @@ def gate_file(margin: Margins | None) -> GateFile:
     if len(texts) == 1 and texts[0].endswith(".toml"):
         return GateFile.read(texts[0])
     every, named = "", dict[str, float | str]()
-    for part in (part for text in texts for part in _specs.split(text)):
+    for part in (part for text in texts for part in split_specs(text)):
         name, equals, value = part.rpartition("=")
         if equals and (")" not in value):
             if name.strip() in named:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from captious import _specs
 from captious._compare import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
+from captious._core.specs import split_specs
 from captious._evaluate import Scoring, Specs, evaluate, metric_specs
 from captious._version import __version__
 from captious.errors import InputError
@@ -216,7 +216,7 @@ def tested_metrics(
 
 def _alone(spec: str) -> list[Metric]:
     """The metrics of a written list that are named by themselves, not as one of several variants."""
-    named = [parse_all(part) for part in _specs.split(spec)]
+    named = [parse_all(part) for part in split_specs(spec)]
     return [one for metrics in named if len(metrics) == 1 for one in metrics]
 
 

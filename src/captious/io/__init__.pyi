@@ -2,6 +2,7 @@ import captious.io.columns
 import captious.io.printed
 import captious.io.questions
 import captious.io.tars
+from captious.io.arrow import open_parquet as open_parquet
 from captious.io.arrow import parquet_rows as parquet_rows
 from captious.io.check import Check as Check
 from captious.io.coco import marked_objects as marked_objects

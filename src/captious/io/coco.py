@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from captious._files import read_regular
+from captious._core.files import read_regular
 from captious.errors import InputError, one_line
 
 _SPACE = re.compile(r"[\s,:]*")

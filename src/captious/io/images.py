@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._core.files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 from captious.io.columns import AUDIO_SUFFIXES, ID_COLUMNS, IMAGE_COLUMNS

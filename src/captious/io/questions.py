@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from captious._files import digest, read_regular
+from captious._core.files import digest, read_regular
 from captious.errors import InputError
 from captious.io.formats import rows_of
 from captious.io.join import described, row_id

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeVar
 
-from captious._files import refuse_irregular, whole_file
+from captious._core.files import refuse_irregular, whole_file
 from captious.errors import InputError, MissingExtra, one_line, require
 
 RETRIES = 3

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, expanded, read_regular
-from captious._languages import ENGLISH
-from captious._typing import Floats
+from captious._core.files import digest, expanded, read_regular
+from captious._core.languages import ENGLISH
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import rows_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.explanation import Breakdown
 from captious.render import Why

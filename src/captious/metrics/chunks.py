@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement

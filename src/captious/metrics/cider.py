@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._languages import AUTO, chosen_tokenizer
-from captious._typing import Bools, Floats, Ints
+from captious._core.languages import AUTO, chosen_tokenizer
+from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, MeanMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _specs
-from captious._languages import ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
-from captious._typing import Floats
+from captious._core.languages import ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
+from captious._core.specs import write_spec
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import NO_SUCH
@@ -324,7 +324,7 @@ class Metric(ABC):
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _specs.write(self, self.name, self.always_shown)
+        return write_spec(self, self.name, self.always_shown)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from captious._languages import AUTO
-from captious._typing import Floats, Ints, Ints32
+from captious._core.languages import AUTO
+from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.io.formats import rows_of
 from captious.io.join import gather_references

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics._fluency import (
     ABSENT,

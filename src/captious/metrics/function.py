@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest
+from captious._core.files import digest
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import MeanMetric, Need

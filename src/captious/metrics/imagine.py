@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items

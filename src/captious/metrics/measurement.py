@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Floats, Ints
-from captious._values import PlainState
+from captious._core.types import Floats, Ints
+from captious._core.values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
@@ -66,7 +66,7 @@ class Signature:
             fingerprint=captions.fingerprint,
             skipped=captions.skipped,
             unscored=unscored,
-            counts=dict(counts),
+            counts={**counts, "cleaned": captions.origin.cleaned} if captions.origin.cleaned else dict(counts),
         )
 
     def __str__(self) -> str:

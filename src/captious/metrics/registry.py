@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from captious import _specs
+from captious._core.specs import convert_arguments, parse_spec, split_specs
 from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
 from captious.io.columns import OBJECT_COLUMN
 
@@ -312,7 +312,7 @@ def parse_all(
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        parts = _specs.split(spec)
+        parts = split_specs(spec)
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
@@ -350,9 +350,9 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
     text = LABELS.get(text.strip().lower(), text)
     _refuse_missing_commas(text)
-    name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
+    name, values = parse_spec(text, "metric", "bleu or cider(idf=refs)")
     if name in LABELS:
-        name, own = _specs.parse(LABELS[name], "metric", "bleu")
+        name, own = parse_spec(LABELS[name], "metric", "bleu")
         values = {**own, **values}
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
@@ -361,7 +361,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
-    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
+    return kind(**convert_arguments(kind, values, kind.name, main=kind.main))
 
 
 def _refuse_missing_commas(text: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._languages import AUTO
-from captious._typing import Floats, Ints, Ints32
+from captious._core.languages import AUTO
+from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels

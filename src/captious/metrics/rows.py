@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN

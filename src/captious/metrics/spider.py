@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._languages import AUTO
-from captious._typing import Bools, Floats
+from captious._core.languages import AUTO
+from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet
 from captious.metrics._fluency import (
     ABSENT,

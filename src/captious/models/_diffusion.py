@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._files import data_folder, digest, load_json, whole_file
-from captious._typing import Bools
+from captious._core.files import data_folder, digest, load_json, whole_file
+from captious._core.types import Bools
 from captious.errors import InputError, nearest, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from captious._files import load_json
+from captious._core.files import load_json
 from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet
 

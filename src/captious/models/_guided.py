@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captious._typing import Bools
+from captious._core.types import Bools
 from captious.errors import InputError
 from captious.models._diffusion import diffusers, fingerprint, open_model
 from captious.models._folders import read_json

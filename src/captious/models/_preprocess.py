@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from captious._files import load_json
+from captious._core.files import load_json
 from captious.errors import InputError
 from captious.models._folders import write_json
 from captious.models.encoder import Pixels

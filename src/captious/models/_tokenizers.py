@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, load_json, read_regular
-from captious._typing import Ints
+from captious._core.files import digest, load_json, read_regular
+from captious._core.types import Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import write_json
 from captious.models.encoder import Tokens

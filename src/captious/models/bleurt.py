@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest, read_regular
-from captious._typing import Floats, Ints
+from captious._core.files import digest, read_regular
+from captious._core.types import Floats, Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import read_wordpiece

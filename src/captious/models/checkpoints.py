@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError, require
 from captious.models._folders import differences
 

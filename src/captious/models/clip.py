@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Ints
+from captious._core.files import digest
+from captious._core.types import Ints
 from captious.errors import InputError, require
 from captious.models._folders import differences, load_pretrained, read_json
 from captious.models._preprocess import ImagePreprocessing, Order
@@ -128,7 +128,7 @@ class TorchEncoder:
         """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.loading.load``.
 
         The files go straight into the folder: where a half-written one would matter, give a draft of
-        :func:`captious._files.whole_folder`.
+        :func:`captious._core.files.whole_folder`.
         """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def wrap(
     fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, precision)
     module = module.to(device=on, dtype=torch_dtype(precision))
     if on.type == "cuda":
-        from captious.models._gpu_forward import speed_up
+        from captious.models._gpu.forward import speed_up
 
         speed_up(module)
     kind = module.config.model_type

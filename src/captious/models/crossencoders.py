@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Bools, Floats, Ints
+from captious._core.files import digest
+from captious._core.types import Bools, Floats, Ints
 from captious._version import __version__
 from captious.captions import ImageSource
 from captious.errors import InputError, require

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from captious._files import digest
-from captious._records import from_json
+from captious._core.files import digest
+from captious._core.records import from_json
 from captious.errors import InputError, nearest, require
 from captious.models._folders import (
     load_pretrained,

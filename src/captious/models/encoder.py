@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats32, Ints
+from captious._core.types import Floats32, Ints
 from captious.options import current
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from captious._files import digest, expanded
+from captious._core.files import digest, expanded
 from captious.errors import InputError, one_line, require
 from captious.models._folders import load_pretrained, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest

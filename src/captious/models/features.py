@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import read_regular
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.files import read_regular
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, TextEncoder

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Floats, Floats32, Ints
+from captious._core.files import digest
+from captious._core.types import Floats, Floats32, Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import SubwordTokenizer, read_wordpiece

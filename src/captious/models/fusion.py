@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._records import from_json
-from captious._typing import Ints
+from captious._core.records import from_json
+from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models._folders import fill, read_state, save_state

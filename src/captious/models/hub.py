@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
 
-from captious._files import data_folder, expanded, refuse_irregular
+from captious._core.files import data_folder, expanded, refuse_irregular
 from captious.errors import InputError, nearest, require
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Ints
+from captious._core.files import digest
+from captious._core.types import Ints
 from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import TEXT_FILES, ModelRegistry, find

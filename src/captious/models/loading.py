@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from captious._files import expanded
+from captious._core.files import expanded
 from captious.errors import InputError
 from captious.models.encoder import Encoder
 from captious.models.hub import ModelRegistry, file_stats, find, local

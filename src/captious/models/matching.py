@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image

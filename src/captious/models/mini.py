@@ -24,8 +24,8 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 from threadpoolctl import ThreadpoolController
 
-from captious._files import digest, load_json, read_regular, whole_file
-from captious._typing import Floats32, Ints
+from captious._core.files import digest, load_json, read_regular, whole_file
+from captious._core.types import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models._folders import read_json
 from captious.models._preprocess import ImagePreprocessing

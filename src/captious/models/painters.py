@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from captious._typing import Bools, Floats32, Ints, Ints32
+from captious._core.types import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, Pixels
 from captious.models.features import distinct_values, unit_rows

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import digest, whole_file
-from captious._typing import Ints, Ints32
+from captious._core.files import digest, whole_file
+from captious._core.types import Ints, Ints32
 from captious.errors import one_line
 
 FORMAT = 2

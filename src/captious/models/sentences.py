@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest, load_json
-from captious._typing import Ints
+from captious._core.files import digest, load_json
+from captious._core.types import Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest

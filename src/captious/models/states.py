@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder, load_folder

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import data_folder
-from captious._typing import Bools, Ints, Ints32
+from captious._core.files import data_folder
+from captious._core.types import Bools, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.segments import (

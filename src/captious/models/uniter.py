@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import read_regular
-from captious._typing import Bools, Floats32, Ints
+from captious._core.files import read_regular
+from captious._core.types import Bools, Floats32, Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models._folders import read_json, read_state, save_state

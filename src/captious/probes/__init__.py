@@ -1,5 +1,5 @@
 """Probes: what an encoder, a painter or a metric can and cannot distinguish."""
 
-from captious._lazy import exports
+from captious._core.lazy import exports
 
 __getattr__, __dir__ = exports(__name__)

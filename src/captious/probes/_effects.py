@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.edits.edit import Group
 from captious.options import Resampling
 from captious.probes.probe import TIE

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._random import keys_of
+from captious._core.random import keys_of
 from captious.captions import CaptionSet, Ragged
 from captious.edits.changes import changes_between
 from captious.edits.edit import Edit, Group

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._core.files import read_regular
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.io.images import image_of

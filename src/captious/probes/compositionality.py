@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError

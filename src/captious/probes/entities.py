@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import load_json
+from captious._core.files import load_json
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.io.rows import Row

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from captious._compare import Difference, compare
+from captious._core.types import Floats
 from captious._evaluate import evaluate
-from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.hallucination.chair import LABELS, Chair, ImageObjects, ReadCaption, Value

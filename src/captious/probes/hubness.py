@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from captious._typing import Floats, Floats32, Ints
+from captious._core.types import Floats, Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling

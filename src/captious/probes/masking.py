@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.edits.masks import Grouping, mask, universal
 from captious.errors import InputError

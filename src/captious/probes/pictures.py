@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine, likeness

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.io.rows import Row

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.options import Resampling
 from captious.probes.probe import Labeled, Probe, encoder_name, encoder_signatures, forest

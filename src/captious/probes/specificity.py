@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.edits.details import draw_details
 from captious.errors import InputError

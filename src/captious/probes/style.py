@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import name_of, rows_of

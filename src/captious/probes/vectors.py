@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats32, Ints
+from captious._core.types import Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.models import loading

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError, nearest, require
 from captious.render._cells import has_interval, number, numeric
 from captious.render._charts import trend

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import MARKER, refuse_existing, refuse_occupied, whole_file, whole_folder
-from captious._typing import Floats
+from captious._core.files import MARKER, refuse_existing, refuse_occupied, whole_file, whole_folder
+from captious._core.types import Floats
 from captious.errors import InputError, nearest, require
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.options import current, using
 from captious.render.document import HasPicture, Items, Why
 from captious.render.sections import section_data

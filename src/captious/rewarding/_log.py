@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._files import MARKER, is_draft
-from captious._typing import Floats
+from captious._core.files import MARKER, is_draft
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.storage import is_remote

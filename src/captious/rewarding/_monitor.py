@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from captious import _specs
+from captious._core.specs import split_specs
+from captious._core.types import Floats
 from captious._evaluate import Specs, metric_specs
-from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric
@@ -74,7 +74,7 @@ def watch_plan(
     if not isinstance(every, int) or every < 1:
         raise InputError(f"every={every!r}, expected a number of steps from 1 on")
     given = [watch] if isinstance(watch, (str, Metric)) else list(watch or ())
-    specs = [part for one in given for part in (_specs.split(one) if isinstance(one, str) else [one])]
+    specs = [part for one in given for part in (split_specs(one) if isinstance(one, str) else [one])]
     others = [one for one in specs if one != WORDS]
     watched = parse_all(metric_specs(others)) if others else []
     if twice := [metric for metric in watched if metric in metrics]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._languages import language_named
-from captious._typing import Floats, Ints
+from captious._core.languages import language_named
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.columns import OBJECT_COLUMN, STYLE_COLUMN

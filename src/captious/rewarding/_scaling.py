@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import Ragged
 from captious.errors import InputError
 from captious.metrics.contract import Metric

@@ -26,8 +26,8 @@ from typing import Literal
 
 import numpy as np
 
-from captious._languages import Scripts
-from captious._typing import Floats, Ints
+from captious._core.languages import Scripts
+from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.stats import Shift, holm, mean_shift
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
-from captious._values import PlainState
+from captious._core.types import Floats
+from captious._core.values import PlainState
 from captious.io.images import find_images
 from captious.options import Resampling
 from captious.render import (

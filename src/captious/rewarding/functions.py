@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from captious import _specs
+from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
 from captious.errors import InputError
 from captious.metrics.contract import Metric
@@ -187,7 +187,7 @@ def rewards(
 
 def _members(metrics: Specs) -> list[Metric]:
     """The requested metrics; one with variants, such as ``bleu``, is its default variant."""
-    specs = [part for one in metric_specs(metrics) for part in (_specs.split(one) if isinstance(one, str) else [one])]
+    specs = [part for one in metric_specs(metrics) for part in (split_specs(one) if isinstance(one, str) else [one])]
     members = list(dict.fromkeys(one if isinstance(one, Metric) else parse(one) for one in specs))
     if not members:
         raise InputError("no metric named, expected a list such as 'cider, clipscore'")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 
 BINS = 256
 """The number of bins at most."""

@@ -31,10 +31,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import MARKER, digest, remove_drafts
-from captious._hashing import Hashes
-from captious._languages import LANGUAGES
+from captious._core.files import MARKER, digest, remove_drafts
+from captious._core.hashing import Hashes
+from captious._core.languages import LANGUAGES
 from captious.errors import InputError
+from captious.io.arrow import open_parquet
 from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
@@ -146,14 +147,13 @@ class Run:
     def parquet(self, name: str) -> Iterator[Any]:
         """An open Parquet file of the folder; whatever a damaged one makes the reader raise becomes one line."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         where = self.storage.address_of(name)
         if not self.storage.exists(name):
             raise InputError(f"{where}: is missing, {WROTE}")
         try:
             with self.open(name) as file:
-                opened = pq.ParquetFile(file, page_checksum_verification=True)
+                opened = open_parquet(file)
                 names = opened.schema_arrow.names
                 if twice := [column for column, number in Counter(names).items() if number > 1]:
                     raise InputError(f"{where}: column {twice[0]!r} occurs twice, {WROTE}")
@@ -228,7 +228,9 @@ class Run:
     def captions(self, parts: Sequence[str] | None = None) -> CaptionSet:
         """The captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
-        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
+        cleaned = self.marker.reading.get("cleaned", 0)
+        cleaned = cleaned if isinstance(cleaned, int) else 0
+        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped, cleaned)
         return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
 
     @property

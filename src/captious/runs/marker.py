@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from captious._files import digest
+from captious._core.files import digest
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard

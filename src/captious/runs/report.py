@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._files import MARKER
-from captious._typing import Floats
-from captious._values import PlainState
+from captious._core.files import MARKER
+from captious._core.types import Floats
+from captious._core.values import PlainState
 from captious.captions import CaptionSet, gallery_entry
 from captious.errors import InputError
 from captious.io.join import first_few
@@ -131,6 +131,13 @@ class Report(PlainState, Result):
     def skipped(self) -> int:
         """How many ids were left out at reading because one side lacked them."""
         return self.source.skipped if isinstance(self.source, CaptionSet) else self.source.marker.skipped
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images; empty for captions that were not read."""
+        if isinstance(self.source, CaptionSet):
+            return self.source.origin_line
+        return str(self.source.marker.reading.get("columns", ""))
 
     @property
     def failed(self) -> Mapping[str, str]:
@@ -248,7 +255,7 @@ class Report(PlainState, Result):
         indices = worst_first(measurement)
         if where is not None:
             source = self.run.parts() if self.run is not None else joined(list(self.items()))
-            from captious.filters import matching_rows
+            from captious.runs.filters import matching_rows
 
             passes = matching_rows(source, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]
@@ -362,6 +369,7 @@ class Report(PlainState, Result):
             ],
             warnings=self.warnings,
             notes=[
+                *([self.origin_line] if self.origin_line else []),
                 *self._beside_the_original(),
                 *self._few_items(),
                 *self.notes,
@@ -421,6 +429,7 @@ class Report(PlainState, Result):
             "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
+            **({"read": self.origin_line} if self.origin_line else {}),
             "metrics": [self.facts(key) for key in self.measurements],
             "warnings": list(self.warnings),
             **({"notes": self.notes} if self.notes else {}),
@@ -535,6 +544,10 @@ class Report(PlainState, Result):
         if isinstance(self.source, Run):
             return replace(self.source.marker, **facts)
         reading: dict[str, Any] = {"source": shown_path(self.name)}
+        if self.origin_line:
+            reading["columns"] = self.origin_line
+        if self.source.origin.cleaned:
+            reading["cleaned"] = self.source.origin.cleaned
         if self.source.selection:
             reading["list"] = self.source.selection
         if self.source.language:

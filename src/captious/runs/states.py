@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from captious._files import digest
+from captious._core.files import digest
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import is_remote

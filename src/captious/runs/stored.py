@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature

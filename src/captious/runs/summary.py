@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._hashing import text_hashes
-from captious._typing import Floats
+from captious._core.hashing import text_hashes
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets

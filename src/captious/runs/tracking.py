@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import whole_file
+from captious._core.files import whole_file
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import open_image

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 
 EXACT = 53
 """Bits of a float: whole numbers of no more bits are exact."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.options import LEVEL, Resampling
 from captious.stats.kendall import joined
 from captious.stats.resampling import (

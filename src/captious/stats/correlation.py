@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.options import SEED
 from captious.stats.kendall import Kendall, narrow

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 
 WIDTH = 32
 """Draws worked on side by side: few enough for a processor's cache."""

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.options import LEVEL, Bounds
 from captious.stats.resampling import holm, interval_width
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail

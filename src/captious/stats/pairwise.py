@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 
 ELO_CENTER = 1000.0
 ELO_SCALE = 400 / math.log(10)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.options import LEVEL, SAMPLES, SEED, Interval
 from captious.stats._sums import weighted_sums
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights

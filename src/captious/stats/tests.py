@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError
 
 

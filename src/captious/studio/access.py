@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from captious._files import SMALL, read_regular, refuse_irregular
+from captious._core.files import SMALL, read_regular, refuse_irregular
 from captious.errors import InputError
 
 Scope = MutableMapping[str, Any]

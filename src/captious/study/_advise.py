@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, MissingExtra, nearest
 from captious.io.read import read

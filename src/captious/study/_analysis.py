@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.metrics.registry import find_key
 from captious.options import Resampling

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError
 from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
 from captious.stats.kendall import Kendall, SplitKendall

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.captions import ImageData
 from captious.errors import InputError, nearest
-from captious.filters import matching_rows
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
 from captious.render.tables import finite, to_arrow
+from captious.runs.filters import matching_rows
 from captious.study._contests import TestName
 from captious.study._design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError, nearest
 from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinImage

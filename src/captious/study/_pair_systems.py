@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.render import Column, Table
 from captious.render.document import Value
 from captious.stats.pairwise import PRIOR, bradley_terry, win_rows

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from captious._languages import LANGUAGES, MANY, UNSPACED, Scripts
+from captious._core.languages import LANGUAGES, MANY, UNSPACED, Scripts
 from captious.captions import CaptionSet
 
 BANDS = ((1, 20), (21, 60), (61, 10**9))

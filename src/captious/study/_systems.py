@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from captious._core.types import Floats, Ints
 from captious._tournament import Elo, Tournament, online_estimates
-from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.errors import InputError, nearest
 from captious.options import PERMUTATIONS, Reading, Resampling, choices_of

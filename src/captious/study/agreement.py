@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError, nearest
 from captious.options import Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table

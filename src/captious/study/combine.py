@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import SEED, Missing, Resampling

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from captious._records import from_json, read_text
+from captious._core.records import from_json, read_text
 from captious.errors import InputError, nearest
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value

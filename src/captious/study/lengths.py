@@ -10,7 +10,7 @@ from types import NoneType
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import InputError
 from captious.models.encoder import Encoder, token_counts
 from captious.render import Cell, Chart, Column, Document, Result, Table

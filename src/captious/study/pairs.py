@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table

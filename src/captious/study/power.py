@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._records import parse_toml, read_text, record, rule
+from captious._core.records import parse_toml, read_text, record, rule
 from captious.errors import InputError, nearest
 from captious.render import Document, Result, Section, Table, Text
 from captious.study._columns import label

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._languages import LANGUAGE_COLUMN, language_code
+from captious._core.languages import LANGUAGE_COLUMN, language_code
 from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._specs import split
-from captious._typing import Floats
+from captious._core.specs import split_specs
+from captious._core.types import Floats
 from captious.errors import InputError, nearest
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import name_of, rows_of
@@ -66,7 +66,7 @@ def measure(
     if ratings.captions is None:
         raise InputError(f"{ratings.name}: ratings without captions; give measurements instead of names of metrics")
     wanted = parse_all(metrics, [ratings.captions])
-    parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split(str(text))]
+    parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split_specs(str(text))]
     named = [part for part in parts if part.lower() != ALL]
     keys = {str(metric) for metric in parse_all(named)} if named else set()
     if seeds is not None:

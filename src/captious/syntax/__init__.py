@@ -1,5 +1,5 @@
 """Words of captions with their parts of speech, phrases, and detail units."""
 
-from captious._lazy import exports
+from captious._core.lazy import exports
 
 __getattr__, __dir__ = exports(__name__)

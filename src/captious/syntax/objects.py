@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from captious._files import digest, read_regular
+from captious._core.files import digest, read_regular
 from captious.errors import InputError, nearest, one_line
 from captious.options import LemmaRule
 from captious.syntax import parsing

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import Kind
+from captious._core.files import Kind
 from captious.errors import InputError, nearest, require
 from captious.syntax.parsing import DEFAULT, open_model
 from captious.syntax.sentences import Sentence

@@ -23,11 +23,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import Kind, digest, refuse_irregular, whole_file
-from captious._hashing import text_hash
-from captious._random import GAMMA
-from captious._random import mix as splitmix
-from captious._typing import Ints
+from captious._core.files import Kind, digest, refuse_irregular, whole_file
+from captious._core.hashing import text_hash
+from captious._core.random import GAMMA
+from captious._core.random import mix as splitmix
+from captious._core.types import Ints
 from captious.errors import InputError
 from captious.text.states import State
 

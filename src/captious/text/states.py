@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import Kind
+from captious._core.files import Kind
 from captious.errors import InputError
 
 if TYPE_CHECKING:

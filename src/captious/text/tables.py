@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
 from captious.text.counts import Keys, mix, word_keys
 from captious.text.tokenizers import Tokenizer, tokenizer_named

@@ -1,5 +1,5 @@
 """Training: encoders by contrast (CLIP, LongCLIP, SPECS), and a learned metric that ranks captions (UMIC)."""
 
-from captious._lazy import exports
+from captious._core.lazy import exports
 
 __getattr__, __dir__ = exports(__name__)

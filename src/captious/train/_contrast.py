@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._random import draws
-from captious._typing import Ints
+from captious._core.random import draws
+from captious._core.types import Ints
 from captious.errors import InputError, require
 from captious.options import Runtime, using
 from captious.train import processes

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._random import draws
-from captious._typing import Floats32, Ints, Ints32
+from captious._core.random import draws
+from captious._core.types import Floats32, Ints, Ints32
 from captious.errors import InputError, require
 from captious.io.columns import (
     CANDIDATE_COLUMNS,

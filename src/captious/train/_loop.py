@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
+from captious._core.files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
 from captious.errors import InputError, one_line, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime

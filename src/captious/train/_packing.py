@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import require
 
 torch = require("torch", "clip")

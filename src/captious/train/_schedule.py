@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 
 Rows = Ints
 """Indices of examples."""

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._random import draws
-from captious._typing import Bools, Ints
+from captious._core.random import draws
+from captious._core.types import Bools, Ints
 from captious.errors import InputError, require
 from captious.train import processes
 from captious.train._contrast import ContrastiveObjective, EncoderMethod, contrast

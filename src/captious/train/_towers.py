@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import InputError, require
 from captious.train._data import (
     Example,

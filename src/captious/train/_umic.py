@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious import _specs
-from captious._files import load_json
-from captious._typing import Bools, Ints
+from captious._core.files import load_json
+from captious._core.specs import convert_arguments, parse_spec
+from captious._core.types import Bools, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError, nearest, require
 from captious.models import crossencoders
@@ -349,11 +349,11 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     from captious.models.uniter import load_uniter
 
     names, folder = ("fusion", *LOADERS), Path(written)
-    name, values = (written, {}) if folder.exists() or "/" in written else _specs.parse(written, "backbone", "fusion")
+    name, values = (written, {}) if folder.exists() or "/" in written else parse_spec(written, "backbone", "fusion")
     if name in names and regions is not None:
         raise InputError(f"regions={regions}: is for a UNITER, but backbone={name}")
     if name == "fusion":
-        sizes = vars(FusionSizes(**_specs.arguments(FusionSizes, values, name)))
+        sizes = vars(FusionSizes(**convert_arguments(FusionSizes, values, name)))
         return new_fusion(encoder or ENCODER, seed, **sizes)
     if values:
         raise InputError(f"backbone={written}: only a new fusion has parameters")

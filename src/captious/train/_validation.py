@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import require
 from captious.probes.retrieval import DEPTHS, ranks_both_ways
 from captious.probes.specificity import Steps

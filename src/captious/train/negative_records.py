@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import whole_file
-from captious._random import keys_of
+from captious._core.files import whole_file
+from captious._core.random import keys_of
 from captious.edits.changes import mark, summarize
 from captious.edits.wrong_words import DELETED, DOUBLED, REPLACED, SHUFFLED
 from captious.render import Column, Document, Phrase, Result, Table

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._random import Keys, below, fork, keys_of, uniform
-from captious._typing import Bools, Ints
+from captious._core.random import Keys, below, fork, keys_of, uniform
+from captious._core.types import Bools, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon, Tagging, signatures
 from captious.edits.wrong_words import MAKERS, WrongCaptions, changeable_captions, draw_any
 from captious.errors import InputError, nearest

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from captious._files import digest, load_json, whole_file
+from captious._core.files import digest, load_json, whole_file
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import Runtime, current, using

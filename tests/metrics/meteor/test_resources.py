@@ -12,8 +12,8 @@ import pytest
 from tests.metrics.meteor.conftest import phrase_hash
 from typer.testing import CliRunner
 
-from captious._files import data_folder
-from captious._hashing import text_hash
+from captious._core.files import data_folder
+from captious._core.hashing import text_hash
 from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.metrics.meteor.conftest import phrase_hash
 
-from captious._hashing import text_hash
+from captious._core.hashing import text_hash
 from captious.metrics.meteor._tables import DamagedTables, HashTable, Tables, span_hashes
 
 HASHES = st.integers(0, 2**64 - 1)

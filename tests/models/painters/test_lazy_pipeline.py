@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from captious._files import data_folder
+from captious._core.files import data_folder
 from captious.errors import InputError
 from captious.models import _diffusion as module
 from captious.models import store as stores

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious._records import from_json
+from captious._core.records import from_json
 from captious.studio.collect.kinds import KINDS, Incomplete, kind_of
 from captious.studio.collect.kinds.labels import merged
 from captious.studio.collect.kinds.ratings import overall_rating

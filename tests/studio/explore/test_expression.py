@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from captious.filters import FilterError
+from captious.runs.filters import FilterError
 from captious.studio.explore._views import Explorer, view_of
 
 # ROUGE-L of sat: 1 and 3 are their reference (1.0); 2 "a dog" and 4 "a bus" share one word with theirs.
@@ -111,7 +111,7 @@ CURATED = [
 def test_view_and_keep_select_the_same_ids_of_a_file_and_of_shards(tmp_path, monkeypatch, kept_in):
     from captious import Resampling, evaluate, read, score_shards
     from captious.options import Engine, Reading
-    from captious.scale.keep import keep
+    from captious.runs.keep import keep
     from captious.studio.explore.table import open_table
 
     if kept_in == "disk":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from captious import _specs
+from captious._core.specs import convert_arguments, parse_spec
 from captious.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ def classifier_named(text: str, frozen: Mapping[str, Any] | None = None) -> Clas
     >>> classifier_named("linear(c=0.1)")
     Linear(orders=2, least=2, c=0.1, iterations=100)
     """
-    name, values = _specs.parse(text, "classifier", "linear or bert-ft(model=FOLDER)")
+    name, values = parse_spec(text, "classifier", "linear or bert-ft(model=FOLDER)")
     if name not in NAMES:
         raise InputError(f"unknown classifier {name!r}, expected {', '.join(NAMES)}{nearest(name, NAMES)}")
     if name == "linear":
         from captious.bias.classifiers.linear import Linear
 
-        return Linear(**_specs.arguments(Linear, values, name))
+        return Linear(**convert_arguments(Linear, values, name))
     if name == "lstm":
         from captious.bias.classifiers.lstm import Lstm
 
-        return Lstm(**_specs.arguments(Lstm, values, name))
+        return Lstm(**convert_arguments(Lstm, values, name))
     from captious.bias.classifiers.bert import Bert
 
-    changed = _specs.arguments(Bert, values, name, omit=("frozen",))
+    changed = convert_arguments(Bert, values, name, omit=("frozen",))
     return Bert(**changed) if name == "bert-ft" else Bert.pre(**{**(frozen or {}), **changed})

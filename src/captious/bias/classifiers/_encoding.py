@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Ints, Ints32
+from captious._core.types import Ints, Ints32
 from captious.bias.corpus import ClassifierTask
 from captious.bias.masking import as_words
 from captious.text.tables import take_runs

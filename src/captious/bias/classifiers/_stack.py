@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from captious._random import SIGNED_GAMMA, mix
-from captious._typing import Floats
+from captious._core.random import SIGNED_GAMMA, mix
+from captious._core.types import Floats
 from captious.bias.classifiers._encoding import encode, epoch_batches, stacked_words
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, read_regular
-from captious._typing import Floats
+from captious._core.files import digest, read_regular
+from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_text
 from captious.errors import InputError, require

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.bias.classifiers._encoding import Captions, numbered
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_words

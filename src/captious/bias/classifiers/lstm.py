@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device

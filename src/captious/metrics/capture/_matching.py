@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.metrics.meteor._synsets import Synsets
 from captious.syntax.scenegraph import Fact
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import EncodedMetric, Similarity, to_references
 from captious.metrics.contract import Need

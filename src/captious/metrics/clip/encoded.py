@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared

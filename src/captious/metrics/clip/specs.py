@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Bools, Floats
+from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore

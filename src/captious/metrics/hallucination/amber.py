@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from captious._files import digest, read_regular
-from captious._typing import Floats
+from captious._core.files import digest, read_regular
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import Metric, Need, Shared

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN

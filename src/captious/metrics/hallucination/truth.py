@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._files import digest, read_regular, whole_file
+from captious._core.files import digest, read_regular, whole_file
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.io.coco import marked_objects

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
 from captious.metrics.judges._questions import AnswerMark, GroupedQuestions

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from captious._files import SMALL, digest, read_regular
-from captious._typing import Ints
+from captious._core.files import SMALL, digest, read_regular
+from captious._core.types import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.io.questions import QuestionTable

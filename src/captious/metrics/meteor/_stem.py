@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 
-from captious._languages import language_named
+from captious._core.languages import language_named
 from captious.errors import require
 
 _IRREGULAR = {

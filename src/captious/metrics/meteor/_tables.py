@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import digest, whole_file
-from captious._hashing import text_hashes
-from captious._languages import ENGLISH
-from captious._typing import Ints, Ints32
+from captious._core.files import digest, whole_file
+from captious._core.hashing import text_hashes
+from captious._core.languages import ENGLISH
+from captious._core.types import Ints, Ints32
 
 UInt64 = npt.NDArray[np.uint64]
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._collector import without_collector
-from captious._languages import ENGLISH
-from captious._typing import Floats, Ints
+from captious._core.collector import without_collector
+from captious._core.languages import ENGLISH
+from captious._core.types import Floats, Ints
 from captious.errors import InputError, nearest
 from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, matches, read_batch
 from captious.metrics.meteor._tables import Tables, ranges

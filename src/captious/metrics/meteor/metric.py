@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from captious._languages import AUTO, ENGLISH
-from captious._typing import Floats
+from captious._core.languages import AUTO, ENGLISH
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.metrics.contract import CandidateMetric

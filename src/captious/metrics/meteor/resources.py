@@ -25,9 +25,9 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import data_folder, expanded, refuse_irregular
-from captious._hashing import text_hash
-from captious._languages import language_named
+from captious._core.files import data_folder, expanded, refuse_irregular
+from captious._core.hashing import text_hash
+from captious._core.languages import language_named
 from captious.errors import InputError
 from captious.metrics.meteor._tables import FORMAT, MULTIPLIER, DamagedTables, HashTable, Tables, UInt64
 from captious.options import current

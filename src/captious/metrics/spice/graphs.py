@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from captious._files import digest
-from captious._typing import Floats
+from captious._core.files import digest
+from captious._core.types import Floats
 from captious.engines import cores, run_tasks
 from captious.errors import InputError
 from captious.models.segments import FeatureSpace, as_keys, text_key

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from captious._files import whole_file
-from captious._languages import refuse_other_than_english
+from captious._core.files import whole_file
+from captious._core.languages import refuse_other_than_english
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Shared

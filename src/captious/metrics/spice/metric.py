@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels

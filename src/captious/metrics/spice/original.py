@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest, expanded, read_regular
+from captious._core.files import digest, expanded, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from captious._files import Kind
-from captious._typing import Ints32
+from captious._core.files import Kind
+from captious._core.types import Ints32
 from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 
 KIND = Kind("captious-style", 2, "style model", "captious style fit")

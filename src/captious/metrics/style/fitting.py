@@ -8,9 +8,9 @@ from itertools import islice
 
 import numpy as np
 
-from captious._hashing import text_hashes
-from captious._languages import AUTO, SPACED_TOKENIZERS, Scripts, chosen_tokenizer
-from captious._typing import Ints
+from captious._core.hashing import text_hashes
+from captious._core.languages import AUTO, SPACED_TOKENIZERS, Scripts, chosen_tokenizer
+from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 from captious.text.tables import NgramTable, TextTable

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import digest
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._core.files import digest
+from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError, nearest
 from captious.text.tables import TextTable
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared

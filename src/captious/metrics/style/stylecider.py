@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Need, Shared

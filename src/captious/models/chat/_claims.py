@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from captious._files import PRIVATE
+from captious._core.files import PRIVATE
 
 HEXADECIMAL = 15
 """Digits of a digest that name the byte: 60 bits, so that two questions hardly ever share one."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from captious._files import SMALL, read_regular
+from captious._core.files import SMALL, read_regular
 from captious.errors import InputError, one_line, require
 
 TRIES = 8

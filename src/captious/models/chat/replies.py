@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from captious._files import data_folder, make_private
+from captious._core.files import data_folder, make_private
 from captious.errors import InputError
 from captious.models.chat._claims import Claims
 

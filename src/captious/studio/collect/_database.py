@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from captious._files import make_private, refuse_irregular
+from captious._core.files import make_private, refuse_irregular
 from captious.errors import InputError, one_line, require
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from captious._random import keys_of
+from captious._core.random import keys_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, is_practice
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from captious._files import load_json
+from captious._core.files import load_json
 from captious.errors import InputError
 
 PARAMETER = "prolific_token"

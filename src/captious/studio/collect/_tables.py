@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captious._records import from_json
+from captious._core.records import from_json
 from captious.errors import InputError, UnknownKey, one_line, require
 from captious.studio.collect._events import OWNER, Event, Slot, generator
 from captious.studio.collect.plan import Plan

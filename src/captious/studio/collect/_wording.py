@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from captious._records import parse_toml, read_text, shown
+from captious._core.records import parse_toml, read_text, shown
 from captious.errors import InputError, nearest
 
 FOLDER = Path(__file__).with_name("words")

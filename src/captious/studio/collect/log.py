@@ -32,7 +32,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from captious._records import from_json
+from captious._core.records import from_json
 from captious.errors import InputError, UnknownKey, require
 from captious.studio.collect import _tables as tables
 from captious.studio.collect._database import Database

@@ -12,10 +12,9 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._files import digest, expanded
-from captious._records import expected, parse_toml, read_text, record, rule, shown
+from captious._core.files import digest, expanded
+from captious._core.records import expected, parse_toml, read_text, record, rule, shown
 from captious.errors import InputError
-from captious.filters import Formula, parse_formula
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
@@ -27,6 +26,7 @@ from captious.io.columns import (
     SYSTEM_COLUMNS,
 )
 from captious.options import SEED
+from captious.runs.filters import Formula, parse_formula
 from captious.studio.collect._wording import Wording, check_language, checked_words, read_words
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]

@@ -60,7 +60,7 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """The task as JSON keeps it.
 
-        >>> from captious._records import from_json
+        >>> from captious._core.records import from_json
         >>> task = Task("t1", "im3", "im3.jpg", (Choice("a", "a dog", "sat"),), heading="happy")
         >>> from_json(Task, task.to_dict()) == task
         True

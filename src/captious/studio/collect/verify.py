@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from captious._files import PRIVATE, digest, refuse_existing, whole_file
+from captious._core.files import PRIVATE, digest, refuse_existing, whole_file
 from captious.errors import InputError, one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
 from captious.studio.collect import _tables as tables

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from captious._files import data_folder, digest, whole_file
+from captious._core.files import data_folder, digest, whole_file
 from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._core.types import Ints
 from captious.errors import InputError
 from captious.runs.folder import WROTE, Run, joined
 

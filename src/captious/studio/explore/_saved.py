@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from threading import Lock
 
-from captious._files import load_json, whole_file
+from captious._core.files import load_json, whole_file
 from captious.errors import InputError
 from captious.io.storage import is_remote
 

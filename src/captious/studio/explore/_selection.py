@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from captious._files import whole_folder
+from captious._core.files import whole_folder
 from captious.errors import InputError
 from captious.runs.folder import system_folders
 from captious.studio.collect.new import new_plan

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.errors import InputError
-from captious.filters import parse_filter
 from captious.metrics.contract import Metric
 from captious.metrics.rows import Rows, TypeSets, item_means, join_rows
 from captious.options import PERMUTATIONS, SAMPLES, Resampling
+from captious.runs.filters import parse_filter
 from captious.runs.stored import known_metrics
 from captious.runs.tables import rows_of
 from captious.stats.bootstrap import Estimate, bootstrap, estimate

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError
-from captious.filters import (
+from captious.metrics.registry import find_key
+from captious.runs.filters import (
     Clause,
     ColumnNode,
     Condition,
@@ -28,7 +29,6 @@ from captious.filters import (
     find_thresholds,
     parse_filter,
 )
-from captious.metrics.registry import find_key
 from captious.studio.explore.table import ItemTable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import MARKER, whole_folder
+from captious._core.files import MARKER, whole_folder
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from captious._typing import Floats, Ints32
+from captious._core.types import Floats, Ints32
 from captious.errors import InputError
-from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
 from captious.io.columns import AUDIO_COLUMN
+from captious.runs.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
 from captious.studio.explore._pictures import Media, Pictures, Sounds

@@ -10,8 +10,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from captious._files import MARKER, PRIVATE, refuse_occupied, whole_folder
-from captious._records import record
+from captious._core.files import MARKER, PRIVATE, refuse_occupied, whole_folder
+from captious._core.records import record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
 from captious.studio.collect._events import Answered, answers_of

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.stats.agreement import Measurement, disagreements
 from captious.studio.collect._events import OWNER, Answered, Event, answers_of
 from captious.studio.collect.kinds import kind_of

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from captious._random import keys_of
+from captious._core.random import keys_of
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.metrics.registry import parse

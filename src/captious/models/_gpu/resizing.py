@@ -1,0 +1,274 @@
+"""Pillow's resize on a GPU, to the last bit for the images that `DecodeOnly` leaves to it.
+
+Pillow resizes first across, then down. Each pass multiplies bytes with weights that are whole numbers, 2²² for 1, and
+rounds the sums to bytes. Here a pass is a product of matrices. A weight is cut into two halves of eleven bits and a
+sign, so that every sum of products is a whole number below 2²⁴: single precision holds it exactly, and TF32 and half
+precision, which have eleven bits, hold the factors.
+
+More than half of what a core does for an image is this resize. Where a GPU does it, cores only decode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._core.types import Ints
+from captious.errors import require
+from captious.models._gpu.transfers import send
+from captious.models._preprocess import ImagePreprocessing
+from captious.models.decoding import WholeImage
+from captious.models.devices import tf32_products
+from captious.models.encoder import Pixels
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+SUPPORT = {"bicubic": 2.0, "bilinear": 1.0}
+"""The filters, and how many pixels of the larger image they reach to either side."""
+BITS = 22
+"""Bits of a weight behind the binary point."""
+HALF = 12
+"""Bits of the lower half of a weight, its sign included; the upper one needs fewer, for few weights exceed 1."""
+MOST_PIXELS = 1 << 20
+"""Larger images are resized where they are decoded: they would fill memory, and take long to travel."""
+LARGEST_SCALE = 6
+"""Images are shrunk so many times at most: the sum of 25 products of a byte and half a weight is below 2²⁴."""
+TALLEST = 2
+"""Images taller than so many widths are left to Pillow, some versions of which resize them down before across; where
+both sides get the same length, so are all that are taller than wide.
+"""
+CHUNK_PIXELS = 1 << 25
+"""Pixels resized at a time, padding included; the numbers on the way take forty times as many bytes."""
+STEP = 64
+"""Sides are padded to a multiple of this."""
+
+
+@dataclass(frozen=True)
+class DecodeOnly:
+    """An image preparation that leaves the resize of ordinary images to a GPU."""
+
+    preparation: ImagePreprocessing
+
+    def prepare(self, picture: Image) -> Pixels | WholeImage:
+        """The whole of an opened image, or the prepared square if a GPU would not resize it exactly."""
+        if picture.mode == "RGB" and self.leaves(*picture.size):
+            return WholeImage(np.asarray(picture).reshape(-1), 0, *picture.size)
+        return self.preparation.prepare(picture)
+
+    def leaves(self, width: int, height: int) -> bool:
+        """Whether an RGB image of this size is left to a GPU."""
+        small = width * height <= MOST_PIXELS and max(width, height) <= LARGEST_SCALE * self.preparation.size
+        return small and height <= (1 if self.preparation.squash else TALLEST) * width
+
+
+@dataclass(frozen=True, eq=False)
+class FlatImages:
+    """Images of any sizes, one after another in the memory of a device."""
+
+    pixels: torch.Tensor
+    """The bytes of all images, perhaps others between them, and at the end as many as `bytes_behind` says: a row is
+    read together with what follows it.
+    """
+    starts: Ints
+    """Where each image begins."""
+    sizes: Ints
+    """Width and height of each."""
+    planar: bool
+    """Whether an image is 3 × height × width bytes; otherwise it is height × width × 3."""
+
+
+class GpuResizer:
+    """Resizes and crops images that are on a device, as an image preparation does."""
+
+    def __init__(self, preparation: ImagePreprocessing, device: torch.device) -> None:
+        self.preparation, self.device = preparation, device
+
+    def __call__(self, images: FlatImages) -> torch.Tensor:
+        """Squares of n × crop × 3 × crop bytes."""
+        torch = require("torch", "clip")
+        order = np.lexsort(images.sizes.T)  # together are resized those of like sizes
+        sizes = images.sizes[order]
+        across, down = self._sides(sizes)
+        starts, *sides = send(np.column_stack([images.starts[order], sizes]).T.copy(), self.device)
+        pixels, parts = images.pixels, []
+        with tf32_products(), torch.autocast(self.device.type, enabled=False):
+            for part in _chunks(sizes):
+                width, height = _padded(sizes[part])
+                first = RowStarts(starts[part], *(side[part] for side in sides))
+                rows = first.planar(pixels, width, height) if images.planar else first.mixed(pixels, width, height)
+                parts.append(self._resized(rows, across.part(part), down.part(part)))
+        return torch.cat(parts).index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
+
+    def _sides(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
+        """The weights of all images across, and down."""
+        preparation = self.preparation
+        resized = np.array([preparation.resized(*size) for size in sizes.tolist()])
+        offsets = np.array([[preparation.offset(side) for side in sides] for sides in resized.tolist()])
+        largest = float((sizes / resized).max())
+        size, to, offset = send(np.array([sizes, resized, offsets], np.float64), self.device)
+        across, down = (
+            SideWeights.of(size[:, axis], to[:, axis], offset[:, axis], preparation, largest) for axis in range(2)
+        )
+        return across, down
+
+    def _resized(self, rows: torch.Tensor, across: SideWeights, down: SideWeights) -> torch.Tensor:
+        """Squares of images of n × height × 3 × width numbers; what is in the padding has weight 0."""
+        count, height, _, width = rows.shape
+        side = self.preparation.crop
+        columns = _bytes(*(rows.view(count, -1, width) @ across.dense(width).transpose(1, 2)).chunk(2, dim=2))
+        squares = _bytes(*(down.dense(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
+        return squares.view(count, side, 3, side).to(require("torch", "clip").uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class RowStarts:
+    """Where the rows of some images begin; a window over the bytes from there is a row and what follows it."""
+
+    starts: torch.Tensor
+    widths: torch.Tensor
+    heights: torch.Tensor
+
+    def planar(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+        """Images of 3 × height × width bytes as n × height × 3 × width numbers, padded."""
+        torch = require("torch", "clip")
+        row, color = (torch.arange(length, device=pixels.device) for length in (height, 3))
+        starts, widths, heights = (side[:, None, None] for side in (self.starts, self.widths, self.heights))
+        return _windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
+
+    def mixed(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+        """Images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
+        torch = require("torch", "clip")
+        rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
+        windows = _windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
+        rows_first = torch.empty(windows.shape, dtype=torch.float32, device=pixels.device)
+        return rows_first.copy_(windows)  # type: ignore[no-any-return]
+
+
+def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
+    """The bytes from each start on; rows below an image may start anywhere."""
+    last = len(pixels) - length
+    view = pixels.as_strided((last + 1, length), (1, 1))
+    return view.index_select(0, starts.clamp(max=last).flatten()).view(*starts.shape, length)
+
+
+@dataclass(frozen=True, eq=False)
+class SideWeights:
+    """The weights that Pillow gives the pixels of one side of n images, as whole numbers."""
+
+    pixels: torch.Tensor
+    """The pixel of each tap: n × 2 · crop × taps."""
+    halves: torch.Tensor
+    """The upper halves of the weights, then the lower ones, of the same shape."""
+
+    @classmethod
+    def of(
+        cls,
+        size: torch.Tensor,
+        resized: torch.Tensor,
+        offset: torch.Tensor,
+        preparation: ImagePreprocessing,
+        largest: float,
+    ) -> SideWeights:
+        """The weights of sides, given by their sizes before and after, and where the crop starts.
+
+        ``largest`` is the largest of the scales. The operations are those of Pillow in double precision, in its order:
+        another order would round some weights differently.
+        """
+        torch = require("torch", "clip")
+        support = SUPPORT[preparation.resample]
+        scale = (size / resized)[:, None]
+        wide = scale.clamp(min=1.0)
+        reach = support * wide
+        center = (torch.arange(preparation.crop, device=size.device) + offset[:, None] + 0.5) * scale
+        first = (center - reach + 0.5).trunc().clamp(min=0)
+        count = (center + reach + 0.5).trunc().minimum(size[:, None]) - first
+        taps = torch.arange(2 * math.ceil(support * max(largest, 1.0)) + 1, device=size.device)
+        distance = (taps + first[..., None] - center[..., None] + 0.5) * (1.0 / wide)[..., None]
+        share = torch.where(taps < count[..., None], _filter(preparation.resample, distance), 0.0)
+        share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
+        whole = (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc()
+        upper = ((whole + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
+        # Taps beyond the last pixel have weight 0.
+        pixels = (first[..., None] + taps).minimum(size[:, None, None] - 1).long()
+        return cls(pixels.repeat(1, 2, 1), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
+
+    def part(self, images: slice) -> SideWeights:
+        """The weights of some of the images."""
+        return SideWeights(self.pixels[images], self.halves[images])
+
+    def dense(self, longest: int) -> torch.Tensor:
+        """Both halves of the weights of all ``longest`` pixels of a side: n × 2 · crop × longest."""
+        matrix = self.halves.new_zeros((*self.halves.shape[:2], longest))
+        return matrix.scatter_add_(2, self.pixels, self.halves)
+
+
+def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
+    """The height of a filter at a distance from its center."""
+    torch = require("torch", "clip")
+    x = distance.abs()
+    if resample == "bilinear":
+        return torch.where(x < 1, 1 - x, 0.0)  # type: ignore[no-any-return]
+    near, far = (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5
+    return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))  # type: ignore[no-any-return]
+
+
+def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
+    """The sums of a pass, given for both halves of the weights, divided by 2²², rounded, and cut to bytes."""
+    carried = lower.add_(2.0 ** (BITS - 1)).div_(2.0**HALF, rounding_mode="floor")
+    return (upper + carried).div_(2.0 ** (BITS - HALF), rounding_mode="floor").clamp_(0, 255)
+
+
+def bytes_behind(sizes: Ints) -> int:
+    """How many bytes must follow images of these sizes in memory."""
+    return 3 * _padded(sizes)[0]
+
+
+def _padded(sizes: Ints) -> tuple[int, int]:
+    """The longest width and the longest height, padded."""
+    width, height = (-(-sizes.max(axis=0) // STEP) * STEP).tolist()
+    return width, height
+
+
+def _chunks(sizes: Ints) -> Iterator[slice]:
+    """Images that are resized together; sorted sizes are alike, so little is padded.
+
+    >>> list(_chunks(np.array([(640, 480)] * 150)))
+    [slice(0, 102, None), slice(102, 150, None)]
+    """
+    start, longest = 0, np.zeros(2, np.int64)
+    for at, padded in enumerate(-(-sizes // STEP) * STEP):
+        longest = np.maximum(longest, padded)
+        if at > start and (at + 1 - start) * longest.prod() > CHUNK_PIXELS:
+            yield slice(start, at)
+            start, longest = at, padded
+    yield slice(start, len(sizes))
+
+
+@cache
+def resizes_as_pillow(preparation: ImagePreprocessing, device: Any) -> bool:
+    """Whether a device gives Pillow's pixels for images of noise, enlarged and shrunk as far as possible.
+
+    Otherwise Pillow has to resize.
+    """
+    from PIL import Image
+
+    torch = require("torch", "clip")
+    if preparation.resample not in SUPPORT:
+        return False
+    side, chance = preparation.size, np.random.default_rng(0)
+    largest = min(LARGEST_SCALE * side, math.isqrt(MOST_PIXELS))
+    sizes = np.array([(3 * side, 2 * side + 3), (side + 5, side - 1), (largest, largest)])
+    noise = [chance.integers(0, 256, (height, width, 3), np.uint8) for width, height in sizes.tolist()]
+    flat = np.concatenate([*(one.ravel() for one in noise), np.zeros(bytes_behind(sizes), np.uint8)])
+    starts = np.cumsum([0, *(one.size for one in noise[:-1])])
+    images = FlatImages(torch.from_numpy(flat).to(device), starts, sizes, planar=False)
+    squares = GpuResizer(preparation, device)(images)
+    expected = np.stack([preparation.prepare(Image.fromarray(one)) for one in noise])
+    return np.array_equal(squares.transpose(2, 3).cpu().numpy(), expected)

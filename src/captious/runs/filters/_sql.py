@@ -1,0 +1,126 @@
+"""A compiler from syntax trees to SQL with bound parameters: no text of a user becomes SQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from captious.runs.filters.tree import (
+    Arithmetic,
+    Chain,
+    ColumnNode,
+    Compare,
+    ConditionNode,
+    Holds,
+    Junction,
+    Member,
+    Missing,
+    Negation,
+    NumberLiteral,
+    NumberNode,
+    Operand,
+    Quantile,
+    TextLiteral,
+    TextTest,
+    operand_kind,
+)
+
+
+@dataclass
+class Compiler:
+    """Writes nodes as SQL and gathers their parameters. Every value of the expression is a parameter."""
+
+    thresholds: Mapping[str, float]
+    prefix: str = "f"
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def bind(self, value: float | str | None) -> str:
+        """A parameter of this value."""
+        name = f"{self.prefix}{len(self.parameters)}"
+        self.parameters[name] = value
+        return f"${name}"
+
+    def condition(self, node: ConditionNode) -> str:
+        """SQL that is true, false or null."""
+        if isinstance(node, Junction):
+            return f" {node.word.upper()} ".join(f"({self.condition(part)})" for part in node.parts)
+        if isinstance(node, Chain):
+            return " AND ".join(f"({self.condition(link)})" for link in node.links)
+        if isinstance(node, Negation):
+            return f"NOT ({self.condition(node.part)})"
+        if isinstance(node, Holds):
+            return f"({node.operand.column.sql})"
+        if isinstance(node, Missing):
+            sql = self.value(node.operand)
+            return f"coalesce(len({sql}), 0) = 0" if operand_kind(node.operand) == "texts" else f"({sql}) IS NULL"
+        if isinstance(node, TextTest):
+            return self._text_test(node)
+        if isinstance(node, Member):
+            return self._member(node)
+        return self._comparison(node)
+
+    def _comparison(self, node: Compare) -> str:
+        kinds = [operand_kind(node.left), operand_kind(node.right)]
+        left, right = self.value(node.left), self.value(node.right)
+        if kinds == ["texts", "texts"]:
+            return f"CASE WHEN len({left}) > 0 AND len({right}) > 0 THEN list_has_any({left}, {right}) END"
+        if "texts" in kinds:
+            texts, other = (left, right) if kinds[0] == "texts" else (right, left)
+            return f"CASE WHEN len({texts}) > 0 THEN list_contains({texts}, {other}) END"
+        return f"{left} {'=' if node.sign == '==' else '<>' if node.sign == '!=' else node.sign} {right}"
+
+    def _member(self, node: Member) -> str:
+        operand = self.value(node.operand)
+        members = [self.value(member) for member in node.members]
+        if operand_kind(node.operand) == "texts":
+            return f"CASE WHEN len({operand}) > 0 THEN list_has_any({operand}, [{', '.join(members)}]) END"
+        # DuckDB casts all members to one type, in which a large whole number would not be itself.
+        whole = [isinstance(one, NumberLiteral) and isinstance(one.bound, int) for one in node.members]
+        groups = [[sql for sql, own in zip(members, whole, strict=True) if own is kind] for kind in (True, False)]
+        return " OR ".join(f"{operand} IN ({', '.join(group)})" for group in groups if group)
+
+    def _text_test(self, node: TextTest) -> str:
+        value = self.bind(node.value)
+        test = {
+            "has": f"contains(lower({{}}), lower({value}))",
+            "exactly": f"contains({{}}, {value})",
+            "matches": f"regexp_matches({{}}, {value})",
+        }[node.kind]
+        sql = node.operand.column.sql
+        if operand_kind(node.operand) == "text":
+            return test.format(sql)
+        if node.kind == "has" and (folded := node.operand.column.folded) and "\n" not in node.value:
+            return f"CASE WHEN len({sql}) > 0 THEN contains({folded}, lower({value})) END"
+        several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
+        return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
+
+    def value(self, node: Operand) -> str:
+        """SQL of a number or a text, null where there is none."""
+        if isinstance(node, TextLiteral):
+            return self.bind(node.value)
+        if isinstance(node, NumberLiteral):
+            return self.bind(node.bound)
+        if isinstance(node, ColumnNode):
+            return f"CAST({node.column.sql} AS INTEGER)" if node.column.kind == "truth" else node.column.sql
+        if isinstance(node, Quantile):
+            threshold = self.thresholds[node.text]
+            return self.bind(None if math.isnan(threshold) else threshold)
+        result = self._double(node)
+        return f"CASE WHEN isfinite({result}) THEN {result} END"
+
+    def _double(self, node: NumberNode) -> str:
+        """SQL of a number of 64 bits. Where arithmetic has no finite result, it is infinite or NaN."""
+        if not isinstance(node, Arithmetic):
+            return f"CAST({self.value(node)} AS DOUBLE)"
+        parts = []
+        for index, (sign, operand) in enumerate(zip(node.signs, node.operands, strict=True)):
+            sql = self._double(operand)
+            if sign == "/" and isinstance(operand, Arithmetic):
+                # What divides by an infinite number is 0, and must not be: the remainder by infinity is the number
+                # itself where it is finite, and NaN where it is not.
+                sql = f"({sql}) % CAST('inf' AS DOUBLE)"
+            sql = f"({sql})" if isinstance(operand, Arithmetic) else sql
+            parts.append(f"{sign} {sql}" if index else f"{sign}{sql}")
+        return " ".join(parts)

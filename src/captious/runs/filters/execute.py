@@ -1,0 +1,237 @@
+"""Filters over Parquet files and tables, executed by DuckDB."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captious.errors import require
+from captious.io.storage import is_remote
+from captious.runs.filters._sql import Compiler
+from captious.runs.filters.expression import Filter, parse_filter
+from captious.runs.filters.schema import FilterSchema, column_types, quoted, run_columns
+from captious.runs.filters.tree import NumberNode, Quantile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from captious._core.types import Bools
+
+
+def connect(database: str = ":memory:", **config: Any) -> Any:
+    """A DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
+    import tempfile
+    from pathlib import Path
+
+    options = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
+    }
+    locked = config.pop("lock_configuration", "false")
+    connection = require("duckdb", "query").connect(database, config={**options, **config})
+    connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one wherever Python is interactive
+    connection.execute(f"SET lock_configuration = {locked}")
+    return connection
+
+
+PART = "captious.part"
+"""The column of an attached view that holds the address of the file."""
+
+
+def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Make Parquet files, on a disk or in an object store, a view; gives the types of its columns.
+
+    A column that is missing from some files is null there. With ``types`` the view has these columns with these types.
+    """
+    if files and is_remote(files[0]):
+        system, _ = require("fsspec", "remote").core.url_to_fs(files[0])
+        protocols = [system.protocol] if isinstance(system.protocol, str) else list(system.protocol)
+        if not any(connection.filesystem_is_registered(one) for one in protocols):
+            connection.register_filesystem(system)
+    literal = ", ".join("'" + re.sub(r"[*?[]", r"[\g<0>]", file).replace("'", "''") + "'" for file in files)
+    source = f"read_parquet([{literal}], union_by_name = true, filename = '{PART}')"
+    there = column_types(connection.sql(f"SELECT * FROM {source}"))
+    columns = [PART, *([one for one in there if one != PART] if types is None else types)]
+    casts = [
+        quoted(one)
+        if types is None or one == PART
+        else f"CAST({quoted(one) if one in there else 'NULL'} AS {types[one]}) AS {quoted(one)}"
+        for one in columns
+    ]
+    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {', '.join(casts)} FROM {source}")
+    return {one: kind for one, kind in there.items() if one != PART}
+
+
+GATHER = 1 << 18
+"""Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are."""
+RANGES = 4096
+ROUNDS = 6
+"""How often ranges are divided; what is left then is sorted by DuckDB."""
+
+
+def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile]) -> dict[str, float]:
+    """The values of quantiles by their text, exact and in bounded memory; NaN where no item has a value.
+
+    ``source`` is what stands after FROM in SQL, written by captious.
+    """
+    operands: dict[NumberNode, list[Quantile]] = {}
+    for quantile in quantiles:
+        operands.setdefault(quantile.operand, []).append(quantile)
+    thresholds: dict[str, float] = {}
+    for operand, group in operands.items():
+        compiler = Compiler({}, "q")
+        values = _Values(connection, f"SELECT CAST({compiler.value(operand)} AS DOUBLE) AS v FROM {source}", compiler)
+        number, low, high = values.ask("count(v), min(v), max(v)").fetchall()[0]
+        ranks = [quantile.rank(number) for quantile in group]
+        known = values.at(ranks, number, low, high) if number else dict.fromkeys(ranks, math.nan)
+        thresholds |= {quantile.text: known[rank] + 0.0 for quantile, rank in zip(group, ranks, strict=True)}
+    return thresholds
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A column of numbers, of which some are wanted by their index in ascending order."""
+
+    connection: Any
+    sql: str
+    compiler: Compiler
+
+    def ask(self, columns: str, rest: str = "", **parameters: float) -> Any:
+        sql = f"SELECT {columns} FROM ({self.sql}) {rest}"
+        return self.connection.execute(sql, {**self.compiler.parameters, **parameters})
+
+    def at(self, ranks: Sequence[int], number: int, low: float, high: float, rounds: int = ROUNDS) -> dict[int, float]:
+        """The values at these indices among those from ``low`` to ``high``, of which there are so many."""
+        within, ends, width = "WHERE v BETWEEN $low AND $high", {"low": low, "high": high}, high - low
+        if number <= GATHER:
+            gathered = self.ask("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
+            return {rank: float(gathered[rank]) for rank in ranks}
+        if not rounds or not math.isfinite(width):
+            # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
+            shares = [(rank + 0.5) / number for rank in ranks]
+            values = self.ask(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
+            return dict(zip(ranks, values, strict=True))
+        # The number of a range rises with the value, so the values of a range are those between its ends.
+        columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
+        found: dict[int, float] = {}
+        narrow: list[_ValueRange] = []
+        start, left = 0, sorted(set(ranks))
+        counts = self.ask(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
+        for _, size, first, last in counts:
+            inside = [rank for rank in left if start <= rank < start + size]
+            if first == last:
+                found |= dict.fromkeys(inside, first)
+            elif inside and size <= GATHER:
+                narrow.append(_ValueRange(start, size, first, last, inside))
+            elif inside:
+                inner = self.at([rank - start for rank in inside], size, first, last, rounds - 1)
+                found |= {rank + start: value for rank, value in inner.items()}
+            start += size
+        for together in _by_size(narrow):
+            found |= self._gathered(together)
+        return found
+
+    def _gathered(self, ranges: Sequence[_ValueRange]) -> dict[int, float]:
+        """The values that are wanted from ranges, ascending ones, which one query sorts."""
+        ends = {f"{name}{index}": end for index, one in enumerate(ranges) for name, end in one.ends.items()}
+        within = " OR ".join(f"v BETWEEN $low{index} AND $high{index}" for index in range(len(ranges)))
+        values = self.ask("v", f"WHERE {within} ORDER BY v", **ends).fetchnumpy()["v"]
+        found: dict[int, float] = {}
+        before = 0
+        for one in ranges:
+            found |= {rank: float(values[before + rank - one.start]) for rank in one.ranks}
+            before += one.size
+        return found
+
+
+class _ValueRange(NamedTuple):
+    """The values between two, inclusive: how many there are, the index of the first, and which are wanted."""
+
+    start: int
+    size: int
+    low: float
+    high: float
+    ranks: Sequence[int]
+
+    @property
+    def ends(self) -> dict[str, float]:
+        return {"low": self.low, "high": self.high}
+
+
+def _by_size(ranges: Iterable[_ValueRange]) -> Iterator[list[_ValueRange]]:
+    """Ranges in groups that have as many values as may be sorted at a time."""
+    group: list[_ValueRange] = []
+    for one in ranges:
+        if group and sum(other.size for other in group) + one.size > GATHER:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:
+    """Whether an expression holds, for every item of an Arrow table or of these Parquet files."""
+    import numpy as np
+
+    connection = connect()
+    try:
+        if isinstance(source, (list, tuple)):
+            types = attach(connection, "items", source)
+        else:
+            connection.register("items", source)
+            types = column_types(connection.table("items"))
+        filter = parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+        condition = filter.condition(find_thresholds(connection, "items", filter.quantiles))
+        sql = f"SELECT coalesce({condition.sql}, false) AS passes FROM items"
+        passes = connection.execute(sql, condition.parameters).fetchnumpy()["passes"]
+        return np.asarray(passes, dtype=np.bool_)
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class ClauseCount:
+    """One of the conditions that all must hold, and how many items it keeps and drops."""
+
+    text: str
+    holds: int
+    """Items that pass it, whatever the other clauses say."""
+    fails: int
+    unknown: int
+    """Items without a value that it needs."""
+    dropped: int
+    """Items that pass all clauses before it and not this one."""
+    alone: int
+    """Items that pass all other clauses and not this one."""
+
+
+def count_clauses(filter: Filter, counts: Mapping[str, int]) -> tuple[ClauseCount, ...]:
+    """The counts of each clause, from how many items have which `Filter.outcome_code`.
+
+    >>> from captious.runs.filters import FilterColumn
+    >>> columns = {"a": FilterColumn("number", "a"), "b": FilterColumn("number", "b")}
+    >>> filter = parse_filter("a > 1 and b > 1", FilterSchema(columns))
+    >>> count_clauses(filter, {"11": 5, "10": 2, "0?": 1})[1]
+    ClauseCount(text='b > 1', holds=5, fails=2, unknown=1, dropped=2, alone=2)
+    """
+
+    def total(test: Callable[[str], bool]) -> int:
+        return sum(number for code, number in counts.items() if test(code))
+
+    return tuple(
+        ClauseCount(
+            clause.text,
+            total(lambda code, at=index: code[at] == "1"),  # type: ignore[misc]
+            total(lambda code, at=index: code[at] == "0"),  # type: ignore[misc]
+            total(lambda code, at=index: code[at] == "?"),  # type: ignore[misc]
+            total(lambda code, at=index: code[at] != "1" and set(code[:at]) <= {"1"}),  # type: ignore[misc]
+            total(lambda code, at=index: code[at] != "1" and set(code[:at] + code[at + 1 :]) <= {"1"}),  # type: ignore[misc]
+        )
+        for index, clause in enumerate(filter.clauses)
+    )

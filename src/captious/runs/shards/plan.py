@@ -1,0 +1,248 @@
+"""What a scoring of shards will do, before anything is read: who works, and into which folder.
+
+A folder that holds a part of the scores already is gone on with. More shards and more metrics are added to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path, PurePath
+from types import NoneType
+from typing import Any
+
+from captious._core.files import MARKER, digest, refuse_irregular, sweep
+from captious._core.specs import split_specs
+from captious._evaluate import Specs, metric_specs
+from captious._version import __version__
+from captious.captions import CaptionSet
+from captious.engines.processes import process_count, visible_gpus
+from captious.errors import InputError
+from captious.io.shards import Shard, expand, read_shard
+from captious.io.storage import Storage, is_remote, split_address
+from captious.metrics.contract import Metric, TokenMetric
+from captious.metrics.judges.dry_run import DryRun, dry_run
+from captious.metrics.judges.judged import CallPlan
+from captious.metrics.registry import ALL, parse_all
+from captious.models.devices import resolve_device
+from captious.options import Engine, Judging, Reading, current
+from captious.runs.folder import Run, open_run, shards_of
+from captious.runs.marker import Marker, MetricFacts
+from captious.runs.tables import shown_path
+
+REPLACE = "pass overwrite=True to replace them, or name another folder"
+
+
+def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
+    """The engine with a GPU for each process where models run on GPUs: one process per core would load a model each.
+
+    On a cluster ``gpus`` says it.
+    """
+    models = any("model" in metric.needs for metric in metrics)
+    if engine.engine in ("serial", "ray") or engine.gpus or not models or not visible_gpus():
+        return engine
+    if resolve_device(device).type != "cuda":
+        return engine
+    return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
+
+
+def refuse_unready(engine: Engine) -> None:
+    """Say that Ray is not installed before other scores are replaced."""
+    if engine.engine == "ray":
+        from captious.engines.ray import import_ray
+
+        import_ray()
+
+
+def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
+    """What each worker may ask chat models, so that all together keep to the limits."""
+    if engine.engine == "serial" or not any("judge" in metric.needs for metric in metrics):
+        return judging
+    if engine.engine == "ray" and not engine.jobs:
+        raise InputError("metrics that ask a chat model share its limits over the workers; pass jobs=..., their number")
+    workers = min(engine.jobs, shards) if engine.engine == "ray" else process_count(engine, shards)
+    return replace(
+        judging,
+        concurrency=max(1, judging.concurrency // workers),
+        most_tokens=judging.most_tokens and max(1, judging.most_tokens // workers),
+        most_cost=judging.most_cost and judging.most_cost / workers,
+    )
+
+
+def plan_shards(
+    source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
+) -> DryRun:
+    """What chat models would be asked about all shards, before anything is sent."""
+    shards = expand(source, reading.format)
+    chosen = parse_all(metric_specs(metrics), first_captions(metrics, shards, reading))
+    plans: dict[tuple[str, str], CallPlan] = {}
+    together = CallPlan()
+    for number, shard in enumerate(shards, 1):
+        if progress:
+            progress(f"shard {number:,} of {len(shards):,}")
+        captions = read_shard(shard, reading, images=need_images(chosen)).captions
+        own = dry_run({shard.name: captions}, chosen)
+        together += own.total.numbers
+        for (_, metric), calls in own.plans.items():
+            key = (f"{len(shards):,} shards", metric)
+            plans[key] = plans.get(key, CallPlan()) + calls.numbers
+    return DryRun(plans, current().judging.prices, together=together)
+
+
+def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
+    """The captions that say which metrics ``all`` stands for; None where it is not asked for."""
+    specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
+    wanted = any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs)
+    return [read_shard(shards[0], reading, images=False).captions] if wanted else None
+
+
+def need_images(metrics: Sequence[Metric]) -> bool:
+    """Whether any of the metrics looks at images."""
+    return any("image" in metric.needs for metric in metrics)
+
+
+def need_columns(metrics: Sequence[Metric]) -> bool:
+    """Whether any of the metrics prepares its state from other columns than ids and captions."""
+    texts = {"references", "several candidates"}
+    return not all(isinstance(metric, TokenMetric) and texts.issuperset(metric.needs) for metric in metrics)
+
+
+def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, Any]:
+    """Options of reading that are not at their default, for the marker; references by the content of their file.
+
+    Of absolute paths only the last part is stored, because others may get to see the run.
+    """
+    facts: dict[str, Any] = {}
+    for option in fields(reading):
+        value = getattr(reading, option.name)
+        if option.name in ("references", "images") and not isinstance(value, (str, os.PathLike, NoneType)):
+            raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
+        if value != option.default:
+            facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
+    facts |= {name: shown_path(facts[name]) for name in ("references", "images", "items") if name in facts}
+    if reading.references is not None:
+        folder, name = split_address(os.fspath(reading.references))
+        facts["references"] += f"#{digest(Storage.at(folder).read(name))}"
+    return facts if store_references else {**facts, "store_references": False}
+
+
+def claim(
+    address: str | os.PathLike[str],
+    metrics: Sequence[Metric],
+    shards: Sequence[Shard],
+    reading: Mapping[str, Any],
+    *,
+    add: bool = False,
+    overwrite: bool = False,
+) -> Run:
+    """The folder to write these scores to: a new one, or one that holds a part of them already.
+
+    With ``add`` the metrics are added to those of a folder that is there. Shards that it has not are added without a
+    word. One that holds other scores is refused, or with ``overwrite`` emptied of what captious wrote. One that holds
+    other things is always refused.
+    """
+    storage = Storage.at(address)
+    address = storage.address
+    facts = tuple(MetricFacts.of(metric) for metric in metrics)
+    marker = Marker(
+        PurePath(address.rstrip("/")).name, facts, "shard", shards=tuple(shards), reading=reading, complete=False
+    )
+    if not is_remote(address):
+        _refuse_file(Path(address))
+    if not storage.exists(MARKER):
+        if add:
+            raise InputError(f"{address}: no {MARKER}, expected a run to add metrics to")
+        if storage.names() or (not is_remote(address) and _occupied(Path(address))):
+            raise InputError(f"{address}: exists and was not written by captious (no {MARKER}); name another folder")
+        run = Run(address, marker)
+        run.write_marker()
+        return run
+    if overwrite and not add:
+        open_run(address).discard()
+        run = Run(address, marker)
+        run.write_marker()
+        return run
+    there = open_run(address)
+    if there.marker.unit != "shard":
+        raise InputError(f"{address}: contains the scores of {there.marker.name}, not of shards; {REPLACE}")
+    if add:
+        stored = {name: value for name, value in there.marker.reading.items() if name == "store_references"}
+        marker = replace(marker, reading={**reading, **stored})
+        new = tuple(one for one in facts if one.metric not in there.metrics)
+        marker = replace(marker, metrics=(*there.marker.metrics, *new))
+    marker = replace(marker, shards=_named_as_before(shards, there.marker.shards))
+    change = change_from(marker, there.marker, add) or _changed_shards(there, marker)
+    if change:
+        raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")
+    # What is complete stays so on disk until everything is scored.
+    kept = there.marker if there.marker.complete else marker
+    run = Run(address, replace(kept, metrics=marker.metrics, shards=marker.shards, reading=marker.reading))
+    if not there.marker.complete:
+        run.write_marker()
+    return run
+
+
+def change_from(marker: Marker, other: Marker, add: bool = False) -> str:
+    """The first thing that the other marker has differently, so that its scores are not gone on with; or nothing.
+
+    More shards, and shards in another order, are no such thing.
+    """
+    if marker.version != other.version:
+        return f"it is of captious {other.version}, this is {__version__}"
+    ours, theirs = ([one.metric for one in both.metrics] for both in (marker, other))
+    if set(theirs) - set(ours) or (set(ours) - set(theirs) and not add):
+        hint = "" if set(theirs) - set(ours) else "; pass add=... for metrics to be added"
+        return f"it holds {', '.join(theirs)}, now it is {', '.join(ours)}{hint}"
+    if dict(marker.reading) != dict(other.reading):
+        names = {**marker.reading, **other.reading}
+        name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
+        return f"it was read with {_option(other, name)}, now it is {_option(marker, name)}"
+    ours, theirs = ([shard.name for shard in both.shards] for both in (marker, other))
+    if gone := sorted(set(theirs).difference(ours)):
+        return f"of its {shards_of(len(theirs))} {len(gone)} {_are(gone)} no longer there, such as {gone[0]}"
+    return ""
+
+
+def _option(marker: Marker, name: str) -> str:
+    return f"{name}={marker.reading[name]}" if name in marker.reading else f"no {name}=..."
+
+
+def _are(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _named_as_before(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[Shard, ...]:
+    """The shards, each under the name that it had before; names depend on what other shards there are."""
+    names = {one.address: one.name for one in before}
+    known = [replace(one, name=names.get(one.address, one.name)) for one in shards]
+    taken = {one.name for one in known if one.address in names}
+    return tuple(
+        replace(one, name=f"{one.name}-{digest(one.address.encode())}")
+        if one.address not in names and one.name in taken
+        else one
+        for one in known
+    )
+
+
+def _changed_shards(there: Run, marker: Marker) -> str:
+    """How shards changed after they were scored; one that failed may be mended, and is scored as it is now."""
+    before = {shard.name: shard.size for shard in there.marker.shards}
+    others = [one for one in marker.shards if one.name in before and one.size != before[one.name]]
+    scored = [one for one in others if there.storage.exists(there.items_name(one.name))]
+    changed = [one for one in scored if there.summary(one.name).size != one.size]
+    if not changed:
+        return ""
+    first = f"{changed[0].name} ({before[changed[0].name]:,} bytes, now {changed[0].size:,})"
+    return f"of its {shards_of(len(before))} {len(changed)} changed since they were scored, such as {first}"
+
+
+def _refuse_file(path: Path) -> None:
+    refuse_irregular(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, expected the name of a folder to write")
+    sweep(path / MARKER)
+
+
+def _occupied(path: Path) -> bool:
+    return path.is_dir() and any(path.iterdir())

@@ -1,0 +1,343 @@
+"""``captious.score_shards``: metrics over shards, each read, scored and written by one worker, and a report of all.
+
+A metric that needs the whole corpus first, such as CIDEr its document frequencies, takes two passes::
+
+    shard 1 ─▶ state 1 ─┐                ┌─▶ part 1 ─┐
+    shard 2 ─▶ state 2 ─┼▶ merged state ─┼─▶ part 2 ─┼▶ report
+    shard 3 ─▶ state 3 ─┘                └─▶ part 3 ─┘
+       pass 1 (workers)  (this process)   pass 2 (workers)
+
+Pass 2 opens the merged state memory-mapped, and reads and tokenizes the shards again: their token tables are larger
+than the shards themselves, and are made faster than read from a disk. Other metrics take pass 2 alone. What is in the
+folder already is not computed again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from captious._evaluate import Specs, metric_specs, settings_of
+from captious.engines.tasks import run_tasks
+from captious.errors import InputError
+from captious.io.shards import Shard, expand
+from captious.metrics.contract import Metric
+from captious.metrics.registry import DEFAULT, parse, parse_all
+from captious.models.decoding import DECODERS
+from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.runs.folder import FAILED, Run
+from captious.runs.report import Report, report_of
+from captious.runs.shards._ids import repeated_ids
+from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
+from captious.runs.shards.plan import claim, first_captions, reading_facts, refuse_unready, share_of_worker, with_gpus
+from captious.runs.shards_page import shard_warnings
+from captious.runs.states import CorpusStates
+from captious.runs.summary import PartSummary
+
+LISTED = 5
+"""Failed shards that are named."""
+
+
+class ShardsFailed(InputError):
+    """Not one shard could be scored."""
+
+    def __init__(self, folder: str, failures: Mapping[str, str], shards: int) -> None:
+        self.failures = dict(failures)
+        """The line that says why, by the name of the shard."""
+        lines = [f"{folder}: {failed_line(failures, shards)}; the same again tries them again"]
+        lines += [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
+        lines += [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
+        super().__init__("\n".join(lines) if shards > 1 else next(iter(failures.values())))
+
+
+def failed_line(failures: Collection[str], shards: int) -> str:
+    """How many shards failed, and which.
+
+    >>> failed_line(["part-2"], 4)
+    '1 of 4 shards failed (part-2)'
+    """
+    names = [*list(failures)[:LISTED], *(["…"] if len(failures) > LISTED else [])]
+    return f"{len(failures):,} of {shards:,} shards failed ({', '.join(names)})"
+
+
+def score_shards(
+    source: Any,
+    metrics: Specs = DEFAULT,
+    *,
+    out: str | os.PathLike[str],
+    reading: Reading = Reading(),
+    resampling: Resampling = Resampling(),
+    runtime: Runtime | None = None,
+    engine: Engine = Engine(),
+    progress: Callable[[str], None] | None = None,
+    add: Specs | None = None,
+    store_references: bool = True,
+    overwrite: bool = False,
+) -> Report:
+    """Score shards with every metric asked for, and write the folder of a run.
+
+    A run that was stopped is followed by the same call again: finished shards are not scored again. The same call with
+    more shards adds them. A shard that cannot be scored is left out: the report's ``failed`` says why, and the same
+    call again tries it again. Files that the shards do not hold (references, images, models) and the folder must have
+    the same path on every machine.
+
+    Parameters
+    ----------
+    source
+        A pattern such as ``shards/{000..499}.tar`` or ``shards/*.parquet``, an address such as ``s3://bucket/*.tar``, a
+        folder of shards, or a list of these.
+    metrics
+        Written forms, such as ``"bleu,cider(idf=coco)"``, or metrics.
+    out
+        The folder to write, new or with the scores of some of these shards. It may be on an object store.
+    reading
+        How the shards are read. References, where they are no column of the shards, are a file.
+    resampling
+        How the bootstrap makes intervals; it resamples shards.
+    runtime
+        Where and how models run, in every worker.
+    engine
+        Who works on the shards. It moves no number.
+    progress
+        Called with what is at work whenever that changes.
+    add
+        Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
+    store_references
+        Whether the folder holds the references of the items too.
+    overwrite
+        Replace other scores that the folder holds.
+    """
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    shards = expand(source, reading.format)
+    specs = metrics if add is None else add
+    chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
+    for metric in chosen:
+        metric.refuse_language(reading.language or "")
+    engine = with_gpus(engine, chosen, runtime.device)
+    judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
+    runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
+    refuse_unready(engine)
+    facts = reading_facts(reading, store_references)
+    run = claim(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
+    known = {str(metric): metric for metric in chosen}
+    every = [known.get(key) or parse(key) for key in run.metrics]
+    stored = run.marker.reading.get("store_references") is not False
+    work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), stored)
+    with using(runtime), _said_when_stopped(work):
+        try:
+            failed = work.score()
+        finally:
+            DECODERS.close()  # of the serial executor; those of other workers end with them
+    return _finish(run, every, resampling, failed)
+
+
+@contextmanager
+def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
+    """Say how far the work is when it is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        run, shards = work.run, work.run.marker.shards
+        done = sum(not work.missing(one, {}) for one in run.finished().values())
+        current().log(
+            f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; run the same again to resume"
+        )
+        raise
+
+
+def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed: Mapping[str, str]) -> Report:
+    """The report of all shards that are scored, written with the marker into the folder."""
+    run.tidy()
+    finished = {name: one for name, one in run.finished().items() if name not in failed}
+    marker = replace(
+        run.marker,
+        items=sum(one.items for one in finished.values()),
+        skipped=sum(one.skipped for one in finished.values()),
+        parts={name: one.items for name, one in finished.items()},
+        failed=dict(failed),
+        complete=True,
+    )
+    run = replace(run, marker=marker)
+    report = report_of(run, resampling, {str(metric): metric for metric in metrics})
+    warnings = shard_warnings(report.parts, failed, repeated_ids(run), bool(report.intervals))
+    report = replace(report, warnings=tuple(warnings))
+    report = replace(report, source=replace(run, marker=report.marker(marker.parts)))
+    if failed:
+        addresses = {shard.name: shard.address for shard in marker.shards}
+        lines = [f"{addresses[name]}\t{' '.join(line.split())}\n" for name, line in failed.items()]
+        run.storage.write(FAILED, "".join(lines).encode("utf-8", "replace"))
+    else:
+        run.storage.remove(FAILED)
+    report.write()
+    return report
+
+
+@dataclass(frozen=True)
+class ShardScoring:
+    """The work of one call: what is left of both passes."""
+
+    run: Run
+    metrics: tuple[Metric, ...]
+    reading: Reading
+    engine: Engine
+    step: Callable[[str], None]
+    store_references: bool = True
+
+    def score(self) -> dict[str, str]:
+        """Score all shards that are not finished; gives those that failed with the reason.
+
+        Where not one could be worked on, no folder is left behind.
+        """
+        try:
+            failed = self._score_rest(self.run.finished())
+            finished = self.run.finished()
+            if failed and not any(summary.items for summary in finished.values()):
+                raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
+            if not any(summary.items for summary in finished.values()):
+                self.run.discard()
+                raise InputError("shards: none of them holds an item, expected at least one that does")
+            return failed
+        except InputError:
+            corpus = [metric for metric in self.metrics if metric.needs_corpus]
+            if not self.run.finished() and not any(CorpusStates(self.run, one).begun() for one in corpus):
+                self.run.discard()
+            raise
+
+    def missing(self, summary: PartSummary | None, corpora: Mapping[str, str]) -> list[Metric]:
+        """Metrics that a part has no values of, or those of another corpus; all where there is no part."""
+        if summary is None:
+            return list(self.metrics)
+        there = {one.metric: one.corpus for one in summary.metrics}
+        missing = []
+        for metric in self.metrics if summary.items else ():
+            key = str(metric)
+            if key not in there or corpora.get(key, there[key]) != there[key]:
+                missing.append(metric)
+        return missing
+
+    def _score_rest(self, finished: Mapping[str, PartSummary]) -> dict[str, str]:
+        """Both passes over what is left; gives the shards that failed with the reason."""
+        valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
+        failed, corpora = self._merge_states(valued)
+        left = self._left(finished, corpora, failed)
+        if not left:
+            return failed
+        self._mark_incomplete(finished, left)
+        wanted = [metric for metric in self.metrics if any(metric in missing for missing in left.values())]
+        settings = {
+            one.metric: one.signature.settings
+            for summary in finished.values()
+            for one in summary.metrics
+            if corpora.get(one.metric, one.corpus) == one.corpus
+        }
+        scoring = ScoringPass(
+            self.run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references
+        )
+        return {**failed, **self._work("scored", scoring, list(left), valued)}
+
+    def _merge_states(self, valued: set[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Pass 1, and the merged states: the shards that failed with the reason, and the corpus of each metric."""
+        failed, corpora = dict[str, str](), dict[str, str]()
+        if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
+            failed = self._prepare(two_passes, valued)
+            readable = [shard for shard in self.run.marker.shards if shard.name not in failed]
+            for metric in two_passes if readable else ():
+                self.step(f"{metric.label}: merging the states of {len(readable):,} shards")
+                corpora[str(metric)] = CorpusStates(self.run, metric).merge(readable)
+        return failed, corpora
+
+    def _left(
+        self, finished: Mapping[str, PartSummary], corpora: Mapping[str, str], failed: Collection[str]
+    ) -> dict[Shard, list[Metric]]:
+        """The shards that pass 2 works on, each with the metrics that it lacks."""
+        shards = [shard for shard in self.run.marker.shards if shard.name not in failed]
+        left = {shard: missing for shard in shards if (missing := self.missing(finished.get(shard.name), corpora))}
+        return left | {shard: [] for shard in shards if self._is_empty(finished, shard)}
+
+    def _mark_incomplete(self, finished: Mapping[str, PartSummary], left: Mapping[Shard, Sequence[Metric]]) -> None:
+        """Say in the folder that values will change, so that the numbers on disk are not theirs any more."""
+        there = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
+        again = any(str(metric) in there.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
+        if again and self.run.marker.complete:
+            replace(self.run, marker=replace(self.run.marker, complete=False)).write_marker()
+
+    def _is_empty(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
+        """Whether the file of a shard without an item lacks the column of a metric that was added."""
+        summary = finished.get(shard.name)
+        if summary is None or summary.items:
+            return False
+        with self.run.parquet(self.run.items_name(shard.name)) as file:
+            return not set(self.run.metrics) <= set(file.schema_arrow.names)
+
+    def _prepare(self, metrics: Sequence[Metric], valued: set[str]) -> dict[str, str]:
+        """Pass 1 for these metrics: the states of shards that have none; gives the shards that failed."""
+        shards = self.run.marker.shards
+        prepared = set.intersection(*(CorpusStates(self.run, metric).prepared(shards) for metric in metrics))
+        left = [shard for shard in shards if shard.name not in prepared]
+        if not left:
+            return {}
+        preparation = PreparationPass(self.run, tuple(metrics), self.reading, str(Path.cwd()))
+        return self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
+
+    def _work(
+        self, what: str, setup: PreparationPass | ScoringPass, shards: Sequence[Shard], valued: Collection[str]
+    ) -> dict[str, str]:
+        """Work on shards; those that fail do not stop the others, and come back with the reason."""
+        pace = ShardProgress(what, len(self.run.marker.shards), len(shards), self.step)
+        failures: dict[str, str] = {}
+        with closing(run_tasks(setup, shards, self.engine)) as ends:
+            for end in ends:
+                name = shards[end.index].name
+                if end.result is None:
+                    failures[name] = end.error
+                elif end.result.conflict:
+                    raise InputError(end.result.conflict)
+                elif end.index == 0:
+                    self._refuse_unfit(end.result, valued)
+                pace.advance(end.result, end.error and f"{name}: {end.error}")
+        order = {shard.name: index for index, shard in enumerate(self.run.marker.shards)}
+        return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
+
+    def _refuse_unfit(self, outcome: ShardOutcome, valued: Collection[str]) -> None:
+        """Stop where the first shard has nothing for a metric: the other shards will lack it too.
+
+        A folder in which nothing was finished before is left as if it had not been begun.
+        """
+        for metric, line in outcome.unfit.items():
+            if metric not in valued:
+                if not valued:
+                    self.run.discard()
+                raise InputError(line)
+
+
+class ShardProgress:
+    """How far the work is: a bar of shards, and a line with the rate and the failures."""
+
+    def __init__(self, what: str, shards: int, left: int, step: Callable[[str], None]) -> None:
+        self.what, self.shards, self.done, self.step = what, shards, shards - left, step
+        self.items, self.failed, self.start = 0, 0, time.perf_counter()
+        self._show()
+
+    def advance(self, outcome: ShardOutcome | None, error: str) -> None:
+        """A shard ended, well or with an error."""
+        self.done += 1
+        if outcome is None:
+            self.failed += 1
+            if self.failed <= LISTED and self.shards > 1:
+                current().log(" ".join(error.split()))
+        else:
+            self.items += outcome.items
+        self._show()
+
+    def _show(self) -> None:
+        rate = self.items / max(time.perf_counter() - self.start, 1e-9)
+        parts = [f"{self.done - self.failed:,} of {self.shards:,} shards {self.what}"]
+        parts += [f"{rate:,.0f} items/s"] if self.items else []
+        parts += [f"{self.failed:,} failed"] if self.failed else []
+        self.step(", ".join(parts))
+        current().progress("shards", self.done, self.shards)
