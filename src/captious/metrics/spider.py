@@ -123,6 +123,10 @@ class Spider(CandidateMetric, MeanMetric):
         settings = {**self._cider.settings(state), **spice.settings(spice.prepare(CaptionSet.of({})))}
         return {**settings, "fluency": identity(self.fluency)} if self.fluency else settings
 
+    def text_warnings(self, captions: CaptionSet) -> list[str]:
+        """Also those about the length penalty of CIDEr-D."""
+        return [*super().text_warnings(captions), *self._cider.length_warnings(captions)]
+
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1, or zeros for a candidate that does not count."""
         scored = self._cider.score_candidates(captions, state)

@@ -33,7 +33,7 @@ from captious.render.document import Value
 from captious.render.tables import finite, write_csv
 from captious.runs.folder import Run, joined, open_run
 from captious.runs.marker import Marker, MetricFacts, Unit
-from captious.runs.stored import StoredMeasurement, known_metrics, stored_measurements
+from captious.runs.stored import StoredMeasurement, known_metrics, refuse_contradictions, stored_measurements
 from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
 from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
 from captious.runs.tracking import PREFIX, tracked, tracker_of
@@ -669,6 +669,7 @@ def report_of(
     parts = tuple(run.summaries())
     known = known_metrics(run) if metrics is None else metrics
     measurements = stored_measurements(run, parts, known)
+    refuse_contradictions(run, measurements)
     warnings = list(run.marker.warnings)
     if unknown := [key for key in run.metrics if key not in known]:
         warnings.append(f"{run.address}: {', '.join(unknown)} is not known here and left out")

@@ -177,6 +177,38 @@ def resampled_differences(pairs: Sequence[tuple[Statistic, Statistic]], weights:
     return [gap[~np.isnan(gap)] for gap in gaps]
 
 
+def influences(baseline: Statistic, system: Statistic) -> Floats:
+    """Return what each item adds to the difference of two statistics, from leaving each item out once.
+
+    Of n items, that is (n − 1) · (difference − difference without the item). For a mean it is the item's own gain, up
+    to a constant; for a corpus metric such as BLEU it is the gain that the item causes. NaN where a value is undefined.
+
+    >>> def mean(sums):
+    ...     return sums[:, 0] / sums[:, 1]
+    >>> sides = [np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[0.5, 1.0], [1.0, 1.0]])]
+    >>> influences(*(Statistic(rows, mean, rows.sum(axis=0), rows[:, 0].mean()) for rows in sides)).tolist()
+    [0.25, -0.25]
+    """
+    without = system.aggregate(system.total - system.rows) - baseline.aggregate(baseline.total - baseline.rows)
+    influence: Floats = (len(without) - 1) * (system.value - baseline.value - without)
+    return influence
+
+
+def error_statistic(influence: Floats) -> Statistic:
+    """Return the standard error of a difference as a statistic, so that each resample has its own."""
+    units = len(influence)
+
+    def error(sums: Floats) -> Floats:
+        variance = sums[:, 1] / units - (sums[:, 0] / units) ** 2
+        result: Floats = np.sqrt(np.maximum(variance, 0.0) / max(units - 1, 1))
+        return result
+
+    centered = influence - influence.mean()  # smaller squares lose fewer digits
+    rows = np.stack([centered, centered**2], axis=1)
+    total = rows.sum(axis=0)
+    return Statistic(rows, error, total, float(error(total[None])[0]))
+
+
 def percentile_ends(draws: Floats, level: float) -> tuple[float, float]:
     """The ends of the interval that holds a share of the draws, its middle: `numpy.percentile` to the last digit.
 
