@@ -75,7 +75,7 @@ def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = (
 @command(app)
 def agreement(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
-    session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
+    session: Annotated[Session, Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
         Literal["nominal", "ordinal", "interval", "ratio"] | None,
         Option("Level of measurement; by default interval, for pairs nominal."),
@@ -96,7 +96,7 @@ def systems(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
     session: Annotated[
         Session,
-        Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
+        Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
     ],
     aspects: Annotated[
         tuple[str, ...], Option("Columns of further ratings, one for each aspect.", metavar="NAMES")

@@ -65,7 +65,8 @@ def correlate(
     test, permutations
         The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
     missing
-        Items without a value of a metric: ``error``, or ``skip`` to use only those that match.
+        Items without a value of a metric, and rows of ratings that cannot be read: ``error``, or ``skip`` to use only
+        the others; how many were left out is printed.
     progress
         Called with the name of each step as it begins.
     runtime
@@ -84,7 +85,7 @@ def correlate(
     """
     _check_arguments(statistic, resampling, test, permutations, missing, progress)
     protocol = as_recipe(recipe) if recipe is not None else None
-    ratings = as_ratings(ratings, protocol, references, images)
+    ratings = as_ratings(ratings, protocol, references, images, missing)
     recipe = protocol or Recipe(ratings.name, ())
     scores = _scores(ratings, measurements, missing, progress, runtime)
     if where is not None:
@@ -130,7 +131,7 @@ def _warnings(
     ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
 ) -> list[str]:
     """Warnings of the ratings, of metrics that were left out, and too few permutations for this number of pairs."""
-    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    warnings = list(ratings.warnings)
     if constant:
         warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
     if test == "permutation" and pairs / (permutations + 1) >= alpha:

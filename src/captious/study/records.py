@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from captious._languages import LANGUAGE_COLUMN, language_code
+from captious._numbers import parse_number
 from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
@@ -26,7 +28,7 @@ from captious.io.columns import (
 from captious.io.formats import name_of, read_text, rows_of
 from captious.io.join import described, gather_references, refuse, valid_text
 from captious.io.rows import Row
-from captious.options import Reading
+from captious.options import Missing, Reading
 from captious.study.recipes import Layout, Recipe
 
 UNNAMED = ""
@@ -83,8 +85,26 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Any, references: Any, kind: Literal["ratings", "pairs"] | None) -> list[Record]:
-    """Everything in the files of a layout; without a kind, the rows tell whether they are pairs."""
+@dataclass
+class LeftOut:
+    """What was left out of a file at reading: how often for which reason, and what people should know of it."""
+
+    numbers: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+
+
+def records(
+    layout: Layout,
+    ratings: Any,
+    references: Any,
+    kind: Literal["ratings", "pairs"] | None,
+    missing: Missing = "error",
+    left_out: LeftOut | None = None,
+) -> list[Record]:
+    """Read everything in the files of a layout; without a kind, the rows tell whether they are pairs.
+
+    A row that cannot be read is an error, or with ``missing="skip"`` it is counted in ``left_out``.
+    """
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
     if layout.format == "clipscore":
@@ -96,7 +116,35 @@ def records(layout: Layout, ratings: Any, references: Any, kind: Literal["rating
     rows = list(rows_of(ratings, role="ratings"))
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
     _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
-    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows if _is_wanted(row.fields, layout)]
+    wanted = [row for row in rows if _is_wanted(row.fields, layout)]
+    return _read_each(
+        wanted,
+        lambda row: _record(row.where, row.fields, layout, by_image, pairs),
+        missing,
+        LeftOut() if left_out is None else left_out,
+    )
+
+
+def _read_each(rows: Sequence[Row], read: Callable[[Row], Record], missing: Missing, left_out: LeftOut) -> list[Record]:
+    """Read every row. Of rows that cannot be read the first is named, unless all of them are skipped and counted."""
+    found, faults = [], []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except InputError as error:
+            faults.append(str(error))
+        if missing == "error" and faults and found:
+            break
+    if not faults:
+        return found
+    if not found:  # a column is missing or has another name: to skip would leave nothing
+        raise InputError(faults[0])
+    if missing == "error":
+        raise InputError(f"{faults[0]}; pass missing='skip' to leave out such rows")
+    left_out.numbers["the row cannot be read"] += len(faults)
+    several = "s" if len(faults) > 1 else ""
+    left_out.warnings.append(f"{len(faults):,} row{several} left out that cannot be read: {faults[0]}")
+    return found
 
 
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
@@ -165,10 +213,7 @@ def _record(
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
-        chosen = layout.preferred if isinstance(layout.preferred, int) else row.get(str(_preferred(layout)))
-        if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
-            raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
-        preferred = None if chosen in (None, "") else float(chosen)
+        preferred = _choice(where, row, _preferred(layout))
         return replace(common, preferred=preferred, rater=rater, systems=_pair_systems(where, row, layout.system))
     aspects = {name: _ratings(row.get(name), rater, where, name) for name in layout.aspects}
     common = replace(common, aspects=aspects)
@@ -180,6 +225,16 @@ def _record(
     value = row[column] if layout.entry is None else _entries(row[column], layout.entry, where, column)
     value = _level(value, layout.levels, where, column) if layout.levels else value
     return replace(common, ratings=_ratings(value, rater, where, column))
+
+
+def _choice(where: str, row: Mapping[str, Any], preferred: str | int) -> float | None:
+    """Return the preferred caption of a pair, None for a tie; a row without an answer is no tie."""
+    if isinstance(preferred, str) and preferred not in row:
+        raise InputError(f"{where}: no {preferred!r}, found columns {', '.join(row)}, expected 0, 1, or null for a tie")
+    chosen = row[preferred] if isinstance(preferred, str) else preferred
+    if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, "tie"):
+        raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie (in CSV: tie)")
+    return None if chosen in (None, "tie") else float(chosen)
 
 
 def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
@@ -263,7 +318,7 @@ def number(value: Any, where: str, column: str) -> float | None:
     try:
         if isinstance(value, bool):
             raise ValueError
-        result = float(value)
+        result = parse_number(value) if isinstance(value, str) else float(value)
     except OverflowError:
         result = math.inf
     except (TypeError, ValueError):
