@@ -83,6 +83,16 @@ class Runs(Options):
         return list(self.runs) if unnamed else named_files(self.runs)
 
 
+def name_files(systems: Sequence[str]) -> dict[str, str]:
+    """Return the file of each system by its name; warn if one file is given twice."""
+    from captious.io.formats import named_files, repeated_files
+    from captious.render.terminal import warn
+
+    files = named_files(systems)
+    warn(repeated_files(files))
+    return files
+
+
 @dataclass(frozen=True)
 class SystemFiles(Options):
     """Systems that captioned the same items."""
@@ -96,9 +106,7 @@ class SystemFiles(Options):
 
     def files(self) -> dict[str, str]:
         """The file of each system by its name."""
-        from captious.io.formats import named_files
-
-        return named_files(self.systems)
+        return name_files(self.systems)
 
 
 @dataclass(frozen=True)
