@@ -21,7 +21,7 @@ from captious.errors import InputError, nearest
 Missing = Literal["error", "skip"]
 Format = Literal[
     "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
-    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics",
+    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics", "dream-1k", "caparena-auto",
 ]  # fmt: skip
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decoding = Literal["exact", "fast"]

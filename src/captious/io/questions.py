@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from captious._files import digest, read_regular
 from captious.errors import InputError
+from captious.io._harnesses import harness_of, translated
 from captious.io.formats import rows_of
 from captious.io.join import described, row_id
 from captious.io.printed import text_list
@@ -174,6 +175,9 @@ def _details(rows: Iterable[Row]) -> Iterator[Row]:
 def _records_of(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records]:
     """The questions of one row by the layout of its columns."""
     fields, where = row.fields, row.where
+    if harness_of(fields) == "dream-1k":
+        row = Row(where, translated("dream-1k", fields, where))
+        fields = row.fields
     if QUESTION_COLUMN in fields or EVENT_COLUMN in fields:
         yield _Records(_key(row), where, _listed(fields, where, role))
     elif "question_natural_language" in fields:
