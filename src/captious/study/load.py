@@ -101,9 +101,9 @@ def load_scores(
 ) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
     runs, files = [], []
-    for source, times in Counter(map(str, study_input.scores)).items():
+    for path, times in Counter(map(str, study_input.scores)).items():
         if times > 1:
-            raise InputError(f"scores={source}: given {times} times, expected each file or run once")
+            raise InputError(f"scores={path}: given {times} times, expected each file or run once")
     for source in study_input.scores:
         name, _, path = ("", "", str(source)) if is_run(source) else str(source).partition("=")
         if is_run(path):

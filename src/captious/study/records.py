@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from captious._languages import LANGUAGE_COLUMN, language_code
@@ -18,6 +19,7 @@ from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
+    IMAGE_COLUMNS,
     ITEM_COLUMNS,
     PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
@@ -35,6 +37,13 @@ UNNAMED = ""
 """A single rating of nobody in particular."""
 References = tuple[tuple[str, ...], ...]
 """Lists of references."""
+COMMENT, SECONDS = "comment", "seconds"
+"""Columns that ``captious studio export`` writes beside the ratings."""
+_NOT_ASPECTS = {
+    *(CANDIDATE_COLUMNS + GROUP_COLUMNS + IMAGE_COLUMNS + ITEM_COLUMNS + RATER_COLUMNS),
+    *(RATING_COLUMNS + REFERENCE_COLUMNS + SYSTEM_COLUMNS),
+    *(COMMENT, SECONDS, "purpose", "place", "late"),
+}
 LARGEST = 1e100
 """The largest rating or value: the statistics square and add them."""
 
@@ -67,6 +76,10 @@ class Record:
     """Which captions are scored together, the first and the second of pairs apart; nothing if all are."""
     language: str = ""
     """The code of the language, if a column names it."""
+    comment: str = ""
+    """What the rater wrote."""
+    seconds: float | None = None
+    """How long the rater took."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -114,12 +127,25 @@ def records(
         reading = Reading(references_id_column=layout.references_id)
         by_image = gather_references(rows_of(references, role="references"), reading).references
     rows = list(rows_of(ratings, role="ratings"))
+    return read_rows(rows, layout, name_of(ratings), by_image, kind, missing, left_out)
+
+
+def read_rows(
+    rows: Sequence[Row],
+    layout: Layout,
+    name: str,
+    references: Mapping[str, list[str]] = MappingProxyType({}),
+    kind: Literal["ratings", "pairs"] | None = None,
+    missing: Missing = "error",
+    left_out: LeftOut | None = None,
+) -> list[Record]:
+    """Read the rows of a file of ratings or pairs, which messages call by its ``name``."""
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
-    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
+    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), name, rows)
     wanted = [row for row in rows if _is_wanted(row.fields, layout)]
     return _read_each(
         wanted,
-        lambda row: _record(row.where, row.fields, layout, by_image, pairs),
+        lambda row: _record(row.where, row.fields, layout, references, pairs),
         missing,
         LeftOut() if left_out is None else left_out,
     )
@@ -147,6 +173,17 @@ def _read_each(rows: Sequence[Row], read: Callable[[Row], Record], missing: Miss
     return found
 
 
+def find_aspects(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the columns of numbers that are neither the rating nor what names a caption or rater."""
+    columns = dict.fromkeys(str(name) for row in rows for name in row.fields if name not in _NOT_ASPECTS)
+    cells = {name: [row.fields[name] for row in rows if row.fields.get(name) is not None] for name in columns}
+    return tuple(name for name, values in cells.items() if values and all(map(_is_plain_number, values)))
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
     """Whether a row names the preferred one of its captions, and has no rating."""
     if layout.rating_columns or _preferred(layout) not in row:
@@ -167,7 +204,7 @@ def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
 
 
-def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
+def _require_columns(layout: Layout, source: str, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     named = (layout.image, layout.reference, layout.system, layout.category, layout.rater, layout.preferred)
@@ -176,7 +213,7 @@ def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
         if isinstance(name, str) and rows and name not in columns:
             raise InputError(
-                f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+                f"{source}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
             )
 
 
@@ -210,6 +247,8 @@ def _record(
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
         language=language_code(row.get(LANGUAGE_COLUMN)),
+        comment=str(row.get(COMMENT) or ""),
+        seconds=_seconds(row.get(SECONDS)),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
@@ -243,6 +282,14 @@ def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
     if not several:
         raise InputError(f"{where}: {column} is {_shown(lists)}, expected a list of {entry + 1} or more for each rater")
     return [one[entry] for one in lists]
+
+
+def _seconds(value: Any) -> float | None:
+    """Return how long a rater took; no statistic rests on it, so what is no number is none."""
+    try:
+        return number(value, "", SECONDS)
+    except InputError:
+        return None
 
 
 def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
