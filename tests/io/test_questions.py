@@ -1,5 +1,6 @@
 """Files of questions: every published layout becomes the same rows, and what is wrong with a file is one line."""
 
+import gzip
 import json
 
 import pytest
@@ -222,3 +223,17 @@ def test_dream_1k_as_its_authors_wrote_it(tmp_path):
     path.write_text(json.dumps({**DREAM, "extra_info": {}}) + "\n")
     with pytest.raises(InputError, match=r"row 1: no text.response with extra_info.events, expected both as DREAM-1K"):
         open_questions(str(path))
+
+
+@pytest.mark.shared_data
+def test_all_of_dream_1k_in_the_layout_of_its_authors(shared_data, tmp_path):
+    """1,000 videos with 6,298 events, four of them without any, as the README of the data counts them."""
+    with gzip.open(shared_data / "dream1k" / "references.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    authors = [
+        {**DREAM, "idx": number, "text": {"response": row["reference"]}, "extra_info": {"events": row["events"]}}
+        for number, row in enumerate(rows, 1)
+    ]
+    (tmp_path / "DREAM-1k.jsonl").write_text("".join(json.dumps(row) + "\n" for row in authors))
+    numbers = [len(own) for own in open_questions(str(tmp_path / "DREAM-1k.jsonl")).questions.values()]
+    assert (len(numbers), sum(numbers), numbers.count(0)) == (1000, 6298, 4)
