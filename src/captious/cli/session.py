@@ -88,9 +88,8 @@ def name_files(systems: Sequence[str]) -> dict[str, str]:
     from captious.io.formats import named_files, repeated_files
     from captious.render.terminal import warn
 
-    files = named_files(systems)
-    warn(repeated_files(files))
-    return files
+    warn(repeated_files(systems))
+    return named_files(systems)
 
 
 @dataclass(frozen=True)

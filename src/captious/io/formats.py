@@ -181,15 +181,16 @@ def named_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]
     return unique
 
 
-def repeated_files(files: Mapping[str, str]) -> list[str]:
-    """Return a line for each file that several systems have, which is nearly always a mistake.
+def repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
+    """Return a line for each file that is given twice and not named, which is nearly always a mistake.
 
-    >>> repeated_files({"p": "p.json", "q": "q.json", "p-2": "./p.json"})
+    >>> repeated_files(["p.json", "q.json", "./p.json", "twin=p.json"])
     ["p.json is given twice, as 'p' and 'p-2'"]
     """
     names: dict[Path, list[str]] = {}
-    for name, path in files.items():
-        names.setdefault(Path(path), []).append(name)
+    for system, (name, path) in zip(systems, named_files(systems, folder).items(), strict=True):
+        if system == path:
+            names.setdefault(Path(path), []).append(name)
     times = {2: "twice"}
     return [
         f"{path} is given {times.get(len(own), f'{len(own)} times')}, as {' and '.join(map(repr, own))}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.check import Finding, Findings, counted, folded
-from captious.io.formats import named_files, repeated_files
+from captious.io.formats import repeated_files
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
@@ -267,7 +267,7 @@ def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
 
 
 def _repeated_files(plan: Plan) -> Iterator[Finding]:
-    for line in repeated_files(named_files(plan.captions, plan.path.parent)):
+    for line in repeated_files(plan.captions, plan.path.parent):
         yield Finding("warning", f"{line}; raters would see the same captions as those of two systems")
 
 
