@@ -36,9 +36,9 @@ def test_margins_and_parameters(text):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--raters", "1_0"), "--raters '1_0', expected a whole number"),
-        (("--raters", "２"), "--raters '２', expected a whole number"),
-        (("--tau", "٤"), "--tau '٤', expected a number"),
+        (("--raters", "1_0"), "'--raters': '1_0', expected a whole number"),
+        (("--raters", "２"), "'--raters': '２', expected a whole number"),
+        (("--tau", "٤"), "'--tau': '٤', expected a number"),
     ],
 )
 def test_options(run, option, message):

@@ -21,7 +21,7 @@ from captious.errors import InputError, nearest
 Missing = Literal["error", "skip"]
 Format = Literal[
     "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
-    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics", "dream-1k", "caparena-auto",
+    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics",
 ]  # fmt: skip
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decoding = Literal["exact", "fast"]
@@ -160,7 +160,7 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Ids on one side, ratings that cannot be read: stop, or skip.")] = "error"
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format or harness, if it cannot be recognized.")] = None

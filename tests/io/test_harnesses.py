@@ -369,5 +369,7 @@ def test_a_table_with_these_columns_may_be_ones_own(tmp_path):
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps({"id": "1", "captions": ["a dog"], "ref_model": "x"}) + "\n")
     assert [one.candidate for one in read(path)] == ["a dog"]
-    with pytest.raises(InputError, match=r"captions is .*, expected an object as caparena-auto has it"):
-        read(path, reading=Reading(format="caparena-auto"))
+    own = {"captions": {"human": "a dog", "GPT-4o": "dog"}, "ref_model": "GPT-4o"}
+    path.write_text(json.dumps({"id": "1", **own}) + "\n" + json.dumps({"id": "2", **own, "captions": "a cat"}) + "\n")
+    with pytest.raises(InputError, match=r"row 2: captions is .*, expected an object as caparena-auto has it"):
+        read(path)

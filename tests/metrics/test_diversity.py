@@ -148,7 +148,7 @@ def test_words_are_those_of_runs_and_filters(tmp_path):
     assert report["words"].corpus == (3 + 1 + 4 + 0) / 4, "a mean over captions"
     report.save(tmp_path / "run")
     run = captious.open_run(tmp_path / "run")
-    assert run.table(run.parts()[0])["words"].to_pylist() == [3, 2.5, 0]
+    assert run.table(run.names[0])["words"].to_pylist() == [3, 2.5, 0]
     assert captious.keep(tmp_path / "run", "words >= 2.5").passing == 2
     assert captious.evaluate({"1": "一只狗。"}, "words", Resampling(0), language="zh")["words"].corpus == 3
 

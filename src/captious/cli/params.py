@@ -243,7 +243,8 @@ class Param:
         try:
             parse_whole(word) if kind is int else parse_number(word)
         except ValueError:
-            return f"{self.flag} {word[:40]!r}, expected a {'whole ' if kind is int else ''}number"
+            number = "a whole number" if kind is int else "a number"
+            return f"Invalid value for {self.flag!r}: {word[:40]!r}, expected {number}"
         return ""
 
     def plain(self, value: Any) -> Any:
