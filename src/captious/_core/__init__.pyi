@@ -4,6 +4,7 @@ import captious._core.files
 import captious._core.hashing
 import captious._core.languages
 import captious._core.lazy
+import captious._core.numbers
 import captious._core.plugins
 import captious._core.random
 import captious._core.records

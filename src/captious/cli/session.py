@@ -86,6 +86,15 @@ class Runs(Options):
         return list(self.runs) if unnamed else named_files(self.runs)
 
 
+def name_files(systems: Sequence[str]) -> dict[str, str]:
+    """Return the file of each system by its name; warn if one file is given twice."""
+    from captious.io.formats import named_files, repeated_files
+    from captious.render.terminal import warn
+
+    warn(repeated_files(systems))
+    return named_files(systems)
+
+
 @dataclass(frozen=True)
 class SystemFiles(Options):
     """Systems that captioned the same items."""
@@ -99,9 +108,7 @@ class SystemFiles(Options):
 
     def files(self) -> dict[str, str]:
         """The file of each system by its name."""
-        from captious.io.formats import named_files
-
-        return named_files(self.systems)
+        return name_files(self.systems)
 
 
 @dataclass(frozen=True)

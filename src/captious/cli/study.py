@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from captious.cli.params import Omit, Only, command
-from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session
+from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session, name_files
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
 from captious.study.options import StudyInput
@@ -75,7 +75,7 @@ def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = (
 @command(app)
 def agreement(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
-    session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
+    session: Annotated[Session, Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
         Literal["nominal", "ordinal", "interval", "ratio"] | None,
         Option("Level of measurement; by default interval, for pairs nominal."),
@@ -96,7 +96,7 @@ def systems(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
     session: Annotated[
         Session,
-        Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
+        Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
     ],
     aspects: Annotated[
         tuple[str, ...], Option("Columns of further ratings, one for each aspect.", metavar="NAMES")
@@ -268,10 +268,9 @@ def advise(
     Example: captious study advise preds.jsonl -r refs.json
     Example: captious study advise first.json second.json -r refs.json --for systems
     """
-    from captious.io.formats import named_files
     from captious.study import advise as advised
 
-    files = named_files(captions)
+    files = name_files(captions)
     with session.working() as step:
         sets = {name: session.read(file) for name, file in files.items()}
         result = advised(

@@ -23,7 +23,7 @@ from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
 from captious.metrics.rows import Scored, TypeSets, item_means, where
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import NgramTable, TextTable, changes
+from captious.text.tables import NgramTable, TextTable, changes, word_counts
 from captious.text.tokenizers import Tokenizer
 
 
@@ -82,6 +82,30 @@ def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     total = np.bincount(item, weights=grams.count[rows], minlength=table.items).astype(np.float64)
     first = changes(grams.group[rows])
     return np.bincount(item[first], minlength=table.items).astype(np.float64), total
+
+
+@dataclass(frozen=True)
+class Words(MeanMetric):
+    """The number of words of a caption: what stands between spaces, or the tokens of a language without spaces.
+
+    These are the words that runs store and filters name. The corpus value is the mean over captions. More words are
+    not better; read other metrics beside it.
+
+    >>> Words().measure(CaptionSet.of({"1": "a red dog", "2": "a cat"})).corpus
+    2.5
+    """
+
+    name: ClassVar[str] = "words"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    range: ClassVar[tuple[float, float]] = (0.0, inf)
+    decimals: ClassVar[int | None] = 1
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the words of all captions of an item, and the number of captions."""
+        candidates = captions.candidates
+        words = np.array(word_counts(candidates.values, captions.language), dtype=np.float64)
+        total = np.bincount(candidates.owners, weights=words, minlength=len(captions))
+        return Scored(np.stack([total, candidates.counts.astype(np.float64)], axis=1))
 
 
 @dataclass(frozen=True)

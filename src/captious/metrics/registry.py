@@ -45,6 +45,7 @@ METRICS = {
     "selfcider": "captious.metrics.diversity:SelfCider",
     "lsa": "captious.metrics.diversity:Lsa",
     "vocab_size": "captious.metrics.diversity:VocabSize",
+    "words": "captious.metrics.diversity:Words",
     "novelty": "captious.metrics.diversity:Novelty",
     "onlystyle": "captious.metrics.style.onlystyle:OnlyStyle",
     "stylecider": "captious.metrics.style.stylecider:StyleCider",
@@ -118,6 +119,8 @@ ABSENT = (
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
+NOT_IN_ALL = ("words",)
+"""Metrics that one asks for by name: they measure a length and no quality."""
 ALL = "all"
 """The word for every metric that the given captions allow and that needs no model and no download."""
 
@@ -323,7 +326,7 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
-    metrics = [metric_class(name)() for name in names()]
+    metrics = [metric_class(name)() for name in names() if name not in NOT_IN_ALL]
     spoken = {one.language for one in captions or () if one.language}
     return [
         metric.name

@@ -19,6 +19,7 @@ from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, o
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
+from captious.study._columns import left_out_part
 from captious.study._contests import MetricContest, TestName, permuted, williams_test
 from captious.study._design import Design, Pairs, RatingRows, family_of
 from captious.study.ratings import Preferences, Ratings
@@ -150,7 +151,7 @@ class Analysis:
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
         ]
-        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
+        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}", *left_out_part(self.ratings.dropped)]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples
         parts.append(f"test:{self.test}({draws},seed={self.resampling.seed}),holm")

@@ -73,7 +73,8 @@ def correlate(
     references, images
         Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
     missing
-        Items without a value of a metric: ``error``, or ``skip`` to use only those that match.
+        Items without a value of a metric, and rows of ratings that cannot be read: ``error``, or ``skip`` to use only
+        the others; how many were left out is printed.
     language
         The code of the language of the rated captions, as in ``evaluate``.
     where
@@ -88,7 +89,7 @@ def correlate(
     """
     _check_arguments(statistic, resampling, test, permutations, missing, progress)
     protocol = as_recipe(recipe) if recipe is not None else None
-    ratings = _in_language(as_ratings(ratings, protocol, references, images), language)
+    ratings = _in_language(as_ratings(ratings, protocol, references, images, missing), language)
     recipe = protocol or Recipe(ratings.name, ())
     scores = _scores(ratings, metrics, missing, progress, runtime)
     if where is not None:
@@ -145,7 +146,7 @@ def _warnings(
     ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
 ) -> list[str]:
     """Warnings of the ratings, of metrics that were left out, and too few permutations for this number of pairs."""
-    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    warnings = list(ratings.warnings)
     if constant:
         warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
     if test == "permutation" and pairs / (permutations + 1) >= alpha:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from captious._core.types import Floats
 from captious.errors import InputError, nearest
-from captious.options import Resampling, choices_of
+from captious.options import Missing, Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
@@ -64,6 +65,8 @@ class Agreement(Result):
     raters: tuple[RaterDiagnostics, ...]
     resampling: Resampling
     warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many rows, ratings or captions were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"Agreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
@@ -84,6 +87,7 @@ class Agreement(Result):
             [alpha_table(self.name, self.alpha, ("ratings", "items"), note, level), ceiling, self._raters_table()],
             {"alpha": self.alpha, "ceiling": self.ceiling, "raters": self.raters},
             self.warnings,
+            self.left_out,
         )
 
     def _raters_table(self) -> Table:
@@ -106,20 +110,24 @@ class Agreement(Result):
 
 
 def rater_agreement(
-    ratings: Any, measurement: Measurement | None = None, resampling: Resampling = Resampling()
+    ratings: Any,
+    measurement: Measurement | None = None,
+    resampling: Resampling = Resampling(),
+    *,
+    missing: Missing = "error",
 ) -> Agreement | PairsAgreement:
     """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
 
     ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
-    nominal, unless another is named.
+    nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read, and counts them.
     """
     if measurement is not None and measurement not in (levels := choices_of(Measurement)):
         raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
-    ratings = as_ratings(ratings)
+    ratings = as_ratings(ratings, missing=missing)
     if isinstance(ratings, Preferences):
         return pairs_agreement(ratings, measurement or "nominal", resampling)
     measurement = measurement or "interval"
-    warnings = []
+    warnings = list(ratings.warnings)
     if ordered(ratings):
         warnings.append(
             "the ratings of every item are in ascending order: they were sorted, so raters are not persons; alpha "
@@ -132,6 +140,7 @@ def rater_agreement(
         tuple(raters(ratings, measurement)),
         resampling,
         tuple(warnings),
+        ratings.dropped,
     )
 
 

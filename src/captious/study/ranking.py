@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
+from captious.study._columns import left_out_lines
 
 Over: TypeAlias = Literal["images", "images+raters"]
 """What the bootstrap draws."""
@@ -91,6 +92,8 @@ class SystemRanking(Result):
     warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """Notes on the intervals."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many rows or answers were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"<SystemRanking {PurePath(self.name).name}: {', '.join(self.order)}>"
@@ -141,7 +144,7 @@ class SystemRanking(Result):
 
     def notes(self) -> list[str]:
         """What the numbers rest on."""
-        return [self.counts, *self.remarks]
+        return [self.counts, *left_out_lines(self.left_out), *self.remarks]
 
     def power_statement(self) -> str:
         """The difference that would have been found, in a sentence or two."""
@@ -256,5 +259,6 @@ class SystemRanking(Result):
             "over": self.over,
             "test": self.test,
             "counts": self.counts,
+            "dropped": self.left_out,
             "signature": self.signature,
         }

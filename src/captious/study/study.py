@@ -34,7 +34,7 @@ from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
 from captious.study._analysis import Analysis
-from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
+from captious.study._columns import INTERVALS, column, estimates_series, label, left_out_lines, meanings, scaled_label
 from captious.study._design import Pairs, RatingRows
 from captious.study._pair_systems import systems_table
 from captious.study._systems import systems
@@ -329,7 +329,7 @@ class Study(Analysis, Result):
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in percent"]
         lines += too_narrow(design.clusters, self.resampling, "images")
-        lines += [f"left out: {number:,} ({reason})" for reason, number in self.ratings.dropped.items()]
+        lines += left_out_lines(self.ratings.dropped)
         if lost := len(self.ratings.ids) - design.items:
             lines.append(f"left out: {lost:,} items for which a metric has no value")
         elif not any(self.missing.values()):

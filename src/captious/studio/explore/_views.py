@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from captious._core.numbers import parse_number
 from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.metrics.registry import find_key
@@ -146,7 +147,7 @@ def _system(table: ItemTable, name: str | None) -> int | None:
 def _number(address: Mapping[str, str], key: str) -> float | None:
     text = address.get(key, "")
     try:
-        value = float(text) if text else None
+        value = parse_number(text) if text else None
     except ValueError:
         raise InputError(f"{key}={text[:40]!r}, expected a number") from None
     if value is not None and not np.isfinite(value):
@@ -163,7 +164,7 @@ def _polygon(text: str) -> tuple[tuple[float, float], ...]:
     if not text:
         return ()
     try:
-        corners = tuple((float(x), float(y)) for x, y in (part.split(",") for part in text.split(";")))
+        corners = tuple((parse_number(x), parse_number(y)) for x, y in (part.split(",") for part in text.split(";")))
     except ValueError:
         raise InputError("lasso: expected corners such as 0.1,2;0.4,3;0.2,5") from None
     if not 3 <= len(corners) <= CORNERS or not np.isfinite(corners).all():

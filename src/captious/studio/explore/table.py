@@ -551,7 +551,8 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
 
     ratings: dict[tuple[int, int], list[CaptionRating]] = {}
     lost, example = 0, ""
-    given = list(read_caption_ratings(source))
+    given, warnings = read_caption_ratings(source)
+    table.warnings += tuple(warnings)
     for rating, caption in zip(given, _captions_of(table, given), strict=True):
         if caption is None:
             lost, example = lost + 1, example or rating.where

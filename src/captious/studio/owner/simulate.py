@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
+from captious._core.numbers import parse_number
 from captious._core.random import keys_of
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
@@ -225,7 +226,7 @@ def read_share(written: Sequence[str]) -> dict[str, float]:
     for part in written:
         name, _, number = part.partition("=")
         try:
-            share[name.strip()] = float(number)
+            share[name.strip()] = parse_number(number)
         except ValueError:
             raise InputError(f"share={part}: expected a kind and its share, such as careful=0.5") from None
     return share
