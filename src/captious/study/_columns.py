@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Series, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha
+from captious.stats.agreement import ALPHA_DECIMALS, Alpha
 from captious.stats.bootstrap import Estimate
 
 RATERS = 50
 """Raters in the printed table."""
-INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
 class StatisticFormat(NamedTuple):
@@ -112,7 +111,7 @@ def agreement_document(
     return Document(alpha.title, "", sections, warnings, (), (signature,), {**data, "ci": interval}, "agreement")
 
 
-def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, resampling: Resampling) -> Table:
     """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
@@ -123,7 +122,7 @@ def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, lev
     return Table(
         "alpha",
         f"{name}: agreement between raters",
-        ["measure", Column("alpha", level=level, bold=True), *columns],
+        ["measure", Column("alpha", decimals=ALPHA_DECIMALS, level=resampling.level, bold=True), *columns],
         [row],
-        f"{note}. {INTERVALS}",
+        f"{note}. {resampling.sentence('images')}".rstrip(),
     )

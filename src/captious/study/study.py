@@ -33,8 +33,9 @@ from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
+from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._analysis import Analysis
-from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
+from captious.study._columns import column, estimates_series, label, meanings, scaled_label
 from captious.study._design import Pairs, RatingRows
 from captious.study._pair_systems import systems_table
 from captious.study._systems import systems
@@ -49,7 +50,7 @@ BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Analysis, Result):
-    """Which metrics agree with people, with intervals, tests and rank clusters."""
+    """Which metrics agree with people, with intervals, tests and ranks."""
 
     machines: Study | None = None
     """The same study without the captions that people wrote, where the recipe names their system."""
@@ -155,13 +156,14 @@ class Study(Analysis, Result):
         columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
         lacking = any(self.missing.values())
         columns += [Column("missing")] if lacking else []
-        marked = {*self.clusters[0]} - {self.order[0]}
+        best = {*self.ranks[self.order[0]]}
+        marked = {key for key in self.order[1:] if best & {*self.ranks[key]}}
         rows: list[list[Value]] = []
         for metric in self.order:
             estimates = self.estimates[metric]
             rows.append(
                 [
-                    str(self.rank(metric)),
+                    format_ranks(self.ranks[metric]),
                     self.labels[metric],
                     Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
                     *(estimates[name].value for name in shown[1:beside]),
@@ -171,17 +173,16 @@ class Study(Analysis, Result):
                     *([self.missing[metric]] if lacking else []),
                 ]
             )
-        ranks = [row[0] for row in rows]
-        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         notes = [meanings(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
         notes += ["τ=0: p: of no association, normal approximation over rows"] if rated else []
         if key != "metrics":
             notes = []  # those of the first table explain both
-        notes += [f"†: not distinguishable from the best ({self.test} test, Holm-adjusted)"] if marked else []
+        notes += ["†: does not differ significantly from the best"] if marked else []
+        notes.append(rank_note("metrics", self.resampling.level, f"{self.test} test"))
         note = f"{'; '.join(notes)}." if notes else ""
-        if self.resampling.samples and key == "metrics":
-            note += f" {INTERVALS}"
-        return Table(key, title, columns, rows, note, breaks)
+        if key == "metrics":
+            note = f"{note} {self.resampling.sentence('images')}".rstrip()
+        return Table(key, title, columns, rows, note, rank_breaks([*self.ranks.values()]))
 
     def _system_tables(self) -> list[Table]:
         """The correlations between systems, and the means that they are of."""
@@ -261,7 +262,7 @@ class Study(Analysis, Result):
         ]
         rows: list[list[Value]] = [
             [
-                *(str(self.rank(key)), key, self.labels[key], name),
+                *(format_ranks(self.ranks[key]), key, self.labels[key], name),
                 *(e.value, e.low, e.high, e.error, e.undefined, *self.ties[key]),
                 *(self.rows, self.design.items, self.missing[key]),
             ]
@@ -279,7 +280,7 @@ class Study(Analysis, Result):
             [estimates_series(label(self.statistic), names, estimates, self.statistic)],
             scaled_label(self.statistic),
             "Neighbors of one shade do not differ significantly.",
-            bands=[self.rank(key) for key in self.order],
+            bands=[self.ranks[key][0] for key in self.order],
         )
 
     def _scatters(self) -> list[Section]:
@@ -318,7 +319,7 @@ class Study(Analysis, Result):
         ]
 
     def _notes(self) -> list[str]:
-        """What the numbers rest on: rows, items, images, ties of the ratings, what was left out, the rank clusters."""
+        """What the numbers rest on: rows, items, images, ties of the ratings, and what was left out."""
         design = self.design
         if isinstance(design, RatingRows):
             ties = next(iter(self.ties.values()))[1]
@@ -334,9 +335,6 @@ class Study(Analysis, Result):
             lines.append(f"left out: {lost:,} items for which a metric has no value")
         elif not any(self.missing.values()):
             lines.append("missing: none, every metric has a value for every item")
-        for number, cluster in enumerate(self.clusters, 1):
-            if len(cluster) > 1:
-                lines.append(f"rank {number}: {', '.join(self.labels[key] for key in cluster)} are indistinguishable")
         shown = {*self._shown(), *(BETWEEN_SYSTEMS if self.soft else ())}
         for key, estimates in self.estimates.items():
             for name, estimate in estimates.items():
@@ -383,7 +381,7 @@ class Study(Analysis, Result):
         data: dict[str, Any] = {
             "metric": key,
             "label": score.label,
-            "rank": self.rank(key),
+            "ranks": self.ranks[key],
             "statistics": self.estimates[key],
             "metric_ties": metric_ties,
             "human_ties": human_ties,
