@@ -7,7 +7,10 @@ from captious.stats.correlation import Moments as Moments
 from captious.stats.correlation import Spearman as Spearman
 from captious.stats.correlation import SystemMeans as SystemMeans
 from captious.stats.correlation import WithinImage as WithinImage
+from captious.stats.correlation import mid_ranks as mid_ranks
+from captious.stats.correlation import pearson as pearson
 from captious.stats.correlation import soft_pairwise_accuracy as soft_pairwise_accuracy
+from captious.stats.correlation import spearman as spearman
 from captious.stats.kendall import Kendall as Kendall
 from captious.stats.kendall import SplitKendall as SplitKendall
 from captious.stats.noninferiority import NonInferiority as NonInferiority

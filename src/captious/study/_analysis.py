@@ -16,7 +16,7 @@ from captious._version import __version__
 from captious.metrics.registry import find_key
 from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, observed
-from captious.stats.correlation import soft_pairwise_accuracy, standing
+from captious.stats.correlation import pearson, soft_pairwise_accuracy, standing
 from captious.stats.ranks import Ranks, rank_groups, rank_signature, shared_ranks
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p
@@ -163,7 +163,7 @@ class Analysis:
         assert isinstance(self.design, RatingRows)
         values = next(score.oriented for score in self.scores if score.key == key)
         surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
-        r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
+        r = pearson(self.design.mean, values)
         return {
             "tau": kendall_test(surplus, values[self.design.item], self.design.human).p,
             "pearson": correlation_test(r, self.design.items).p if not math.isnan(r) else float("nan"),

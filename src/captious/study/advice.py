@@ -42,9 +42,9 @@ class EvidenceSet:
 
     @cached_property
     def ranked(self) -> Mapping[str, EvidenceRow]:
-        """The headline of each metric that was computed, the best first."""
+        """The headline of each metric that was computed, the best first; those without a test come last."""
         rows = [row for row in self.rows if row.statistic == self.headline and row.source != "printed"]
-        return {row.metric: row for row in sorted(rows, key=lambda row: -row.value)}
+        return {row.metric: row for row in sorted(rows, key=lambda row: (row.ranks is None, -row.value))}
 
     @cached_property
     def printed(self) -> Mapping[str, EvidenceRow]:

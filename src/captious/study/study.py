@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._core.types import Floats, Ints
 from captious.captions import ImageData
 from captious.render import (
     Cell,
@@ -33,15 +34,17 @@ from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
+from captious.stats.correlation import spearman
+from captious.stats.kendall import Kendall
+from captious.stats.pairwise import PRIOR, bradley_terry, win_rows
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._analysis import Analysis
 from captious.study._columns import column, estimates_series, label, meanings, scaled_label
 from captious.study._design import Pairs, RatingRows
-from captious.study._pair_systems import systems_table
 from captious.study._systems import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import notes_of
+from captious.study.scores import MetricScores, notes_of
 
 DOTS = 3000
 """Items drawn in a scatter; more would only make the page slower."""
@@ -225,7 +228,7 @@ class Study(Analysis, Result):
             return []
         by_id = dict(zip(self.ratings.ids, (name for both in known for name in both), strict=True))
         systems = [by_id[key] for key in self.ids]
-        table = systems_table(design, systems, self.scores, self.labels, self.order)
+        table = _pair_systems_table(design, systems, self.scores, self.labels, self.order)
         return [] if table is None else [table]
 
     def _contests_table(self) -> Table:
@@ -416,3 +419,48 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
     picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
+
+
+def _pair_systems_table(
+    pairs: Pairs,
+    captions: Sequence[str],
+    scores: Sequence[MetricScores],
+    labels: Mapping[str, str],
+    order: Sequence[str],
+) -> Table | None:
+    """How alike the order of systems is by each metric and by people; None if there are fewer than three.
+
+    ``captions`` names the system of each caption, two to a pair.
+    """
+    names = sorted({*captions})
+    if len(names) < 3:
+        return None
+    system = np.searchsorted(np.array(names), np.array(captions))
+    people = _strengths(pairs, system, len(names), _people(pairs))
+    by_metric = {one.key: one for one in scores}
+    rows: list[Sequence[Value]] = []
+    for key in order:
+        values = by_metric[key].oriented
+        own = _strengths(pairs, system, len(names), pairs.verdicts(values[pairs.first] - values[pairs.second]))
+        rows.append([labels[key], spearman(own, people), _tau_b(own, people)])
+    columns: list[Column | str] = ["metric", column("spearman", best=True), column("system_tau", best=True)]
+    note = "Spearman's and Kendall's correlation of Bradley–Terry strengths, by the metric's verdicts and by people's"
+    return Table("systems", f"Between the {len(names)} systems", columns, rows, note)
+
+
+def _people(pairs: Pairs) -> Floats:
+    """The verdict of people for the first caption of each pair of the design, which is the preferred one."""
+    return np.ones(len(pairs.first)) if pairs.tied is None else np.where(pairs.tied, 0.5, 1.0)
+
+
+def _strengths(pairs: Pairs, system: Ints, number: int, verdicts: Floats) -> Floats:
+    met = np.zeros(len(verdicts), dtype=np.int64)
+    wins = win_rows(system[pairs.first], system[pairs.second], verdicts, met, 1, number)
+    return bradley_terry(wins.reshape(number, number), PRIOR)
+
+
+def _tau_b(one: Floats, other: Floats) -> float:
+    """Return Kendall's tau-b; NaN if a strength is."""
+    if np.isnan(one + other).any():
+        return float("nan")
+    return float(Kendall.of(one, other)(np.ones((len(one), 1)))["tau_b"][0])

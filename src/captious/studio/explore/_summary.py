@@ -25,20 +25,16 @@ from captious.runs.filters import parse_filter
 from captious.runs.stored import known_metrics
 from captious.runs.tables import rows_of
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, estimate, too_narrow
-from captious.stats.correlation import Spearman
+from captious.stats.correlation import Spearman, spearman
 from captious.stats.kendall import Kendall
 from captious.stats.resampling import Statistic, id_order, paired_randomization, swap_masks
-from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View, spearman
+from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View
 from captious.studio.explore.table import ItemTable
 
 MOST = 50_000
 """Captions of a system from which numbers are computed; of more, a sample."""
-DRAWS = 20_000_000
-"""Items that are drawn for one interval, over all resamples."""
-SWAPPED = 200_000_000
-"""Items that may change sides in one test, over all permutations."""
-RANKED_DRAWS = 4_000_000
-"""Items that are drawn for the interval of one rank correlation, which takes more time."""
+DRAWS = 4_000_000
+"""Items of a selection that are drawn for one interval or test, over all resamples."""
 FEWEST = 200
 """Resamples at least."""
 HELD = 1_000_000
@@ -85,7 +81,7 @@ class _Measured(NamedTuple):
         number = len(statistic.rows)
         if number < 2:
             return Estimate(statistic.value)
-        return bootstrap({"": statistic}, _limited(resampling, number, DRAWS))[""]
+        return bootstrap({"": statistic}, _limited(resampling, number))[""]
 
 
 def _mean(sums: Floats) -> Floats:
@@ -93,13 +89,13 @@ def _mean(sums: Floats) -> Floats:
         return sums[:, 0] / sums[:, 1]
 
 
-def _limited(resampling: Resampling, number: int, draws: int) -> Resampling:
+def _limited(resampling: Resampling, number: int) -> Resampling:
     """Return the resampling with fewer samples if there are very many items."""
-    return replace(resampling, samples=_most_samples(resampling.samples, number, draws))
+    return replace(resampling, samples=_most_draws(resampling.samples, number))
 
 
-def _most_samples(samples: int, number: int, draws: int) -> int:
-    return min(samples, max(FEWEST, draws // max(1, number)))
+def _most_draws(samples: int, number: int) -> int:
+    return min(samples, max(FEWEST, DRAWS // max(1, number)))
 
 
 @dataclass(eq=False)
@@ -168,7 +164,7 @@ class Summaries:
         """Return notes on intervals that are computed here, by the number of captions of each system."""
         notes = []
         made = [(self._resampling(system), number) for system, number in numbers.items() if number > 1]
-        fewer = [_limited(one, number, DRAWS).samples for one, number in made]
+        fewer = [_limited(one, number).samples for one, number in made]
         if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
             notes.append(f"The intervals are from {min(fewer):,} resamples.")
         if any(too_narrow(number, one) for one, number in made):
@@ -243,10 +239,10 @@ class Summaries:
         x, y = (self.table.values(system, one)[items] for one in (score, human))
         both = ~(np.isnan(x) | np.isnan(y))
         rho, number = spearman(x, y), int(both.sum())
-        if rho is not None and number > 2:
+        if not math.isnan(rho) and number > 2:
             agreement = Spearman(Kendall.of(x[both], y[both]))
             few = number < RANKED
-            drawn = _limited(resampling, number, RANKED_DRAWS)
+            drawn = _limited(resampling, number)
             found = Estimate(rho) if few else estimate(agreement, number, drawn)["spearman"]
             everything = _finite(self.explorer.rho(system, score, human)) if filtered else None
             record["rho"] = {**_shown(found), "captions": number, "all": everything}
@@ -276,8 +272,14 @@ class Summaries:
             return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
         ours, theirs = first.statistic(both), second.statistic(both)
         resampling = self._resampling(pair[0])
-        masks = swap_masks(number, _most_samples(PERMUTATIONS, number, SWAPPED), resampling.seed)
-        (p,) = paired_randomization([(theirs, ours)], masks)
+        fact = ("p", *pair, view.score)
+        p = None if view.filtered else self._facts.get(fact)
+        if p is None:
+            # All captions are tested as `compare` does, once; of a large selection fewer permutations are drawn.
+            permutations = _most_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
+            (p,) = paired_randomization([(theirs, ours)], swap_masks(number, permutations, resampling.seed))
+            if not view.filtered:
+                self._facts[fact] = p
         better = pair[0] if (ours.value > theirs.value) == self.table.scores[view.score].higher else pair[1]
         winner = better if p < 1 - resampling.level else None
         return {"pair": pair, "better": winner, "p": _finite(p), "items": number}, []
