@@ -28,15 +28,13 @@ SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 def run(
     study_input: StudyInput,
     session: Annotated[Session, UNUSED],
-    test: Annotated[
-        Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
-    ] = "permutation",
+    test: Annotated[Literal["permutation", "bootstrap", "williams"], Option("Test behind the ranks.")] = "permutation",
     permutations: Permutations | None = None,
     where: Annotated[
         str | None, Option("Only captions that pass a filter, such as 'words > 10'.", metavar="FILTER")
     ] = None,
 ) -> None:
-    """Correlate metrics with ratings, with intervals over images, tests between metrics, and rank clusters.
+    """Correlate metrics with ratings, with intervals over images, tests between metrics, and ranks.
 
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
