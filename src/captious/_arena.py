@@ -54,6 +54,7 @@ from captious.render import (
 )
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import pairwise_values, win_rows
+from captious.stats.ranks import rank_signature
 from captious.stats.resampling import cluster_sums, id_order
 from captious.text.tables import word_counts
 
@@ -549,7 +550,8 @@ class _Entries:
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
             f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
-            *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
+            *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), rank_signature(resampling.level)),
+            f"captious:{__version__}",
         ]
         usage = f"{judge.model}: {judge.usage.since(before).line(judge.judging.prices)}"
         return Arena(

@@ -225,6 +225,15 @@ class Resampling(Options):
         drawn = f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%{ends})"
         return drawn if self.samples else "none"
 
+    def sentence(self, units: str) -> str:
+        """Return how the intervals were made, in words; empty without resamples.
+
+        >>> Resampling(interval="t").sentence("images")
+        "Intervals are Student's t with the spread of the bootstrap over images."
+        """
+        ends = {"percentile": "percentiles", "t": "Student's t with the spread"}[self.interval]
+        return f"Intervals are {ends} of the bootstrap over {units}." if self.samples else ""
+
 
 @dataclass(frozen=True)
 class Judging(Options):

@@ -29,7 +29,7 @@ import numpy as np
 from captious._core.languages import Scripts
 from captious._core.types import Floats, Ints
 from captious.options import Resampling
-from captious.stats import Shift, holm, mean_shift
+from captious.stats import Shift, holm, mean_shift, spearman
 
 SignName = Literal["falls", "distinct", "equal", "repeats", "length", "ranks"]
 START, FIRST = 2, 4
@@ -241,19 +241,6 @@ def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman's correlation, NaN if one side is constant or there are fewer than three pairs."""
-    both = ~np.isnan(one) & ~np.isnan(other)
-    if both.sum() < 3:
-        return float("nan")
-    first, second = _ranked_values(one[both]), _ranked_values(other[both])
-    if not np.ptp(first) or not np.ptp(second):
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranked_values(values: Floats) -> Floats:
-    """Ranks, with the mean rank for equal values."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks: Floats = (ends - (counts - 1) / 2)[inverse]
-    return ranks
+    """Return Spearman's correlation, NaN also if there are fewer than three pairs."""
+    pairs = ~np.isnan(one) & ~np.isnan(other)
+    return spearman(one, other) if pairs.sum() >= 3 else float("nan")

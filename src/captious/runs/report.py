@@ -38,7 +38,7 @@ from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
 from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
 from captious.runs.tracking import PREFIX, tracked, tracker_of
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
-from captious.stats.correlation import Moments
+from captious.stats.correlation import pearson
 from captious.text.tables import word_counts
 
 if TYPE_CHECKING:
@@ -420,7 +420,7 @@ class Report(PlainState, Result):
                     names = [self.label(str(one.metric)) for one in (ours, original)]
                     notes.append(
                         f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
-                        f"{theirs.mean():.4f}, Pearson correlation {_pearson(own, theirs):.4f}."
+                        f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
                     )
         return notes
 
@@ -818,12 +818,6 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         count_words=partial(word_counts, language=first.captions.language),
         explain=explain,
     )
-
-
-def _pearson(x: Floats, y: Floats) -> float:
-    """NaN where a side is constant."""
-    moments = Moments.of(x, y, np.arange(len(x)), len(x))
-    return float(moments(np.ones((len(x), 1)))["pearson"][0])
 
 
 def reasons_line(measurement: Measurement) -> str:

@@ -168,7 +168,7 @@ def _metrics(near: Sequence[EvidenceSet], profile: CaptionProfile) -> tuple[list
         advice = MetricAdvice(
             metric,
             metric_label(metric),
-            {name: row.rank for name, row in found.items()},
+            {name: row.ranks for name, row in found.items()},
             {name: row.value for name, row in found.items()},
             () if known is None else known.needs,
             missing,

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Series, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha
+from captious.stats.agreement import ALPHA_DECIMALS, Alpha
 from captious.stats.bootstrap import Estimate
 
 RATERS = 50
 """Raters in the printed table."""
-INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
 class StatisticFormat(NamedTuple):
@@ -126,7 +125,7 @@ def left_out_part(left_out: Mapping[str, int]) -> list[str]:
     return [f"left_out:{number}"] if number else []
 
 
-def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, resampling: Resampling) -> Table:
     """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
@@ -137,7 +136,7 @@ def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, lev
     return Table(
         "alpha",
         f"{name}: agreement between raters",
-        ["measure", Column("alpha", level=level, bold=True), *columns],
+        ["measure", Column("alpha", decimals=ALPHA_DECIMALS, level=resampling.level, bold=True), *columns],
         [row],
-        f"{note}. {INTERVALS}",
+        f"{note}. {resampling.sentence('images')}".rstrip(),
     )

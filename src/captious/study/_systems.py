@@ -17,8 +17,9 @@ from captious.errors import InputError, nearest
 from captious.options import PERMUTATIONS, Missing, Reading, Resampling, choices_of
 from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
 from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
+from captious.stats.ranks import rank_signature, shared_ranks
 from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, paired_randomization, swap_masks
-from captious.stats.tests import bootstrap_p, detectable, power_of, rank_clusters
+from captious.stats.tests import bootstrap_p, detectable, power_of
 from captious.study._columns import left_out_part
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
@@ -94,8 +95,9 @@ def systems(
         *(f"{key}:{number}" for key, number in facts.items()),
         *left_out_part(left_out),
         *([f"ties:half|{'elo:online' if elo == 'online' else f'bradley-terry:prior={PRIOR:g}'}"] if tournament else []),
-        f"ci:{rule.interval}",
+        f"ci:{rule.intervals.signature(draw)}",
         f"test:{rule.signature},holm",
+        rank_signature(resampling.level),
         f"captious:{__version__}",
     ]
     line = " ".join(f"{number:,} {key}," for key, number in facts.items()).rstrip(",")
@@ -108,7 +110,7 @@ def systems(
         "|".join(parts),
         line + f"; {len(answers.systems)} systems",
         rule.test,
-        resampling,
+        rule.intervals,
         (
             *_warnings(judged, answers, over),
             *(too_narrow(len(answers.images), resampling, "images") if draw == "images" else ()),
@@ -174,11 +176,9 @@ class _ResamplingRule(NamedTuple):
         return "paired bootstrap over images and raters"
 
     @property
-    def interval(self) -> str:
-        """How intervals are made, for signatures; over raters they are always those of Student's t."""
-        return (self.resampling if self.over == "images" else replace(self.resampling, interval="t")).signature(
-            self.over
-        )
+    def intervals(self) -> Resampling:
+        """How intervals are made: over raters they are always those of Student's t."""
+        return self.resampling if self.over == "images" else replace(self.resampling, interval="t")
 
     @property
     def signature(self) -> str:
@@ -320,8 +320,7 @@ def _standing(
         for (one, other), p, p_holm in zip(pairs, p_values, adjusted, strict=True)
     )
     edge = 1 - rule.resampling.level
-    clusters = rank_clusters(names, {(one.first, one.second): one.p_holm < edge for one in contests})
-    ranks = {name: rank for rank, cluster in enumerate(clusters, 1) for name in cluster}
+    ranks = shared_ranks(names, [(one.first, one.second) for one in contests if one.p_holm < edge])
     counted = tuple(
         SystemMean(
             name,

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious._core.types import Floats
 from captious.errors import InputError, nearest
-from captious.options import Missing, Resampling, choices_of
+from captious.options import Missing, Reading, Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table, column, label
 from captious.study._design import RatingRows
+from captious.study.load import load_ratings
+from captious.study.options import StudyInput
 from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.recipes import recipe_beside
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
 
@@ -81,10 +85,11 @@ class Agreement(Result):
             ["statistic", column("tau_b", "value", key="value", level=level)],
             [[label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
         )
+        alpha = alpha_table(self.name, self.alpha, ("ratings", "items"), note, self.resampling)
         return agreement_document(
             self.name,
             self.resampling,
-            [alpha_table(self.name, self.alpha, ("ratings", "items"), note, level), ceiling, self._raters_table()],
+            [alpha, ceiling, self._raters_table()],
             {"alpha": self.alpha, "ceiling": self.ceiling, "raters": self.raters},
             self.warnings,
             self.left_out,
@@ -118,15 +123,18 @@ def rater_agreement(
 ) -> Agreement | PairsAgreement:
     """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
 
-    ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
-    nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read, and counts them.
+    ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is that of their recipe, or
+    interval, that of pairs nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read,
+    and counts them.
     """
     if measurement is not None and measurement not in (levels := choices_of(Measurement)):
         raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
+    if isinstance(ratings, (str, Path)):
+        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
     ratings = as_ratings(ratings, missing=missing)
     if isinstance(ratings, Preferences):
         return pairs_agreement(ratings, measurement or "nominal", resampling)
-    measurement = measurement or "interval"
+    measurement = measurement or ratings.measurement or "interval"
     warnings = list(ratings.warnings)
     if ordered(ratings):
         warnings.append(

@@ -63,10 +63,11 @@ class PairsAgreement(Result):
             ["statistic", _share("value", level=level)],
             [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
         )
+        alpha = alpha_table(self.name, self.alpha, ("answers", "pairs"), note, self.resampling)
         return agreement_document(
             self.name,
             self.resampling,
-            [alpha_table(self.name, self.alpha, ("answers", "pairs"), note, level), ceiling, self._raters_table()],
+            [alpha, ceiling, self._raters_table()],
             {"alpha": self.alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters},
             self.warnings,
             self.left_out,

@@ -13,6 +13,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
+from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
 from captious.study._columns import left_out_lines
 
 Over: TypeAlias = Literal["images", "images+raters"]
@@ -27,8 +28,8 @@ class SystemMean:
     """What people said of one system."""
 
     system: str
-    rank: int
-    """The number of its cluster: no test distinguishes systems of one rank."""
+    ranks: Ranks
+    """Two systems share a rank exactly if no test distinguishes them."""
     mean: Estimate
     ratings: int
     captions: int
@@ -89,6 +90,7 @@ class SystemRanking(Result):
     """How many answers of how many people this rests on, as a line."""
     test: str
     resampling: Resampling
+    """How the intervals were made; over raters they are always those of Student's t."""
     warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """Notes on the intervals."""
@@ -136,11 +138,10 @@ class SystemRanking(Result):
 
     @property
     def _intervals(self) -> str:
-        if not self.resampling.samples:
-            return ""
-        if self.over == "images":
-            return "Intervals are percentiles of the bootstrap over images; they are for these raters."
-        return "Intervals are percentiles of the bootstrap over images and raters."
+        sentence = self.resampling.sentence(self.over.replace("+", " and "))
+        if sentence and self.over == "images":
+            return f"{sentence} They are for these raters."
+        return sentence
 
     def notes(self) -> list[str]:
         """What the numbers rest on."""
@@ -186,19 +187,18 @@ class SystemRanking(Result):
         columns: list[Column | str] = [Column("rank", "text"), "system", value]
         columns += [Column("captions"), Column("ratings"), Column("images")]
         rows: list[list[Value]] = [
-            [str(one.rank), one.system, Cell.of(one.mean), one.captions, one.ratings, one.images]
+            [format_ranks(one.ranks), one.system, Cell.of(one.mean), one.captions, one.ratings, one.images]
             for one in standing.systems
         ]
-        ranks = [row[0] for row in rows]
-        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         notes = ["the best caption has the highest rank"] if standing.question == RANK else []
-        notes.append("rank: no test distinguishes systems of one rank")
+        notes.append(rank_note("systems", self.resampling.level))
         note = f"{'; '.join(notes)}. {self._intervals}".strip()
+        breaks = rank_breaks([one.ranks for one in standing.systems])
         return Table("people", f"What people say: {standing.question}", columns, rows, note, breaks)
 
     def _means_chart(self, standing: QuestionRanking) -> Chart:
         note = "Neighbors of one shade do not differ significantly."
-        bands = [one.rank for one in standing.systems]
+        bands = [one.ranks[0] for one in standing.systems]
         return Chart("intervals", [self._series(standing)], standing.question, note, decimals=2, bands=bands)
 
     def _series(self, standing: QuestionRanking, prefix: str = "") -> Series:

@@ -18,6 +18,7 @@ from captious.io.formats import name_of
 from captious.io.images import with_images
 from captious.io.join import first_few
 from captious.options import Missing
+from captious.stats.agreement import Measurement
 from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
 from captious.study.records import UNNAMED, LeftOut, Record, locate, number, records
@@ -58,6 +59,8 @@ class Ratings:
     """What the ratings are called."""
     aspects: Mapping[str, Floats] = field(default_factory=dict)
     """Further ratings of the same items by the same raters, by aspect."""
+    measurement: Measurement | None = None
+    """Level of measurement, where the recipe names it."""
 
     def __repr__(self) -> str:
         return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
@@ -348,6 +351,7 @@ def gather(
             aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
             for aspect in rated[0].aspects
         },
+        recipe.measurement,
     )
 
 
