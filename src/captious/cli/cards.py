@@ -7,7 +7,7 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+import click
 
 from captious.cli.params import Only
 from captious.cli.session import Session
@@ -43,7 +43,7 @@ def metrics(
         parts = {"facts": dict(facts(metric)), "parameters": parameter_rows(metric)}
         session.deliver(Document(metric.name, data={"name": metric.name, **parts}))
     elif markdown:
-        typer.echo(card(metric), nl=False)
+        click.echo(card(metric), nl=False)
     else:
         from rich.markdown import Markdown
 

@@ -10,10 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from captious._core.files import refuse_existing, whole_file
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import (
     EditNames,
     Encoder,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.io.rows import Row
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("make")
 
 
 @command(app)
@@ -78,11 +79,11 @@ def units(
     refuse_existing(output.out, output.overwrite)
     lines = list(_rows_with_units(str(file), session.reading.candidate_column, how, rules))
     if output.out is None:
-        typer.echo("\n".join(lines))
+        click.echo("\n".join(lines))
         return
     with whole_file(output.out) as draft:
         draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-    typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
+    click.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
 
 def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_json: bool) -> None:
@@ -104,7 +105,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
         content = {"caption": caption, "units": parts, **how, "auxiliaries": rules.auxiliaries}
         if tags:
             content["tagged"] = [{"tokens": words, "tags": marks, "phrases": text} for words, marks, text in tagged]
-        typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(content, ensure_ascii=False, indent=2))
         return
     colors = ("cyan", "green", "magenta", "yellow", "blue")
     colored = [Text(part, style=colors[number % len(colors)]) for number, part in enumerate(parts)]
@@ -134,7 +135,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
     if not rows:
         raise InputError(f"{name_of(source)}: contains no captions")
     if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
-        typer.echo(f"warning: {blank:,} empty captions have no units", err=True)
+        click.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):
         units = next(parts) if isinstance(own, str) else list(islice(parts, len(own)))
         yield json.dumps({**row.fields, "units": units}, ensure_ascii=False, default=str)
@@ -189,7 +190,7 @@ def graphs(
             result.save_lines(lines)
     session.deliver(result)
     if lines is not None:
-        typer.echo(f"written: {lines}", err=True)
+        click.echo(f"written: {lines}", err=True)
 
 
 @command(app)
@@ -239,12 +240,12 @@ def idf(
         captions = in_language(captions, reading.language)
         corpus = DocumentFrequency.of(captions, tokenizer or AUTO, name or path.stem)
     corpus.save(path)
-    typer.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
+    click.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
     label = corpus.tokenizer.partition(".")[0]
     if label != chosen_tokenizer(AUTO, corpus.language):
-        typer.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
+        click.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
     elif corpus.language:
-        typer.echo(f"it is for captions in the same language: cider(idf={name or path}) with --language", err=True)
+        click.echo(f"it is for captions in the same language: cider(idf={name or path}) with --language", err=True)
 
 
 @command(app)
@@ -274,7 +275,7 @@ def objects(
     table.save(out)
     means = {name: sum(map(len, lists)) / len(lists) for name, lists in table.sources.items()}
     facts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
-    typer.echo(f"{out}: {len(table.rows):,} images; objects of an image: {facts}")
+    click.echo(f"{out}: {len(table.rows):,} images; objects of an image: {facts}")
 
 
 @command(app)
@@ -329,7 +330,7 @@ def negatives(
             write_negatives(wrong, output.out)
     deliver(NegativeSample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
-        typer.echo(f"written: {output.out}", err=True)
+        click.echo(f"written: {output.out}", err=True)
 
 
 @command(app)
@@ -374,7 +375,7 @@ def edits(
             result.save_lines(output.out)
     deliver(result, replace(output, out=None))
     if output.out is not None:
-        typer.echo(f"written: {output.out}", err=True)
+        click.echo(f"written: {output.out}", err=True)
 
 
 @command(app)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+import click
 
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
@@ -41,7 +41,7 @@ Legacy = Annotated[bool, Option("Like the original code, including its quirks.")
 EloPoints = Annotated[
     Literal["bradley-terry", "online"], Option("Elo points: from all comparisons at once, or updated one by one.")
 ]
-Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000)]
+Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000, rare=True)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
@@ -183,12 +183,12 @@ def deliver(result: Result, output: Output) -> None:
         shown = result.in_percent() if output.percent else result
         if output.json or output.latex or output.csv:
             warn(result.document().warnings)
-            typer.echo(_text(shown if output.latex else result, output), nl=False)
+            click.echo(_text(shown if output.latex else result, output), nl=False)
         else:
             shown.print(signatures=output.signatures)
     if output.out is not None:
         target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
-        typer.echo(f"written: {target}", err=True)
+        click.echo(f"written: {target}", err=True)
 
 
 def _text(result: Result, output: Output) -> str:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from captious.cli.params import Omit, Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Omit, Only, Rare
 from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
@@ -18,7 +17,7 @@ from captious.study.options import StudyInput
 if TYPE_CHECKING:
     from captious.study import Study
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("study")
 UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 """Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
 SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
@@ -27,7 +26,7 @@ SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 @command(app)
 def run(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint")],
     test: Annotated[
         Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
     ] = "permutation",
@@ -163,13 +162,13 @@ def power(
 @command(app)
 def combine(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint", "id_column")],
     add: Annotated[
         tuple[str, ...],
         Option("Metrics to add, or files of values: id and name@1, name@2, … for seeds.", metavar="LIST"),
     ] = (),
     seeds: Seeds | None = None,
-    factors: Annotated[tuple[float, ...], Option("Factors of the added metric, such as 0.5,1,2.")] = (1.0,),
+    factors: Annotated[tuple[float, ...], Option("Factors of the added metric, such as 0.5,1,2.", rare=True)] = (1.0,),
     folds: Folds = 5,
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
@@ -206,7 +205,7 @@ def combine(
 @command(app)
 def lengths(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint")],
     edges: Annotated[tuple[int, ...], Option("Lengths at which a new bucket begins, such as 10,20.")] = (),
     tokens: Annotated[str | None, Option("Count tokens of this encoder instead of words.", metavar="MODEL")] = None,
 ) -> None:
