@@ -45,6 +45,7 @@ SEVERAL_MEANINGS = {
     "--sample": "keep draws from what passes; a style is checked on a sample",
     "--metric": "each probe asks one family of metrics",
     "--vocabulary": "words that bias keeps; objects that CHAIR knows",
+    "--all": "a listing prints everything; cache prune removes everything",
     "--encoder": "probes compare several encoders; cache prune names one in the cache",
 }
 VERBS = {

@@ -24,7 +24,7 @@ from captious.options import Argument, Option, Options, Output, Reading, Resampl
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
-    from captious.render import Result
+    from captious.render import Document, Result
 
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
@@ -58,6 +58,8 @@ Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NA
 Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
 Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
 Browser = Annotated[bool, Option("Print the link, but do not open a browser.")]
+All = Annotated[bool, Option("Print everything.")]
+Word = Annotated[str | None, Argument("Only what has this name or contains this word.", metavar="WORD")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 
@@ -158,6 +160,14 @@ class Session(Options):
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""
         with using(self.runtime):
             deliver(result, self.output)
+
+    def deliver_short(self, document: Document, shown: int, hint: str) -> None:
+        """Print the first sections of a document and how to see the others; JSON and files have all of them."""
+        from captious.render.terminal import output
+
+        self.deliver(document.abridged(shown))
+        if not (self.output.json or self.output.latex or self.output.csv):
+            output().print(hint, highlight=False, markup=False)
 
 
 def open_browser(address: str) -> None:

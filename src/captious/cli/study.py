@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Omit, Only, Rare
-from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session
+from captious.cli.session import All, EloPoints, Folds, Items, Permutations, Seeds, Session, Word
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
 from captious.study.options import StudyInput
@@ -230,17 +230,29 @@ def lengths(
 @command(app)
 def leaderboard(
     session: Annotated[Session, Only(*SHOWN)],
+    word: Word = None,
     dataset: Annotated[str | None, Option("Only this data set.", metavar="NAME")] = None,
     metric: Annotated[str | None, Option("Only this metric.", metavar="METRIC")] = None,
+    all: All = False,
 ) -> None:
     """How well metrics agree with people on published data: computed, stored and printed numbers beside each other.
 
-    Example: captious study leaderboard --dataset flickr8k-expert
-    Example: captious study leaderboard --metric cider --json
+    It prints the data sets and their best metrics, or the numbers of one data set.
+
+    Example: captious study leaderboard
+    Example: captious study leaderboard flickr8k-expert
+    Example: captious study leaderboard --metric cider --all
     """
     from captious.study import leaderboard as board
 
-    session.deliver(board(dataset, metric))
+    result = board(dataset, metric)
+    if word is not None:
+        result = result.search(word)
+    if all or len(result.datasets) == 1:
+        session.deliver(result)
+        return
+    hint = "captious study leaderboard WORD prints the numbers of a data set or metric, and --all prints everything"
+    session.deliver_short(result.document(), 1, hint)
 
 
 @command(app)
@@ -259,6 +271,7 @@ def advise(
         Option("What the captions describe."),
     ] = "photographs",
     budget: Annotated[float | None, Option("Budget for chat models, with --prices.", min=0, metavar="USD")] = None,
+    all: All = False,
 ) -> None:
     """Which metric to trust for your captions, from the closest evidence, and what nobody has tested.
 
@@ -281,12 +294,25 @@ def advise(
             resampling=session.resampling,
             progress=step,
         )
-    session.deliver(result)
+    if all:
+        session.deliver(result)
+        return
+    hint = "--all prints the other evidence, what was never tested, and how many items are needed"
+    session.deliver_short(result.document(), 2, hint)
 
 
 @command(app)
-def recipes(session: Annotated[Session, Only("json")]) -> None:
-    """List the benchmarks that have a recipe: their protocol, and where to get the data."""
+def recipes(session: Annotated[Session, Only("json")], word: Word = None, all: All = False) -> None:
+    """List the benchmarks that have a recipe; with a word, their protocol and where to get the data.
+
+    Example: captious study recipes
+    Example: captious study recipes flickr8k
+    """
     from captious.study.recipes import Catalog
 
-    session.deliver(Catalog())
+    catalog = Catalog() if word is None else Catalog().search(word)
+    if all or len(catalog.recipes) <= 2:
+        session.deliver(catalog)
+        return
+    hint = "captious study recipes NAME prints the protocol and the source of one, and --all prints all of them"
+    session.deliver_short(catalog.document(), 1, hint)

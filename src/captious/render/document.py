@@ -620,6 +620,14 @@ class Document(Result):
             if isinstance(section, Group):
                 yield from self.walk(section.sections)
 
+    def abridged(self, shown: int) -> Document:
+        """Return the document with only its first sections on the terminal; pages and files have the others too."""
+        details = [
+            replace(section, detail=True) if isinstance(section, (Text, Table)) else section
+            for section in self.sections[shown:]
+        ]
+        return replace(self, sections=[*self.sections[:shown], *details])
+
     @property
     def tables(self) -> dict[str, Table]:
         """Every table by its key."""
