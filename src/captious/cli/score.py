@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
+import click
 
 from captious.cli.session import Metrics, Session
 from captious.errors import InputError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Keep = Annotated[
     str | None,
-    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
+    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title, rare=True),
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 USUAL = ("bleu", "rouge", "cider")
@@ -35,11 +35,13 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print this number of worst items.", min=0)] = 0,
-    where: Annotated[str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER")] = None,
+    where: Annotated[
+        str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER", rare=True)
+    ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
-    no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
+    no_references: Annotated[bool, Option("Do not store references in the run.", rare=True)] = False,
 ) -> None:
     """Score captions: print a table with intervals; with --out, write everything.
 
@@ -205,7 +207,7 @@ def _score_shards(
         shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
-    typer.echo(f"written: {', '.join(written)}", err=True)
+    click.echo(f"written: {', '.join(written)}", err=True)
     if report.failed:
         _exit_partly(report, folder)
 
@@ -249,8 +251,8 @@ def _exit_partly(report: Report, folder: Storage) -> NoReturn:
 
     failed = failed_line(report.failed, len(report.failed) + len(report.parts))
     listed = f"left out and listed in {folder.address_of(FAILED)}"
-    typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
-    raise typer.Exit(PARTLY)
+    click.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+    raise click.exceptions.Exit(PARTLY)
 
 
 def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
