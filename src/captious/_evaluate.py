@@ -12,15 +12,15 @@ from typing import Any
 
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.io.check import findings_that_mislead
-from captious.io.formats import name_of, rows_of
-from captious.io.join import first_few, gather_references
-from captious.io.read import combined, read
+from captious.io.check import find_misleading
+from captious.io.formats import get_name, read_rows
+from captious.io.join import format_first, gather_references
+from captious.io.read import combine_reading, read
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.options import Missing, Reading, Resampling, Runtime, current, using
+from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
 from captious.runs.report import Report, intervals_of_systems, reasons_line, resampled_intervals
 
 Specs = str | Metric | Iterable[str | Metric]
@@ -54,7 +54,7 @@ class Scoring:
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
     """What a person should know before trusting these numbers."""
-    warnings = [finding.message for finding in findings_that_mislead(captions)]
+    warnings = [finding.message for finding in find_misleading(captions)]
     warnings += [warning for measurement in measurements for warning in measurement.warnings]
     labels: dict[str, list[str]] = {}
     for measurement in measurements:
@@ -231,7 +231,7 @@ def reading_of(reading: Any, references: Any, images: Any, missing: Missing, lan
     """How captions are read: the options of reading, with what is passed on its own in place of theirs."""
     if not isinstance(reading, Reading):
         raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
-    whole: Reading = combined(reading, references, images)
+    whole: Reading = combine_reading(reading, references, images)
     whole = whole if language is None else replace(whole, language=language)
     return whole if missing == "error" else replace(whole, missing=missing)
 
@@ -244,7 +244,7 @@ def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Re
         raise InputError(f"runtime: {type(runtime).__name__}, expected one such as Runtime(device='cpu')")
     if progress is not None and not callable(progress):
         raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
-    return resampling, runtime or current()
+    return resampling, runtime or get_runtime()
 
 
 def evaluate_shards(
@@ -277,11 +277,11 @@ def evaluate_shards(
 
 
 def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
-    people = gather_references(rows_of(references, role="references")).references
+    people = gather_references(read_rows(references, role="references")).references
     known = set(chain.from_iterable(shard.ids for shard in shards))
     if unused := [key for key in people if key not in known]:
-        where = name_of(references, "references")
-        raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {first_few(unused)}")
+        where = get_name(references, "references")
+        raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {format_first(unused)}")
     return [read(shard, {key: people[key] for key in shard.ids if key in people}) for shard in shards]
 
 

@@ -1,7 +1,7 @@
-"""Options as values: arguments of the Python API, which the command line flattens into its options.
+"""Options as dataclasses: arguments of the Python API, which the command line flattens into its options.
 
-A default, its bounds and its help text are written here and nowhere else. Other rooms add dataclasses of their own in
-the same manner; `captious.cli.params` turns any of them into options.
+A default, its bounds and its help text are written here and nowhere else. Other packages add dataclasses in the same
+way; `captious.cli.params` turns any of them into options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 Missing = Literal["error", "skip"]
 Format = Literal[
@@ -27,43 +27,43 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decoding = Literal["exact", "fast"]
 Executor = Literal["serial", "processes", "ray"]
 LemmaRule = Literal["singularize", "wordnet", "spacy"]
+# Exit status of a gate that cannot decide.
 Undecided = Literal["warn", "fail"]
-"""How a gate that cannot decide is counted."""
 
 
+# Default upper bound of integers: larger ones overflow 32-bit arrays, and no run would end.
 LARGEST = 2**31 - 1
-"""The largest whole number if an option sets no limit: beyond it arrays change their type, and no run would end."""
+# Defaults: bootstrap resamples, permutations of a paired test, random seed, confidence level.
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
-"""Bootstrap resamples, permutations of a paired test, random seed, confidence level: defined only here."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """How a field appears on the command line, and which values it takes. A field without one is for Python only."""
+    """The command-line form and the bounds of a field. A field without an Option is available in Python only."""
 
     help: str
     flags: tuple[str, ...] = ()
-    """Flags besides the one that the name gives, such as ``-r``."""
+    """Additional flags, such as ``-r``; the name of the field is always one."""
     aliases: tuple[str, ...] = ()
-    """Flags that are accepted and that the help does not show."""
+    """Hidden flags, accepted but not shown in the help."""
     min: int | float | None = None
     max: int | float | None = None
     metavar: str | None = None
     env: str | None = None
-    """Environment variable that gives the default of the command line."""
+    """Environment variable with the default of the command line."""
     type: Any = None
-    """The type that the command line reads, if Python accepts more."""
+    """Type on the command line, if Python accepts more types."""
     panel: str | None = None
-    """The panel in which the help shows it, if not that of its dataclass."""
+    """Panel of the help, if not that of the dataclass."""
     repeated: bool = False
-    """Whether it may be given several times, with one text each; commas belong to the text."""
+    """Whether the option may be repeated, with one text each; commas are not split."""
     words: bool = False
-    """Whether it takes all words up to the next flag, as a shell writes ``--captions preds/*.jsonl``."""
+    """Whether it takes all words up to the next flag, because a shell expands ``--captions preds/*.jsonl``."""
 
 
 @dataclass(frozen=True)
 class Argument(Option):
-    """An option that the command line takes by its position, without a flag."""
+    """A positional argument of the command line."""
 
 
 class Declared(NamedTuple):
@@ -80,32 +80,32 @@ class Declared(NamedTuple):
 
 
 @cache
-def declared(owner: Any) -> dict[str, Declared]:
-    """Types and metadata of the fields of a class or the parameters of a function, by name.
+def get_declarations(owner: Any) -> dict[str, Declared]:
+    """Return the types and metadata of the fields of a class or the parameters of a function, by name.
 
-    >>> declared(Resampling)["seed"].kind
+    >>> get_declarations(Resampling)["seed"].kind
     <class 'int'>
     """
-    return {name: _declaration(hint) for name, hint in get_type_hints(owner, include_extras=True).items()}
+    return {name: _parse_declaration(hint) for name, hint in get_type_hints(owner, include_extras=True).items()}
 
 
-def _declaration(hint: Any) -> Declared:
+def _parse_declaration(hint: Any) -> Declared:
     if get_origin(hint) is Annotated:
         return Declared(get_args(hint)[0], hint.__metadata__)
-    shared = without_none(hint)
-    if get_origin(shared) is Annotated:  # an annotation that several commands share, where None is allowed
+    shared = strip_none(hint)
+    if get_origin(shared) is Annotated:  # a shared annotation that a command made optional: Annotated[...] | None
         return Declared(get_args(shared)[0] | None, shared.__metadata__)
     return Declared(hint, ())
 
 
 class Options:
-    """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
+    """Base of the option dataclasses. It checks values against the bounds and choices that the fields declare."""
 
     title = "Options"
     """The title of the panel in which the help of a command shows these options."""
 
     def __post_init__(self) -> None:
-        declarations = declared(type(self))  # type: ignore[arg-type]
+        declarations = get_declarations(type(self))  # type: ignore[arg-type]
         for field in fields(self):  # type: ignore[arg-type]
             value, declaration = getattr(self, field.name), declarations[field.name]
             if declaration.option is not None and value is not None:
@@ -113,15 +113,15 @@ class Options:
 
 
 def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
-    """Refuse a value that is not one of the choices, is outside the bounds, or is infinite."""
-    kind = without_none(kind)
+    """Raise InputError if a value is not one of the choices, is out of bounds, or is infinite."""
+    kind = strip_none(kind)
     if get_origin(kind) in (list, tuple):
         for element in value:
             check_value(name, element, get_args(kind)[0], option)
         return
-    choices = choices_of(kind)
+    choices = get_choices(kind)
     if choices and value not in choices:
-        raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+        raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}")
     number = "a whole number" if kind is int else "a number"
     if option.min is not None and not value >= option.min:
         raise InputError(f"{name} {value}, expected {number} of at least {option.min}")
@@ -132,18 +132,18 @@ def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
         raise InputError(f"{name} {value}, expected {number} of at most {largest}")
 
 
-def without_none(kind: Any) -> Any:
-    """The type of an optional value where there is one.
+def strip_none(kind: Any) -> Any:
+    """Return the type ``T`` of an optional ``T | None``; other types unchanged.
 
-    >>> without_none(int | None), without_none(str)
+    >>> strip_none(int | None), strip_none(str)
     (<class 'int'>, <class 'str'>)
     """
     kinds = [part for part in get_args(kind) if part is not NoneType]
     return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind
 
 
-def choices_of(kind: Any) -> tuple[str, ...]:
-    """The words that a Literal allows; nothing for another type."""
+def get_choices(kind: Any) -> tuple[str, ...]:
+    """Return the values that a Literal allows; an empty tuple for another type."""
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
@@ -180,13 +180,13 @@ class Reading(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language is not None:
-            from captious._core.languages import language_named
+            from captious._core.languages import find_language
 
-            language_named(self.language)
+            find_language(self.language)
 
 
+# Method of an interval: percentiles of the resamples, or Student's t with their standard deviation.
 Interval = Literal["percentile", "t"]
-"""How an interval follows from resamples: their percentiles, or Student's t with their standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -210,15 +210,15 @@ class Resampling(Options):
         super().__post_init__()
 
     def signature(self, unit: str = "") -> str:
-        """How the intervals were made, with the unit that was resampled where it is not the item.
+        """Return how the intervals were computed, with the resampled unit if it is not the item.
 
         >>> Resampling().signature(), Resampling(200).signature("images")
         ('bootstrap(1000,seed=12345,95%)', 'bootstrap(200,images,seed=12345,95%)')
         """
         unit = f"{unit}," if unit else ""
-        ends = "" if self.interval == "percentile" else f",{self.interval}"
-        drawn = f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%{ends})"
-        return drawn if self.samples else "none"
+        method = "" if self.interval == "percentile" else f",{self.interval}"
+        signature = f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%{method})"
+        return signature if self.samples else "none"
 
 
 @dataclass(frozen=True)
@@ -280,14 +280,14 @@ class Runtime(Options):
     """Whether features are looked up and stored in the cache."""
     workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.")] = False
-    """The reference implementations do not turn images."""
+    """Off by default, because the reference implementations do not rotate images."""
     decode: Annotated[Decoding, Option("fast: on the GPU; scores change.")] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
-    """A function that is called with what is encoded, how many are done, and how many there are."""
+    """Called with the name of the task, the number done, and the total."""
     log: Callable[[str], None] = _ignore
-    """A function that is called with each message for the user."""
+    """Called with each message for the user."""
 
     @property
     def image_options(self) -> tuple[str, ...]:
@@ -302,13 +302,13 @@ class Runtime(Options):
 _CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())
 
 
-def current() -> Runtime:
-    """The current runtime.
+def get_runtime() -> Runtime:
+    """Return the current runtime.
 
-    >>> current().batch
+    >>> get_runtime().batch
     256
     >>> with using(Runtime(batch=8)):
-    ...     current().batch
+    ...     get_runtime().batch
     8
     """
     return _CURRENT.get()
@@ -316,7 +316,7 @@ def current() -> Runtime:
 
 @contextmanager
 def using(runtime: Runtime) -> Iterator[None]:
-    """Run models this way inside the block."""
+    """Use this runtime for models inside the block."""
     token = _CURRENT.set(runtime)
     try:
         yield
@@ -324,8 +324,8 @@ def using(runtime: Runtime) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+# Rewrites Python arguments in warnings; the command line replaces them with its flags.
 WORDING: ContextVar[Callable[[str], str]] = ContextVar("captious_wording", default=str)
-"""How a program words arguments in warnings; the command line replaces them with its flags."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.io.read import read
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric, Need, refuse_undeclared
@@ -78,7 +78,7 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
         if len(trial.captions) < LEAST:
             raise InputError(f"{len(trial.captions)} captions, expected at least {LEAST} items to check a metric with")
     except (InputError, TypeError) as error:
-        raise ContractError(name, [one_line(error)]) from error
+        raise ContractError(name, [format_one_line(error)]) from error
     for names in (FIRST, [promise for promise in CHECKS if promise not in FIRST]):
         if faults := [fault for promise in names for fault in _faults(promise, trial)]:
             raise ContractError(name, faults)
@@ -157,9 +157,9 @@ def _faults(promise: str, trial: Trial) -> list[str]:
     try:
         return list(CHECKS[promise](trial))
     except InputError as error:
-        return [one_line(error, LONGEST)]
+        return [format_one_line(error, LONGEST)]
     except Exception as error:
-        return [f"it fails where {promise}: {type(error).__name__}: {one_line(error, LONGEST)}"]
+        return [f"it fails where {promise}: {type(error).__name__}: {format_one_line(error, LONGEST)}"]
 
 
 def _declarations(trial: Trial) -> Iterator[str]:
@@ -214,7 +214,7 @@ def _written_form(trial: Trial) -> Iterator[str]:
     try:
         again = parse(written)
     except InputError as error:
-        yield f"its written form {written} is not read back: {one_line(error)}"
+        yield f"its written form {written} is not read back: {format_one_line(error)}"
         return
     if again != metric or hash(again) != hash(metric):
         yield f"its written form {written} is read back as another metric: {again!r}"
@@ -298,7 +298,7 @@ def _parts_alone(trial: Trial) -> Iterator[str]:
         try:
             state = metric.prepared(trial.captions.take([]))
         except Exception as error:
-            text = f"{type(error).__name__}: {one_line(error, LONGEST)}"
+            text = f"{type(error).__name__}: {format_one_line(error, LONGEST)}"
             yield f"prepare fails on a set without items, which workers prepare before they read a shard: {text}"
             return
         how = "scored in parts by themselves"

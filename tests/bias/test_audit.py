@@ -3,16 +3,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import RunStore, _divided, audit
+from captious.bias.audit import RunStore, _split_stacks, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.corpus import AuditedCaptioner
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol
-from captious.bias.protocol import published_seeds as seeds
+from captious.bias.protocol import get_published_seeds as seeds
 from captious.errors import InputError
 from captious.options import Engine
 
-GENDER = Protocol(Mask.named("gender"), seeds=seeds(4))
+GENDER = Protocol(Mask.from_name("gender"), seeds=seeds(4))
 
 
 class Counting(Linear):
@@ -21,7 +21,7 @@ class Counting(Linear):
     trained: list
     stop_after = 10**9
 
-    def stacks(self, tasks):
+    def group_tasks(self, tasks):
         return [[task] for task in tasks]
 
     def train(self, tasks, progress):
@@ -69,7 +69,7 @@ def test_without_planted_bias_leakage_is_near_chance(planted):
 
 
 def test_unmasked_words_for_the_person_give_the_label_away(planted):
-    row = audit([planted(0.0, 0.0)], replace(GENDER, mask=Mask.named("none"), seeds=seeds(1)), [Linear()]).rows[0]
+    row = audit([planted(0.0, 0.0)], replace(GENDER, mask=Mask.from_name("none"), seeds=seeds(1)), [Linear()]).rows[0]
     assert row.lic.lic_m > 75
 
 
@@ -107,9 +107,9 @@ def test_runs_trained_side_by_side_give_the_same_numbers(planted, tmp_path, engi
 
 
 def test_stacks_are_halved_until_every_worker_has_one():
-    assert _divided([["a", "b", "c", "d"], ["e"]], 3) == [["a", "b"], ["c", "d"], ["e"]]
-    assert _divided([["a"], ["b"]], 5) == [["a"], ["b"]]
-    assert _divided([], 2) == []
+    assert _split_stacks([["a", "b", "c", "d"], ["e"]], 3) == [["a", "b"], ["c", "d"], ["e"]]
+    assert _split_stacks([["a"], ["b"]], 5) == [["a"], ["b"]]
+    assert _split_stacks([], 2) == []
 
 
 def test_human_runs_that_no_vocabulary_changes_are_trained_once(planted, counting):
@@ -132,7 +132,9 @@ def test_three_classes():
     words = {key: f"{label}word thing" if rng.random() < 0.8 else "thing" for key, label in labels.items()}
     people = {key: ["thing here", "a thing"] for key in labels}
     result = audit(
-        [AuditedCaptioner.of("three", labels, words, people)], Protocol(Mask.named("none"), seeds=seeds(3)), [Linear()]
+        [AuditedCaptioner.of("three", labels, words, people)],
+        Protocol(Mask.from_name("none"), seeds=seeds(3)),
+        [Linear()],
     )
     # A share of .8 is told, the rest is guessed at one in three.
     assert result.chance == pytest.approx(100 / 9)

@@ -1,4 +1,4 @@
-"""Languages by their code: name, tokenizer and script; and the scripts in which texts are written."""
+"""Languages by code, with name, tokenizer and script; detection of the scripts of texts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
+# Input column with the language of each item.
 LANGUAGE_COLUMN = "language"
-"""The column of the input that names the language of each item."""
+# Default language of metrics, and the tokenizer of languages with spaces.
 ENGLISH, WORDS = "en", "ptb"
-"""The language that metrics assume where none is named, and the tokenizer of languages with spaces."""
+# Default of metrics: the tokenizer of the captions' language.
 AUTO = "auto"
-"""The tokenizer of a metric that names none: that of the captions' language."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,16 @@ class Language:
 
     name: str
     tokenizer: str = WORDS
-    """The tokenizer of metrics that name none."""
+    """The default tokenizer for metrics."""
     script: str = ""
-    """A script of `SCRIPTS` that every text of some length in this language has."""
+    """The script in `SCRIPTS` that every longer text in this language uses."""
 
 
-def _spaced(names: str) -> dict[str, Language]:
+def _parse_languages(names: str) -> dict[str, Language]:
     return {code: Language(name) for code, _, name in (pair.partition(":") for pair in names.split())}
 
 
+# All languages of Crossmodal-3600, and others. For languages not listed, users pass a tokenizer and no language.
 LANGUAGES: Mapping[str, Language] = {
     "bo": Language("Tibetan", "char", "Tibetan"),
     "ja": Language("Japanese", "ja-mecab", "kana"),
@@ -42,7 +43,7 @@ LANGUAGES: Mapping[str, Language] = {
     "my": Language("Burmese", "char", "Burmese"),
     "th": Language("Thai", "th-newmm", "Thai"),
     "zh": Language("Chinese", "zh-char", "Han"),
-    **_spaced(
+    **_parse_languages(
         "af:Afrikaans ar:Arabic bg:Bulgarian bn:Bengali ca:Catalan cs:Czech da:Danish de:German el:Greek en:English "
         "es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish fil:Filipino fr:French ga:Irish gl:Galician "
         "gu:Gujarati he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian is:Icelandic it:Italian "
@@ -52,9 +53,9 @@ LANGUAGES: Mapping[str, Language] = {
         "ta:Tamil te:Telugu tr:Turkish uk:Ukrainian ur:Urdu vi:Vietnamese"
     ),
 }
-"""All languages of Crossmodal-3600, and others; in those not listed, leave the language out and name the tokenizer."""
 
 
+# Models trained on English only, including the default models of metrics.
 ENGLISH_MODELS = frozenset(
     (
         "FacebookAI/roberta-large", "roberta-large", "bert-base-uncased", "google-bert/bert-base-uncased",
@@ -64,13 +65,12 @@ ENGLISH_MODELS = frozenset(
         "BeichenZhang/LongCLIP-B", "Xiaohud/SPECS", "captious-mini", "captious-mini-specs",
     )
 )  # fmt: skip
-"""Models that were trained on English texts, among them the defaults of metrics."""
 
 
-def language_named(code: str) -> Language:
-    """Look a language up, or say how it is written.
+def find_language(code: str) -> Language:
+    """Return the language with this code. Raise InputError with a suggestion if there is none.
 
-    >>> language_named("zh").tokenizer
+    >>> find_language("zh").tokenizer
     'zh-char'
     """
     try:
@@ -78,14 +78,14 @@ def language_named(code: str) -> Language:
     except (KeyError, TypeError):
         by_name = {language.name.lower(): known for known, language in LANGUAGES.items()}
         known = by_name.get(str(code).lower()) or str(code).lower().partition("-")[0].partition("_")[0]
-        hint = f"; did you mean {known!r}?" if known in LANGUAGES else nearest(str(code), LANGUAGES)
+        hint = f"; did you mean {known!r}?" if known in LANGUAGES else format_suggestion(str(code), LANGUAGES)
         raise InputError(f"language={code!r}, expected a code such as en, zh, ja, ko, th, ar or fr{hint}") from None
 
 
-def language_code(value: Any) -> str:
-    """The code in a cell of a column of languages, without its region.
+def parse_language_code(value: Any) -> str:
+    """Return the language code in a cell, without its region.
 
-    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
+    >>> [parse_language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
     ['zh', 'pt', 'en', '', '']
     """
     if value is None or value != value:  # NaN, as pandas writes an empty cell
@@ -93,25 +93,26 @@ def language_code(value: Any) -> str:
     return str(value).strip().lower().replace("_", "-").partition("-")[0]
 
 
-def only_language(values: Iterable[Any]) -> str:
-    """The language that a column of languages names for every item; nothing for several, for none, and for English.
+def find_only_language(values: Iterable[Any]) -> str:
+    """Return the language that all cells of a column name; empty for several, for none, and for English.
 
-    >>> only_language(["de", "de-AT"]), only_language(["de", "fr"]), only_language(["de", None]), only_language(["en"])
-    ('de', '', '', '')
+    >>> [find_only_language(column) for column in (["de", "de-AT"], ["de", "fr"], ["de", None], ["en"])]
+    ['de', '', '', '']
     """
-    codes = set(map(language_code, values))
+    codes = set(map(parse_language_code, values))
     return next(iter(codes)) if len(codes) == 1 and codes <= LANGUAGES.keys() - {ENGLISH} else ""
 
 
-def chosen_tokenizer(name: str, language: str) -> str:
-    """The tokenizer that a metric uses for captions in a language; an empty code stands for English.
+def choose_tokenizer(name: str, language: str) -> str:
+    """Return the tokenizer that a metric uses for captions in a language; an empty code means English.
 
-    >>> chosen_tokenizer("auto", "zh"), chosen_tokenizer("zh-jieba", "zh"), chosen_tokenizer("auto", "")
+    >>> choose_tokenizer("auto", "zh"), choose_tokenizer("zh-jieba", "zh"), choose_tokenizer("auto", "")
     ('zh-char', 'zh-jieba', 'ptb')
     """
-    return language_named(language or ENGLISH).tokenizer if name == AUTO else name
+    return find_language(language or ENGLISH).tokenizer if name == AUTO else name
 
 
+# Letters of each script by the first and the last code point of their blocks.
 _RANGES = {
     "Thai": ((0x0E01, 0x0E4E),),
     "Lao": ((0x0E81, 0x0EDF),),
@@ -128,33 +129,32 @@ _RANGES = {
     "Arabic": ((0x0620, 0x064A), (0x066E, 0x06D3), (0x0750, 0x077F)),
     "Indic": ((0x0900, 0x0DFF),),
 }
-"""Letters of each script by the first and the last code point of their blocks."""
 SCRIPTS = tuple(_RANGES)
+# Scripts without spaces between words.
 UNSPACED = ("Thai", "Lao", "Tibetan", "Burmese", "Khmer", "kana", "Han")
-"""Scripts without spaces between words."""
+# Tokenizers for which spaces separate words.
 SPACED_TOKENIZERS = ("ptb", "13a", "13a-cased", "intl", "intl-cased", "whitespace", "whitespace-lower", "plain")
-"""Tokenizers for which spaces separate words."""
 
 _BLOCKS = sorted((first, last, number) for number, blocks in enumerate(_RANGES.values()) for first, last in blocks)
 _FIRST, _LAST, _SCRIPT = (np.array(column) for column in zip(*_BLOCKS, strict=True))
 _UNSPACED = np.array([script in UNSPACED for script in SCRIPTS])
+# Largest number of texts whose letters are counted.
 SAMPLE = 20_000
-"""Texts whose letters are counted."""
+# A script is used from a share of MANY on; fewer than FEW letters decide nothing; CLAUSE letters in a row are a clause.
 MANY, FEW, CLAUSE = 0.1, 50, 6
-"""More than this share of the letters is many; fewer letters than this say nothing; so many letters are a clause."""
 
 
 @dataclass(frozen=True)
 class Scripts:
-    """How many letters of texts belong to each script."""
+    """Letter counts of texts by script."""
 
     letters: Mapping[str, int]
     unspaced_runs: int = 0
-    """Stretches between spaces that have letters of a script without spaces."""
+    """Number of runs between spaces that contain letters of a script without spaces."""
 
     @classmethod
     def of(cls, texts: Sequence[str], step: int | None = None) -> Scripts:
-        """Count the letters of texts, at even distances where there are many: of each, or of every so many.
+        """Count the letters of every ``step``-th text; by default of at most `SAMPLE` evenly spaced texts.
 
         >>> Scripts.of(["一只狗 a dog"]).letters
         {'Han': 3, 'Latin': 4}
@@ -162,14 +162,14 @@ class Scripts:
         joined = "\n".join(texts[:: step or cls.step(len(texts))])
         if joined.isascii():
             lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
-            letters = int(np.count_nonzero(lower - 97 < 26))  # unsigned: others are larger
+            letters = int(np.count_nonzero(lower - 97 < 26))  # uint8: characters below 'a' wrap around to large numbers
             return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)
         inside = (codes >= _FIRST[block]) & (codes <= _LAST[block])
         script = _SCRIPT[block]
         counts = np.bincount(script[inside], minlength=len(SCRIPTS)).tolist()
-        # A stretch counts where its first unspaced letter follows a space that comes after the one before it.
+        # The number of spaces before a letter identifies its run, so the distinct numbers count the runs.
         unspaced = np.flatnonzero(inside & _UNSPACED[script])
         spaces = np.cumsum((codes == 0x20) | (codes == 0x0A) | (codes == 0x3000))
         runs = len(np.unique(spaces[unspaced]))
@@ -177,7 +177,7 @@ class Scripts:
 
     @staticmethod
     def step(texts: int) -> int:
-        """The distance at which letters of so many texts are counted."""
+        """Return the step between sampled texts, given their number."""
         return max(-(-texts // SAMPLE), 1)
 
     def __add__(self, other: Scripts) -> Scripts:
@@ -186,15 +186,15 @@ class Scripts:
         return Scripts(letters, self.unspaced_runs + other.unspaced_runs)
 
     def share(self, scripts: Iterable[str]) -> float:
-        """The share of all letters that belongs to some scripts."""
+        """Return the share of all letters that belong to these scripts."""
         total = sum(self.letters.values())
         return sum(self.letters.get(script, 0) for script in scripts) / total if total else 0.0
 
     @property
     def unsplit(self) -> str:
-        """The language of a tokenizer that these texts need, where one for spaces takes a clause for a word.
+        """The language whose tokenizer these texts need because a tokenizer for spaces would take a clause for a word.
 
-        It is empty where there are few such letters, or where spaces separate words already.
+        Empty if there are few such letters, or if spaces separate the words already.
 
         >>> Scripts.of(["一只棕色的狗在草地上奔跑"]).unsplit, Scripts.of(["一只 棕色 的 狗 在 草地 上 奔跑"]).unsplit
         ('zh', '')
@@ -207,27 +207,27 @@ class Scripts:
             most = "kana"
         return next(code for code, language in LANGUAGES.items() if language.script == most)
 
-    def clause_warning(self, tokenizer: str, language: str) -> str:
-        """What is said of a tokenizer for spaces, and of the language that was named; nothing where it fits."""
+    def explain_unsplit_clauses(self, tokenizer: str, language: str) -> str:
+        """Return a warning if a tokenizer for spaces is used on a script without spaces, else an empty string."""
         code = self.unsplit
         if tokenizer not in SPACED_TOKENIZERS or not code:
             return ""
         better = f"language={code!r}" if code != language else f"tokenizer={LANGUAGES[code].tokenizer}"
-        return f"{self.described(UNSPACED)}; {tokenizer} takes a clause for a word: pass {better}"
+        return f"{self.describe_share(UNSPACED)}; {tokenizer} takes a clause for a word: pass {better}"
 
     @property
     def main(self) -> str:
-        """The script of most letters, and Latin where there are none.
+        """The script of most letters; Latin if there are no letters.
 
         >>> Scripts.of(["كلب يركض"]).main
         'Arabic'
         """
         return max(self.letters, key=self.letters.__getitem__, default="Latin")
 
-    def described(self, scripts: Iterable[str]) -> str:
-        """The share of some scripts in words.
+    def describe_share(self, scripts: Iterable[str]) -> str:
+        """Format the share of some scripts for a message.
 
-        >>> Scripts.of(["犬が走る"]).described(["Han", "kana"])
+        >>> Scripts.of(["犬が走る"]).describe_share(["Han", "kana"])
         '100 % of the letters are Han and kana'
         """
         present = [script for script in scripts if self.letters.get(script)]
@@ -235,23 +235,23 @@ class Scripts:
 
 
 def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
-    """Refuse texts of some length without one letter of the script that their language has, and kana in Chinese.
+    """Raise InputError if long texts contain no letter of their language's script, or if Chinese contains kana.
 
     >>> refuse_other_script("ja", ["一只棕色的狗在草地上奔跑" * 5], "zh.csv")
     Traceback (most recent call last):
         ...
     captious.errors.InputError: zh.csv: no kana, expected some in Japanese (language='ja'); 100 % of the letters are Han
     """
-    script = language_named(code).script
+    script = find_language(code).script
     if not script:
         return
     scripts = Scripts.of(texts)
     if not scripts.letters.get(script) and sum(scripts.letters.values()) >= FEW:
-        found = scripts.described([scripts.main])
-        name = language_named(code).name
+        found = scripts.describe_share([scripts.main])
+        name = find_language(code).name
         raise InputError(f"{where}: no {script}, expected some in {name} (language={code!r}); {found}")
     if script == "Han" and scripts.share(["kana"]) > MANY:
-        found = scripts.described(["kana"])
+        found = scripts.describe_share(["kana"])
         hint = "for Japanese pass language='ja'"
         raise InputError(f"{where}: {found}, expected none in Chinese (language={code!r}); {hint}")
 
@@ -259,7 +259,7 @@ def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
 def refuse_other_than_english(
     where: str, what: str, texts: Sequence[str], language: str = "", instead: str = ""
 ) -> None:
-    """Refuse texts for something that knows English only: those in another language, or mostly in another script.
+    """Raise InputError if texts are in another language than English or mostly in another script than Latin.
 
     >>> refuse_other_than_english("zh.csv", "detail units are made", ["一只棕色的狗"])
     Traceback (most recent call last):
@@ -267,7 +267,7 @@ def refuse_other_than_english(
     captious.errors.InputError: zh.csv: detail units are made for English captions, 100 % of the letters are Han
     """
     scripts = Scripts.of(texts)
-    named = language not in ("", ENGLISH) and f"they are in {language_named(language).name}"
-    written = scripts.main != "Latin" and scripts.described([scripts.main])
+    named = language not in ("", ENGLISH) and f"they are in {find_language(language).name}"
+    written = scripts.main != "Latin" and scripts.describe_share([scripts.main])
     if named or written:
         raise InputError(f"{where}: {what} for English captions, {named or written}{instead}")

@@ -1,4 +1,4 @@
-"""The LIC score: how sure a classifier is, and right, of an attribute that captions should not give away."""
+"""The LIC score: how confidently and correctly a classifier predicts an attribute that captions should not reveal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 
+# Scores are reported in points, as published.
 POINTS = 100.0
-"""Scores are reported in points, as published."""
 
 
-def item_scores(probabilities: Floats, truth: Ints) -> Floats:
-    """The score of each test caption: the probability of the true class if it is the largest, otherwise 0 (equation 2).
+def score_items(probabilities: Floats, truth: Ints) -> Floats:
+    """Score each test caption: the probability of the true class if it is the largest, otherwise 0 (equation 2).
 
-    >>> item_scores(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
+    >>> score_items(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
     [0.9, 0.0, 0.7]
     """
     right = probabilities.argmax(axis=1) == truth
@@ -26,7 +26,7 @@ def item_scores(probabilities: Floats, truth: Ints) -> Floats:
 
 
 def chance(classes: int) -> float:
-    """The score of a classifier that knows nothing, in points: it is right once in K, with probability 1/K.
+    """Compute the score of a classifier that knows nothing, in points: it is right once in K, with probability 1/K.
 
     >>> chance(2), round(chance(3), 2)
     (25.0, 11.11)
@@ -56,7 +56,7 @@ class Lic:
     human: Floats
     """One value per seed and index of the human caption."""
     ratio: float
-    """The number of tested images over that of trained ones."""
+    """The number of test images divided by that of training images."""
     ddof: int = 0
     level: float = Resampling.level
     item_error: float = math.nan
@@ -74,18 +74,18 @@ class Lic:
 
     @property
     def lic(self) -> float:
-        """How much more the model leaks than people do."""
+        """The difference of the model's and the human leakage."""
         return self.lic_m - self.lic_d
 
     @property
     def sd_m(self) -> float:
         """Standard deviation over seeds."""
-        return _sd(self.model, self.ddof)
+        return _compute_sd(self.model, self.ddof)
 
     @property
     def sd_d(self) -> float:
         """Standard deviation over seeds of the mean over human caption indices."""
-        return _sd(self.human.mean(axis=1), self.ddof)
+        return _compute_sd(self.human.mean(axis=1), self.ddof)
 
     @property
     def error(self) -> float:
@@ -108,8 +108,8 @@ class Lic:
         """The two-sided p-value of LIC = 0."""
         if not self.error > 0:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
-        ratio, seeds = abs(self.lic / self.error), len(self.model)
-        return 2 * (t_tail(ratio, seeds - 1) if seeds > 1 else normal_tail(ratio))
+        statistic, seeds = abs(self.lic / self.error), len(self.model)
+        return 2 * (t_tail(statistic, seeds - 1) if seeds > 1 else normal_tail(statistic))
 
     @property
     def differs(self) -> bool:
@@ -118,5 +118,5 @@ class Lic:
         return low > 0 or high < 0
 
 
-def _sd(values: Floats, ddof: int) -> float:
+def _compute_sd(values: Floats, ddof: int) -> float:
     return float(values.std(ddof=ddof)) if len(values) > ddof else math.nan

@@ -1,4 +1,4 @@
-"""Every choice of an audit that is not the classifier's, in one value."""
+"""Protocols: all choices of an audit except the classifier's."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from captious.bias.masking import LISTS, Mask, Style
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.options import Resampling
 
+# The seeds in both papers' scripts; an audit of n seeds uses the first n of them, then 2000, 2001, …
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
-"""The seeds in both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How captions are masked, aligned and split; the defaults are what we would do, presets what was published."""
+    """How captions are masked, aligned and split; the defaults are our recommendation, presets were published."""
 
     mask: Mask
     vocabulary: str = "model"
@@ -36,13 +36,13 @@ class Protocol:
     level: float = Resampling.level
     preset: str = "none"
     quirks: tuple[str, ...] = ()
-    """What one should know of a preset."""
+    """Peculiarities of a preset that affect its numbers."""
     frozen: Mapping[str, Any] = field(default_factory=dict)
-    """What a preset changes in the frozen BERT."""
+    """Settings of the frozen BERT that a preset changes."""
     warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings as people and programs read them; the mask in full."""
+        """Return the settings for reports and files, with all masked words."""
         return {
             "preset": self.preset,
             "mask": self.mask.name,
@@ -66,7 +66,7 @@ def protocol_for(
     seeds: int = len(PUBLISHED_SEEDS),
     level: float = Resampling.level,
 ) -> Protocol:
-    """The protocol of an audit: a preset or the default one, with the choices that are passed.
+    """Return the protocol of an audit: a preset or the default one, with the given choices.
 
     Parameters
     ----------
@@ -86,32 +86,32 @@ def protocol_for(
     """
     warnings: tuple[str, ...] = ()
     if preset is not None:
-        protocol = preset_named(preset, mask or label)
+        protocol = find_preset(preset, mask or label)
         if vocabulary is None and protocol.vocabulary == "model":
             warnings = (
                 f"preset {protocol.preset}: the vocabularies are made from this run's captions; for the published ones "
                 "pass vocabulary='FOLDER/{model}.txt'",
             )
     else:
-        protocol = Protocol(Mask.named(label if label in LISTS else "none"))
+        protocol = Protocol(Mask.from_name(label if label in LISTS else "none"))
         if mask is None and label not in LISTS:
             warnings = (
                 f"no mask: words that name the {label} outright are not hidden, and classifiers will learn them",
             )
     return replace(
         protocol,
-        mask=Mask.named(mask) if mask else protocol.mask,
+        mask=Mask.from_name(mask) if mask else protocol.mask,
         vocabulary=vocabulary or protocol.vocabulary,
-        seeds=published_seeds(seeds),
+        seeds=get_published_seeds(seeds),
         level=level,
         warnings=warnings,
     )
 
 
-def published_seeds(number: int) -> tuple[int, ...]:
-    """The first seeds, up to this number.
+def get_published_seeds(number: int) -> tuple[int, ...]:
+    """Return the first ``number`` published seeds, extended by 2000, 2001, … if there are not enough.
 
-    >>> published_seeds(3), published_seeds(12)[-3:]
+    >>> get_published_seeds(3), get_published_seeds(12)[-3:]
     ((0, 12, 456), (1234, 2000, 2001))
     """
     more = range(2000, 2000 + max(0, number - len(PUBLISHED_SEEDS)))
@@ -126,38 +126,38 @@ _VOCABULARY = (
 _RACE = "race words are not masked: the scripts' switch for it was off"
 _BERT = "the frozen BERT's head is trained for 5 epochs at 1e-5, not 20 at 5e-5"
 _HUMAN = "human captions keep the n most common human words, counted between spaces: 'field.' and 'field' are two"
+# RELIC's scripts froze BERT without the README's 20 epochs at 5e-5.
 _FROZEN = {"epochs": 5, "rate": 1e-5}
-"""RELIC's scripts froze BERT without the README's 20 epochs at 5e-5."""
 
 
-def _legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
+def _make_legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
     frozen = _FROZEN if name.startswith("relic") else {}
     quirks = (_TOKENS, _SPLITS, *quirks, *([_BERT] if frozen else []))
     return Protocol(
-        Mask.named(mask), style="treebank", paired=False, preset=name, quirks=quirks, frozen=frozen, **changed
+        Mask.from_name(mask), style="treebank", paired=False, preset=name, quirks=quirks, frozen=frozen, **changed
     )
 
 
 PRESETS = {
     protocol.preset: protocol
     for protocol in (
-        _legacy("hirota-gender", "gender", _VOCABULARY),
-        _legacy("hirota-race", "none", _VOCABULARY, _RACE),
-        _legacy("relic-gender", "gender", _VOCABULARY),
-        _legacy("relic-race", "none", _VOCABULARY, _RACE),
-        _legacy("relic-age", "age", _VOCABULARY),
-        _legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
+        _make_legacy("hirota-gender", "gender", _VOCABULARY),
+        _make_legacy("hirota-race", "none", _VOCABULARY, _RACE),
+        _make_legacy("relic-gender", "gender", _VOCABULARY),
+        _make_legacy("relic-race", "none", _VOCABULARY, _RACE),
+        _make_legacy("relic-age", "age", _VOCABULARY),
+        _make_legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
     )
 }
 
 
-def preset_named(name: str, attribute: str = "") -> Protocol:
-    """A preset by its name, or by a paper's name and the attribute.
+def find_preset(name: str, attribute: str = "") -> Protocol:
+    """Return a preset by its name, or by a paper's name and the attribute; raise InputError if there is none.
 
-    >>> preset_named("relic", "age").preset, preset_named("hirota-race").mask.words
+    >>> find_preset("relic", "age").preset, find_preset("hirota-race").mask.words
     ('relic-age', frozenset())
     """
     for preset in (name, f"{name}-{attribute}"):
         if preset in PRESETS:
             return PRESETS[preset]
-    raise InputError(f"no preset {name!r}, expected one of {', '.join(PRESETS)}{nearest(name, PRESETS)}")
+    raise InputError(f"no preset {name!r}, expected one of {', '.join(PRESETS)}{format_suggestion(name, PRESETS)}")

@@ -15,7 +15,7 @@ import typer
 from captious.cli.messages import with_flags
 from captious.cli.params import Omit, params_of
 from captious.cli.session import Metrics, Session
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.options import Argument, Option, Options, Output, Undecided
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _crash_as_error(files: CIFiles) -> Iterator[None]:
     except (typer.Exit, InputError, OSError, RecursionError):
         raise
     except Exception as error:
-        files.write_error(f"captious failed: {type(error).__name__}: {one_line(error)}")
+        files.write_error(f"captious failed: {type(error).__name__}: {format_one_line(error)}")
         traceback.print_exc()
         raise typer.Exit(2) from None
 
@@ -231,9 +231,9 @@ def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from captious._core.files import whole_file
+    from captious._core.files import write_atomically
 
-    with whole_file(path) as draft:
+    with write_atomically(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
 
 

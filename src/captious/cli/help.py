@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captious.options import Argument, choices_of
+from captious.options import Argument, get_choices
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -83,7 +83,7 @@ def _value(param: Param) -> str:
         return param.option.metavar or ""
     if param.elements:
         return "LIST"
-    if choices := choices_of(param.kind):
+    if choices := get_choices(param.kind):
         listed = "|".join(map(str, choices))
         return listed if len(listed) <= LONGEST_CHOICES else param.name.strip("_").upper()
     return {int: "N", float: "N", Path: "PATH"}.get(param.kind, "TEXT")
@@ -91,7 +91,7 @@ def _value(param: Param) -> str:
 
 def _text(param: Param) -> str:
     """The help text, with choices, default and environment variable."""
-    choices = [str(choice) for choice in choices_of(param.kind)]
+    choices = [str(choice) for choice in get_choices(param.kind)]
     parts = [param.option.help]
     if choices and _value(param) != "|".join(choices):
         parts.append(f"[{', '.join(choices)}]")

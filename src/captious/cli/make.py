@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captious._core.files import refuse_existing, whole_file
+from captious._core.files import refuse_existing, write_atomically
 from captious.cli.params import Only, command
 from captious.cli.session import (
     EditNames,
@@ -80,7 +80,7 @@ def units(
     if output.out is None:
         typer.echo("\n".join(lines))
         return
-    with whole_file(output.out) as draft:
+    with write_atomically(output.out) as draft:
         draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
@@ -90,14 +90,14 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 
     from captious._core.languages import refuse_other_than_english
     from captious.render.terminal import output
-    from captious.syntax.chunking import bracketed
+    from captious.syntax.chunking import format_chunks
     from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
 
     refuse_other_than_english("caption", "detail units are made", [caption])
     parts = cut(caption, rules=rules, **how)
     tagged = [
-        (sentence.tokens, marks, bracketed(sentence.tokens, marks, how["grammar"]))
+        (sentence.tokens, marks, format_chunks(sentence.tokens, marks, how["grammar"]))
         for sentence, marks in (tag_texts([caption], how["tagger"])[0] if tags else ())
     ]
     if as_json:
@@ -120,19 +120,19 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
     from captious._core.languages import refuse_other_than_english
-    from captious.io.formats import name_of, rows_of
+    from captious.io.formats import get_name, read_rows
     from captious.render.progress import display
     from captious.syntax.units import units as cut
 
     with display() as shown:
-        rows = list(rows_of(source))
+        rows = list(read_rows(source))
         captions = [_captions(row, column) for row in rows]
         texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
-        refuse_other_than_english(name_of(source), "detail units are made", texts)
+        refuse_other_than_english(get_name(source), "detail units are made", texts)
         shown.step(f"cutting {len(texts):,} captions")
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
-        raise InputError(f"{name_of(source)}: contains no captions")
+        raise InputError(f"{get_name(source)}: contains no captions")
     if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
         typer.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):
@@ -213,18 +213,18 @@ def idf(
     Example: captious make idf captions-zh.jsonl --name zh --language zh
     Example: captious make idf coco-train-words.p --name coco-train --tokenizer whitespace
     """
-    from captious._core.languages import AUTO, chosen_tokenizer
+    from captious._core.languages import AUTO, choose_tokenizer
     from captious.captions import CaptionSet
-    from captious.io.formats import rows_of
-    from captious.io.join import gather_references, in_language
-    from captious.text.idf import DocumentFrequency, from_pickle, named_path
+    from captious.io.formats import read_rows
+    from captious.io.join import gather_references, set_language
+    from captious.text.idf import DocumentFrequency, from_pickle, get_named_path
 
     out, reading = session.output.out, session.reading
     if (out is None) == (name is None):
         raise InputError("expected either --out FILE or --name NAME")
     if name is not None and not name.replace("-", "").replace("_", "").isalnum():
         raise InputError(f"--name {name}: expected letters, digits, - and _")
-    path = Path(out) if out is not None else named_path(str(name))
+    path = Path(out) if out is not None else get_named_path(str(name))
     refuse_existing(path, session.output.overwrite)
     if _is_pickle(source):
         if reading.id_column or reading.references_column:
@@ -233,16 +233,16 @@ def idf(
     else:
         if items is not None:
             raise InputError(f"{source}: is not a pickle, its items are counted; leave out --items")
-        references = gather_references(rows_of(source), reading).references
+        references = gather_references(read_rows(source), reading).references
         if not references:
             raise InputError(f"{source}: contains no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        captions = in_language(captions, reading.language)
+        captions = set_language(captions, reading.language)
         corpus = DocumentFrequency.of(captions, tokenizer or AUTO, name or path.stem)
     corpus.save(path)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
     label = corpus.tokenizer.partition(".")[0]
-    if label != chosen_tokenizer(AUTO, corpus.language):
+    if label != choose_tokenizer(AUTO, corpus.language):
         typer.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
     elif corpus.language:
         typer.echo(f"it is for captions in the same language: cider(idf={name or path}) with --language", err=True)
@@ -301,28 +301,28 @@ def negatives(
     """
     from captious._core.languages import refuse_other_than_english
     from captious.edits.lexicon import CaptionCorpus
-    from captious.io.formats import rows_of
+    from captious.io.formats import read_rows
     from captious.io.join import gather_references
-    from captious.syntax.tagging import tagger_named
+    from captious.syntax.tagging import find_tagger
     from captious.train.negative_records import NegativeSample, write_negatives
     from captious.train.negatives import check_kinds, make_negatives
-    from captious.train.similar_images import image_vectors
+    from captious.train.similar_images import compute_image_vectors
 
     output, reading, seed = session.output, session.reading, session.resampling.seed
-    wanted, tag = check_kinds(kinds), tagger_named(tagger)
+    wanted, tag = check_kinds(kinds), find_tagger(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     if "hard" not in wanted and (reading.images or encoder or image_features):
         raise InputError("--images, --encoder and --image-features are for hard negatives; add hard to --kinds")
     refuse_existing(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
-        gathered = gather_references(rows_of(captions), reading).references
+        gathered = gather_references(read_rows(captions), reading).references
         if not gathered:
             raise InputError(f"{captions}: contains no captions")
         corpus = CaptionCorpus.of(gathered, captions)
         refuse_other_than_english(captions, "negatives are made", corpus.texts)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
-        vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
+        vectors, warnings = compute_image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
         wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
@@ -405,11 +405,11 @@ def pictures(
 def _rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.io.columns import RATING_COLUMNS
-    from captious.io.formats import rows_of
+    from captious.io.formats import read_rows
     from captious.study.ratings import open_ratings
     from captious.study.recipes import Layout
 
-    first = next(iter(rows_of(texts)), None) if texts != "-" else None
+    first = next(iter(read_rows(texts)), None) if texts != "-" else None
     columns = () if first is None else tuple(first.fields)
     if rating is None and not any(name in columns for name in RATING_COLUMNS):
         return session.read(texts), None

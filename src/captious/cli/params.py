@@ -27,12 +27,12 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
-from captious._core.files import expanded
+from captious._core.files import expand_home
 from captious._core.specs import split_specs
 from captious.cli.commands import Command
 from captious.cli.messages import with_flags
 from captious.errors import InputError
-from captious.options import WORDING, Argument, Declared, Option, check_value, choices_of, declared, without_none
+from captious.options import WORDING, Argument, Declared, Option, check_value, get_choices, get_declarations, strip_none
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
@@ -100,7 +100,7 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
 def _parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
     """How each parameter of a command is declared, and its default."""
     parameters = inspect.signature(function).parameters
-    return {name: (declared(function)[name], parameter.default) for name, parameter in parameters.items()}
+    return {name: (get_declarations(function)[name], parameter.default) for name, parameter in parameters.items()}
 
 
 def params_of(function: Callable[..., Any]) -> list[Param]:
@@ -116,7 +116,7 @@ def _flatten(name: str, declaration: Declared, default: Any, panel: str | None =
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
     else:
-        kind = declaration.option.type or without_none(declaration.kind)
+        kind = declaration.option.type or strip_none(declaration.kind)
         panel = declaration.option.panel or panel
         yield Param(name, kind, declaration.option, default, panel, declaration.kind == str | Path | None)
 
@@ -138,7 +138,7 @@ def _is_group(kind: Any) -> bool:
 def _shown(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
     """The fields of an option dataclass that a command has; what it omits is omitted in nested dataclasses too."""
     narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
-    inside = declared(declaration.kind)
+    inside = get_declarations(declaration.kind)
     for field in fields(declaration.kind):
         inner = inside[field.name]
         if _is_group(inner.kind):
@@ -232,7 +232,7 @@ class Param:
             return isinstance(value, (str, Path))
         if kind in (str, int, float):
             return isinstance(value, kind)
-        return value in choices_of(kind)
+        return value in get_choices(kind)
 
     def plain(self, value: Any) -> Any:
         """The value of a plain word, as typer would give it."""
@@ -250,13 +250,13 @@ class Param:
 
             parsed = FileList(parsed) if len(parsed or ()) > 1 else (parsed or [None])[0]
         if isinstance(parsed, Path):
-            return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
+            return expand_home(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             if isinstance(self.option, Argument):
                 raise InputError(f"{self.option.metavar or self.name.upper()} is empty, expected a text")
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if self.addresses and parsed is not None:
-            return parsed if "://" in parsed else expanded(Path(parsed))
+            return parsed if "://" in parsed else expand_home(Path(parsed))
         if self.elements:
             return self._list(parsed) if parsed else self.default
         if self.kind in (int, float) and parsed is not None:
@@ -279,7 +279,7 @@ class Param:
 
     def _element(self, text: Any, kind: Any) -> Any:
         """An element of a list, of its kind and within its bounds."""
-        choices = choices_of(kind)
+        choices = get_choices(kind)
         try:
             if not choices or text in choices:
                 value = kind(text) if kind in (int, float) else text

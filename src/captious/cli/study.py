@@ -268,10 +268,10 @@ def advise(
     Example: captious study advise preds.jsonl -r refs.json
     Example: captious study advise first.json second.json -r refs.json --for systems
     """
-    from captious.io.formats import named_files
+    from captious.io.formats import name_files
     from captious.study import advise as advised
 
-    files = named_files(captions)
+    files = name_files(captions)
     with session.working() as step:
         sets = {name: session.read(file) for name, file in files.items()}
         result = advised(

@@ -1,7 +1,7 @@
-"""A Python process that talks with this one over pipes: tasks run in such processes, and images are decoded in them.
+"""A Python child process that communicates over pipes: it runs tasks, or decodes images.
 
 A pool of ``concurrent.futures`` would import the caller's main script again, lose all work when one process dies, and
-leave processes behind when the caller is killed. This process ends when its pipe does.
+leave processes running when the caller is killed. A child process exits when its pipe is closed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from importlib import import_module
 from typing import IO, Any, cast
 
 PROGRAM = "import sys; sys.path[:] = {path!r}; from captious.engines.child import serve; serve({module!r}, {name!r})"
+# Exceptions of sending and receiving after the other process has exited.
 GONE = (OSError, EOFError, pickle.UnpicklingError)
-"""What sending and receiving raise once the process at the other end is gone."""
 
 
 @dataclass(frozen=True)
 class Pipes:
-    """Two pipes to another process."""
+    """The two pipes to another process."""
 
     incoming: IO[bytes]
     outgoing: IO[bytes]
@@ -40,7 +40,7 @@ class Pipes:
 
 
 class Child:
-    """A process that runs one function, which gets the `Pipes` to this one; it keeps the open ``descriptors``."""
+    """A process that runs one function, which gets the `Pipes` to this one; ``descriptors`` are inherited."""
 
     def __init__(
         self,
@@ -59,24 +59,24 @@ class Child:
         self.pipes = Pipes(cast(IO[bytes], self.process.stdout), cast(IO[bytes], self.process.stdin))
 
     def kill(self) -> None:
-        """End the process. A thread that waits for a message then gets one of `GONE`."""
+        """Kill the process. A thread that waits for a message then gets one of `GONE`."""
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """End the process and close its pipes, which no other thread may use then."""
+        """Kill the process and close its pipes, which no other thread may use any more."""
         self.kill()
         for pipe in (self.pipes.outgoing, self.pipes.incoming):
-            with suppress(OSError):  # what was not yet sent to a process that is gone
+            with suppress(OSError):  # unsent data to a process that has exited
                 pipe.close()
 
 
 def serve(module: str, name: str) -> None:
-    """What the process does: one function, until it returns or the parent closes its pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    """Run one function in the child process, until it returns or the parent closes its pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     parent = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what a library prints must not get between the messages
+    os.dup2(2, 1)  # a library's prints go to stderr, not between the messages
     with suppress(EOFError, BrokenPipeError):
         getattr(import_module(module), name)(parent)

@@ -1,4 +1,4 @@
-"""Names of columns, the same for every command, and which of several columns is the caption."""
+"""Column names, the same for every command, and the choice of the caption column."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from captious.io.printed import printed_list
+from captious.io.printed import parse_printed_list
 from captious.options import Reading
 
+# Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
-"""The file of an image. Whatever its name in the file, a caption set calls it ``image``."""
+# Column of the sound file.
 AUDIO_COLUMN = "audio"
-"""The file of a sound."""
+# Suffixes of sound files: a column of IMAGE_COLUMNS with such a file is renamed to `audio`.
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".aac")
-"""How the names of sound files end: a column of IMAGE_COLUMNS that holds such a name is called ``audio`` instead."""
+# Ids of audio clips. An `audiocap_id` identifies a caption, not a clip, so it comes last.
 AUDIO_ID_COLUMNS = ("youtube_id", "audio_id", "sound_id", "audiocap_id")
-"""Ids of clips. An ``audiocap_id`` is that of one caption, so it comes last."""
 ID_COLUMNS = (
     *("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", "cocoid", "img_id"),
     *(*AUDIO_ID_COLUMNS, *IMAGE_COLUMNS, AUDIO_COLUMN, "url"),
@@ -34,39 +34,39 @@ CANDIDATE_COLUMNS = (
     "caption_predicted",
 )
 CAPTION_COLUMNS = tuple(name for name in CANDIDATE_COLUMNS if name not in CAPTION_LIST_COLUMNS)
+# The last three are from data sets on Hugging Face: Karpathy's splits, NoCaps, TextCaps.
 REFERENCE_COLUMNS = ("references", "reference", "refs", "ref", "sentences", "annotations_captions", "caption_str")
-"""The last three are those of data sets on Hugging Face: Karpathy's splits, NoCaps, TextCaps."""
 STYLE_COLUMN = "style"
+# List of the objects in the image, for metrics of hallucination.
 OBJECT_COLUMN = "objects"
-"""What is in the image: a list of objects, for metrics of hallucination."""
 UNIT_COLUMNS = ("units",)
 WRONG_UNIT_COLUMNS = ("wrong_units", "negative_units")
 
+# Id of a rated caption.
 ITEM_COLUMNS = ("id", "item_id", "key")
-"""The id of one rated caption."""
+# Columns with the same value for all rated captions of an image.
 GROUP_COLUMNS = ("image", "image_id", "group", "item", *IMAGE_COLUMNS[1:])
-"""What the rated captions of one image share."""
 RATING_COLUMNS = ("ratings", "rating", "human", "human_score", "score", "scores")
 SYSTEM_COLUMNS = ("system", "captioner", "model", "SYS")
+# List of the two systems of a pair of captions.
 PAIR_SYSTEM_COLUMNS = ("systems",)
-"""Both systems of a pair of captions, as a list."""
 RATER_COLUMNS = ("rater", "worker", "annotator")
 
+# Names that can only mean the captions to score.
 OWN_COLUMNS = ("candidate", "candidates")
-"""Names that say by themselves that the texts are to be scored."""
+# Names of candidates or references: a list next to a single text is the references.
 GENERIC_COLUMNS = ("caption", "captions", "text")
-"""Names of captions by whomever: as a list beside a text of a model, they are the references."""
+# Inputs of a model.
 INPUT_COLUMNS = ("question", "prompt", "instruction", "query", "input", "context", "source", "language")
-"""Texts that a model was given."""
 AMBIGUOUS = "could be the caption"
 
 
 def choose_columns(
     sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
 ) -> Reading:
-    """Name the columns of the captions and the references if a file has several columns that may be either.
+    """Set the columns of the captions and references if several columns of a file qualify.
 
-    A list beside one text is the references. Of two columns that may both be the caption, the user has to name one.
+    A list next to a single text is the references. If two columns could be the caption, the user has to choose.
     """
     names = dict.fromkeys(name for fields in sample for name in fields)
     usual = [name for name in CANDIDATE_COLUMNS if name in names and name != reading.references_column]
@@ -78,7 +78,7 @@ def choose_columns(
         own = [name for name in OWN_COLUMNS if name in names]
         choices = own[:1] or texts or lists
         if lists and not texts and not referenced:
-            choices = [*lists, *_prose(sample, names)]
+            choices = [*lists, *_find_prose(sample, names)]
         if len(choices) > 1:
             options = " or ".join(f"reading=Reading(candidate_column={name!r})" for name in choices[:4])
             named = " and ".join(f"`{name}`" for name in choices[:4])
@@ -95,7 +95,7 @@ def choose_columns(
 def choose_references_column(
     sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
 ) -> Reading:
-    """Name the column of the references if a file of references has several columns of captions: a list comes first."""
+    """Set the references column if a references file has several caption columns; columns of lists are preferred."""
     names = dict.fromkeys(name for fields in sample for name in fields)
     usual = [name for name in CANDIDATE_COLUMNS if name in names]
     if reading.references_column is not None or len(usual) < 2 or not names.keys().isdisjoint(REFERENCE_COLUMNS):
@@ -109,15 +109,15 @@ def choose_references_column(
 
 
 def _has_lists(sample: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Whether the first value of a column is a list, or one that a program has printed."""
+    """Return True if the first value of a column is a list or a printed list."""
     value = next((fields[name] for fields in sample if fields.get(name) is not None), None)
     if isinstance(value, str):
-        return bool(printed_list(value))
+        return bool(parse_printed_list(value))
     return isinstance(value, (list, tuple)) or hasattr(value, "tolist")  # an array; NumPy is slow to import
 
 
-def _prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:
-    """Columns of other names whose texts look like captions: several words, and mostly different ones."""
+def _find_prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:
+    """Find other columns whose texts look like captions: several words each, and mostly distinct."""
     known = {*ID_COLUMNS, *CANDIDATE_COLUMNS, *REFERENCE_COLUMNS, *INPUT_COLUMNS, STYLE_COLUMN, *RATER_COLUMNS}
     prose = []
     for name in names:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from captious._core.specs import convert_arguments, parse_spec, split_specs
-from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
+from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion, format_one_line
 from captious.io.columns import OBJECT_COLUMN
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def metric_class(name: str) -> type[Metric]:
         return _loaded(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
-    raise InputError(f"unknown metric {name[:LONGEST]!r}{choices_for(name, names())}")
+    raise InputError(f"unknown metric {name[:LONGEST]!r}{format_choices(name, names())}")
 
 
 def _loaded(point: EntryPoint) -> type[Metric]:
@@ -166,7 +166,7 @@ def _loaded(point: EntryPoint) -> type[Metric]:
     try:
         kind = point.load()
     except Exception as error:
-        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {format_one_line(error)}") from error
     if not (isinstance(kind, type) and issubclass(kind, Metric)):
         raise InputError(f"{where}: {point.value} is not a metric, expected a subclass of captious.Metric")
     if getattr(kind, "name", None) != point.name:
@@ -241,8 +241,8 @@ def _meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str
     if several := exact or meant:
         raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
-    hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
-    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
+    hint = "" if name.lower() in ABSENT else format_suggestion(name.lower(), spellings)
+    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{format_choices(name, labels, hint)}")
 
 
 def short_names(metrics: Iterable[Metric]) -> dict[str, str]:

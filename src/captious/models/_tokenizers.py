@@ -21,7 +21,7 @@ import numpy as np
 
 from captious._core.files import digest, load_json, read_regular
 from captious._core.types import Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import write_json
 from captious.models.encoder import Tokens
 from captious.models.hub import fetch, weights_folder
@@ -270,7 +270,7 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> An
             vocabulary, merges, end_of_word_suffix="</w>", unk_token=END, continuing_subword_prefix=""
         )
     except Exception as error:  # the library raises the bare class, such as for a merge of unknown tokens
-        raise InputError(f"its merges do not fit its vocabulary: {one_line(error)}") from None
+        raise InputError(f"its merges do not fit its vocabulary: {format_one_line(error)}") from None
     backend = tokenizers.Tokenizer(model)
     normalize = tokenizers.normalizers
     backend.normalizer = normalize.Sequence(

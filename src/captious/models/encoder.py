@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._core.types import Floats32, Ints
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,7 +63,7 @@ class Encoder(TextEncoder, Protocol):
 
 def encoder_id(encoder: Encoder) -> str:
     """An encoder in a signature: its name, its content, and how images were read."""
-    return ",".join([f"{encoder.name}#{encoder.fingerprint}", *current().image_options])
+    return ",".join([f"{encoder.name}#{encoder.fingerprint}", *get_runtime().image_options])
 
 
 def token_counts(encoder: TextEncoder, texts: Sequence[str]) -> Ints:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from captious._core.types import Floats
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 from captious.render._cells import has_interval, number, numeric
 from captious.render._charts import trend
 from captious.render.document import Cell, Chart, Column, Document, Items, Series, Table
@@ -38,7 +38,7 @@ def plot(document: Document, name: str | None = None) -> Any:
     if name is None:
         return next(iter(choices.values()))()
     if name not in choices:
-        raise InputError(f"no plot {name!r}, expected one of {', '.join(choices)}{nearest(name, choices)}")
+        raise InputError(f"no plot {name!r}, expected one of {', '.join(choices)}{format_suggestion(name, choices)}")
     return choices[name]()
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import MARKER, refuse_existing, refuse_occupied, whole_file, whole_folder
+from captious._core.files import MARKER, refuse_existing, refuse_occupied, write_atomically, whole_folder
 from captious._core.types import Floats
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -446,7 +446,7 @@ class Result(ABC):
         """
         refuse_output(path, overwrite)
         if is_file(path):
-            with whole_file(path) as draft:
+            with write_atomically(path) as draft:
                 suffix = Path(path).suffix.lower()
                 shown = self.in_percent() if percent and suffix != ".json" else self.document()
                 _write_one(shown, draft, suffix)
@@ -499,7 +499,7 @@ class Result(ABC):
         from captious.render.tables import write_csv
 
         columns = self._columns(table)
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             write_csv(columns, draft)
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
@@ -632,5 +632,5 @@ class Document(Result):
         if key is None and tables:
             return next(iter(tables.values()))
         if key not in tables:
-            raise InputError(f"no table {key!r}, expected one of {', '.join(tables)}{nearest(str(key), tables)}")
+            raise InputError(f"no table {key!r}, expected one of {', '.join(tables)}{format_suggestion(str(key), tables)}")
         return tables[key]

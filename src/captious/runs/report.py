@@ -18,9 +18,9 @@ import numpy as np
 from captious._core.files import MARKER
 from captious._core.types import Floats
 from captious._core.values import PlainState
-from captious.captions import CaptionSet, gallery_entry
+from captious.captions import CaptionSet, make_gallery_entry
 from captious.errors import InputError
-from captious.io.join import first_few
+from captious.io.join import format_first
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
@@ -39,7 +39,7 @@ from captious.runs.tables import items_table, rows_table, shown_path, without_ma
 from captious.runs.tracking import PREFIX, tracked, tracker_of
 from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
 from captious.stats.correlation import Moments
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -268,7 +268,7 @@ class Report(PlainState, Result):
             item, value = captions.item(place), float(measurement.values[index])
             row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
             rows.append(row[:shown])
-            entries.append(gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
+            entries.append(make_gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}{f' of those with {where.strip()}' if where is not None else ''}"
         value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
@@ -631,7 +631,7 @@ def part_summary(
         items=len(captions),
         metrics=tuple(MetricSummary.of(one, captions, corpora.get(key, "")) for key, one in measurements.items()),
         candidates=len(captions.candidates.values),
-        words=sum(word_counts(captions.candidates.values, captions.language)),
+        words=sum(count_words(captions.candidates.values, captions.language)),
         images=sum(image is not None for image in captions.images),
         ids=ids_fingerprint(captions.ids),
         **facts,
@@ -809,7 +809,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         images=images,
         fields={name: column for name, column in first.captions.columns.items() if name != "image"},
         language=first.captions.language,
-        count_words=partial(word_counts, language=first.captions.language),
+        count_words=partial(count_words, language=first.captions.language),
         explain=explain,
     )
 
@@ -826,6 +826,6 @@ def reasons_line(measurement: Measurement) -> str:
     for key, reason in measurement.reasons.items():
         ids.setdefault(reason, []).append(key)
     counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
-    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    texts = [f"{len(keys)} × {reason} (id {format_first(keys)})" for reason, keys in counts[:REASONS]]
     rest = [key for _, keys in counts[REASONS:] for key in keys]
-    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {format_first(rest)})"] if rest else [])])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.hashing import text_hashes
+from captious._core.hashing import hash_texts
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
@@ -201,7 +201,7 @@ def ids_fingerprint(ids: Iterable[str]) -> int:
     >>> ids_fingerprint(["1", "2"]) == (ids_fingerprint(["2"]) + ids_fingerprint(["1"])) % 2**64
     True
     """
-    return int(text_hashes(ids).sum(dtype=np.uint64))
+    return int(hash_texts(ids).sum(dtype=np.uint64))
 
 
 def _total(measurement: Measurement) -> Floats:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from captious._core.types import Floats
-from captious.errors import InputError, nearest
-from captious.options import Resampling, choices_of
+from captious.errors import InputError, format_suggestion
+from captious.options import Resampling, get_choices
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
@@ -113,8 +113,8 @@ def rater_agreement(
     ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
     nominal, unless another is named.
     """
-    if measurement is not None and measurement not in (levels := choices_of(Measurement)):
-        raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
+    if measurement is not None and measurement not in (levels := get_choices(Measurement)):
+        raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{format_suggestion(measurement, levels)}")
     ratings = as_ratings(ratings)
     if isinstance(ratings, Preferences):
         return pairs_agreement(ratings, measurement or "nominal", resampling)

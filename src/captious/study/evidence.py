@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious._core.records import from_json, read_text
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value
 from captious.study._columns import column, label
@@ -269,7 +269,7 @@ def leaderboard(
     if dataset is not None:
         names = list(dict.fromkeys(row.dataset for row in rows))
         if dataset not in names:
-            raise InputError(f"dataset={dataset[:60]!r}, known: {', '.join(names)}{nearest(dataset, names)}")
+            raise InputError(f"dataset={dataset[:60]!r}, known: {', '.join(names)}{format_suggestion(dataset, names)}")
         rows = tuple(row for row in rows if row.dataset == dataset)
     if metric is not None:
         names = list(dict.fromkeys(row.metric for row in rows))

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.languages import LANGUAGE_COLUMN, language_code
-from captious.errors import InputError, nearest
+from captious._core.languages import LANGUAGE_COLUMN, parse_language_code
+from captious.errors import InputError, format_suggestion
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
@@ -23,8 +23,8 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import name_of, read_text, rows_of
-from captious.io.join import described, gather_references, refuse, valid_text
+from captious.io.formats import get_name, read_text, read_rows
+from captious.io.join import describe_value, gather_references, refuse, check_text
 from captious.io.rows import Row
 from captious.options import Reading
 from captious.study.recipes import Layout, Recipe
@@ -92,8 +92,8 @@ def records(layout: Layout, ratings: Any, references: Any, kind: Literal["rating
     by_image = {}
     if references is not None:
         reading = Reading(references_id_column=layout.references_id)
-        by_image = gather_references(rows_of(references, role="references"), reading).references
-    rows = list(rows_of(ratings, role="ratings"))
+        by_image = gather_references(read_rows(references, role="references"), reading).references
+    rows = list(read_rows(ratings, role="ratings"))
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
     _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows if _is_wanted(row.fields, layout)]
@@ -113,7 +113,7 @@ def _preferred(layout: Layout) -> str | int:
 
 def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
     """Whether a row has the values that the layout asks for, and is in its language."""
-    if layout.language and language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
+    if layout.language and parse_language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
         return False
     conditions = (pair.partition("=") for pair in layout.only)
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
@@ -128,7 +128,7 @@ def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
         if isinstance(name, str) and rows and name not in columns:
             raise InputError(
-                f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+                f"{get_name(source)}: no column {name!r}, found columns {', '.join(columns)}{format_suggestion(name, columns)}"
             )
 
 
@@ -161,7 +161,7 @@ def _record(
         id=key,
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
-        language=language_code(row.get(LANGUAGE_COLUMN)),
+        language=parse_language_code(row.get(LANGUAGE_COLUMN)),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
@@ -287,7 +287,7 @@ def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], whe
     column = _column(row, wanted, usual)
     if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
-        hint = nearest(wanted, map(str, row)) if wanted else ""
+        hint = format_suggestion(wanted, map(str, row)) if wanted else ""
         raise InputError(f"{where}: no {what}: found columns {', '.join(map(str, row))}, expected {expected}{hint}")
     return column
 
@@ -319,12 +319,12 @@ def name_in(value: Any, where: str, column: str) -> str | None:
 
 
 def _valid(text: str, where: str, what: str) -> str:
-    return valid_text(text, where, what, refuse) or ""
+    return check_text(text, where, what, refuse) or ""
 
 
 def _shown(value: Any) -> str:
     """A value as messages show it, cut short."""
-    return repr(value[:40]) if isinstance(value, str) else described(value)
+    return repr(value[:40]) if isinstance(value, str) else describe_value(value)
 
 
 def _flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]:

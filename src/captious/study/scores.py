@@ -11,9 +11,9 @@ import numpy as np
 
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.abilities import HasSeeds
 from captious.metrics.contract import Metric
@@ -185,10 +185,10 @@ def read_scores(
     index = _ItemIndex(ratings)
     columns: dict[str, dict[str, float]] = {}
     texts: set[str] = set()
-    for row in rows_of(path, role="scores"):
+    for row in read_rows(path, role="scores"):
         for name in id_columns(id_column, row.fields):
             if name not in row.fields:
-                hint = nearest(name, row.fields)
+                hint = format_suggestion(name, row.fields)
                 raise InputError(f"{row.where}: no column {name!r}, found columns {', '.join(row.fields)}{hint}")
         key, image, caption, system = (_named(row, names) for names in (ids, images, captions, systems))
         if key is None and image is None:
@@ -207,8 +207,8 @@ def read_scores(
                     raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
                 values[item] = np.nan if value is None else value
     if not columns:
-        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
-    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
+        raise InputError(f"{get_name(path, 'scores')}: no column of numbers beside the ids")
+    return scores_of(columns, ratings.ids, f"{ratings.name} and {get_name(path, 'scores')}", missing, f"; {SCHEME}")
 
 
 def stored_reports(source: Any) -> dict[str, Report] | None:

@@ -1,9 +1,9 @@
-"""Base forms of words: the singular by spelling alone, and WordNet's lemma by part of speech.
+"""Base forms of words: the singular by spelling, and WordNet's lemma by part of speech.
 
 `singularize` follows the rules of pattern.en (De Smedt and Daelemans, 2012), which CHAIR was published with. They look
-at the ends of words and know no dictionary, so *bus* becomes *bu* and *glass* becomes *glas*; numbers in the
-literature depend on that. `wordnet_lemma` reads a table of the forms that matter to known vocabularies, made from
-WordNet 3.0 by ``lab/lemmas.py``.
+at the ends of words, without a dictionary, so *bus* becomes *bu* and *glass* becomes *glas*; numbers in the literature
+depend on that. `find_wordnet_lemma` reads a table of the forms that matter to known vocabularies, which
+``lab/lemmas.py`` makes from WordNet 3.0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from captious.options import LemmaRule
 from captious.syntax import parsing
-from captious.syntax.tagging import Tagging, tagger_named
+from captious.syntax.tagging import Tagging, find_tagger
 
 WORDNET_LEMMAS = Path(__file__).parent / "data" / "wordnet_lemmas.json"
 
@@ -36,6 +36,7 @@ _PREPOSITIONS = """
 about above across after among around at athwart before behind below beneath beside besides between betwixt beyond but
 by during except for from in into near of off on onto out over since till to under until unto upon with
 """
+# Irregular plurals, also as endings: *firemen* becomes *fireman*.
 IRREGULAR = {
     "atlantes": "atlas", "atlases": "atlas", "axes": "axe", "beeves": "beef", "brethren": "brother",
     "children": "child", "corpora": "corpus", "corpuses": "corpus", "ephemerides": "ephemeris", "feet": "foot",
@@ -46,16 +47,14 @@ IRREGULAR = {
     "penises": "penis", "people": "person", "sexes": "sex", "soliloquies": "soliloquy", "teeth": "tooth",
     "testes": "testis", "trilbys": "trilby", "turves": "turf", "zoa": "zoon",
 }  # fmt: skip
-"""Endings that have a singular of their own: *firemen*, too, ends in *man*."""
+# Words after a hyphen that end the noun: *mothers-in-law*.
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
-"""Words that end the noun when they follow a hyphen: *mothers-in-law*."""
+# Words without a plural, and all their endings: *is*, *as* and *on* are unchanged because *debris* and *salmon* are.
+# That endings count is an error of the original, on which published numbers depend.
 UNCHANGED = frozenset(word[at:] for word in _UNINFLECTED.split() for at in range(len(word)))
-"""Words without a plural, and all their endings: *is*, *as* and *on* stay as they are because *debris* and *salmon* do.
-
-That the endings count is an accident of the original, which the published numbers have.
-"""
 _IE_PLURALS = tuple(f"{word}s" for word in _IE_NOUNS.split())
 _IRREGULAR = re.compile(f"({'|'.join(IRREGULAR)})$")
+# Endings with their singular; the first that matches is used.
 _RULES = tuple(
     (re.compile(pattern), singular)
     for pattern, singular in (
@@ -100,8 +99,8 @@ _RULES = tuple(
         (r"s$", ""),
     )
 )
-"""Endings in the order in which they are tried; the first that fits decides."""
 
+# WordNet's rules by part of speech: the ending of a form, and that of its base.
 DETACHMENTS = {
     "n": (
         *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z")),
@@ -110,14 +109,13 @@ DETACHMENTS = {
     "v": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 }
-"""WordNet's rules by part of speech: an ending of a form, and that of its base."""
+# WordNet's part of speech by the first letter of a Penn tag; every other tag is looked up as a noun.
 PARTS = {"J": "a", "V": "v", "N": "n", "R": "r"}
-"""WordNet's part of speech by the first letter of a Penn tag; every other tag is looked up as a noun."""
 
 
 @lru_cache(maxsize=1 << 17)
 def singularize(word: str) -> str:
-    """The singular of a word in lower case, by its spelling.
+    """Return the singular of a lower-case word, by its spelling.
 
     >>> [singularize(word) for word in ("dogs", "people", "knives", "bus", "cookies", "mothers-in-law", "is")]
     ['dog', 'person', 'knife', 'bu', 'cookies', 'mother-in-law', 'is']
@@ -138,21 +136,21 @@ def singularize(word: str) -> str:
 
 
 @cache
-def _wordnet_lemmas() -> Mapping[str, Mapping[str, str]]:
+def _read_wordnet_lemmas() -> Mapping[str, Mapping[str, str]]:
     lemmas: dict[str, dict[str, str]] = json.loads(WORDNET_LEMMAS.read_text(encoding="utf-8"))["lemmas"]
     return lemmas
 
 
-def wordnet_lemma(word: str, part: str = "n", known: Collection[str] = ()) -> str:
-    """WordNet's shortest lemma of a word as a noun (n), verb (v), adjective (a) or adverb (r).
+def find_wordnet_lemma(word: str, part: str = "n", known: Collection[str] = ()) -> str:
+    """Return WordNet's shortest lemma of a word as a noun (n), verb (v), adjective (a) or adverb (r).
 
-    The table has every form that the vocabularies of CHAIR and AMBER can meet. Another vocabulary passes its words as
-    ``known``: a form that is not in the table is then reduced to the shortest of them that WordNet's rules lead to.
+    The table has every form that matters to the vocabularies of CHAIR and AMBER. For another vocabulary pass its words
+    as ``known``: a form that is not in the table is then reduced to the shortest of them that WordNet's rules derive.
 
-    >>> wordnet_lemma("seated", "v"), wordnet_lemma("men"), wordnet_lemma("yurts", known=["yurt"])
+    >>> find_wordnet_lemma("seated", "v"), find_wordnet_lemma("men"), find_wordnet_lemma("yurts", known=["yurt"])
     ('seat', 'men', 'yurt')
     """
-    lemma = _wordnet_lemmas().get(part, {}).get(word)
+    lemma = _read_wordnet_lemmas().get(part, {}).get(word)
     if lemma is not None or not known or word in known:
         return lemma or word
     bases = [word[: len(word) - len(end)] + base for end, base in DETACHMENTS.get(part, ()) if word.endswith(end)]
@@ -167,18 +165,18 @@ def lemmatize(
     parser: str = parsing.DEFAULT,
     known: Collection[str] = (),
 ) -> list[list[str]]:
-    """The lemmas of the lower-case tokens of texts.
+    """Lemmatize the lower-case tokens of texts.
 
     ``wordnet`` tags the tokens of a text as one sequence, as OPERA's code does. ``spacy`` reads the texts themselves,
-    which must be cut into tokens by `captious.syntax.sentences`. ``known`` is as in `wordnet_lemma`.
+    which must be tokenized by `captious.syntax.sentences`. ``known`` is as in `find_wordnet_lemma`.
     """
     if rule == "singularize":
         return [list(map(singularize, one)) for one in tokens]
     if rule == "spacy":
         parses = parsing.parse(texts, parser)
         return [[word.lemma.lower() for sentence in one for word in sentence] for one in parses]
-    tagged = tagger_named(tagger)(tokens)
+    tagged = find_tagger(tagger)(tokens)
     return [
-        [wordnet_lemma(word, PARTS.get(tag[:1], "n"), known) for word, tag in zip(words, tags, strict=True)]
+        [find_wordnet_lemma(word, PARTS.get(tag[:1], "n"), known) for word, tag in zip(words, tags, strict=True)]
         for words, tags in zip(tokens, tagged, strict=True)
     ]

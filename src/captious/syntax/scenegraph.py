@@ -1,9 +1,9 @@
-"""What a caption says as tuples: objects, attributes of objects, and relations between them.
+"""Scene graphs of captions as tuples: objects, attributes of objects, and relations between them.
 
-The rules are those of SPICE's parser (Schuster et al. 2015, as SPICE bundles it), which reads Universal Dependencies
-with collapsed prepositions and propagated conjuncts. A parse of spaCy is first brought into that form.
+The rules are those of SPICE's parser (Schuster et al. 2015, as bundled with SPICE), which reads Universal Dependencies
+with collapsed prepositions and propagated conjuncts. A parse of spaCy is first converted to that form.
 
-The order of the tuples matters to whoever merges them: it is that of the rules.
+The order of the tuples is that of the rules; merging of tuples depends on it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from captious.syntax.parsing import Parse
 
+# (object,), (object, attribute) or (subject, relation, object), in lemmas.
 Fact = tuple[str, ...]
-"""(object,), (object, attribute) or (subject, relation, object), in lemmas."""
 
 _TWO_WORDS = """
 across from, along with, alongside of, apart from, as for, as from, as of, as per, as to, aside from, away from, based
@@ -29,8 +29,8 @@ by means of, in accordance with, in addition to, in case of, in front of, in lie
 on account of, on behalf of, on top of, with regard to, with respect to
 """
 TWO_WORDS = frozenset(" ".join(one.split()) for one in _TWO_WORDS.split(","))
+# Prepositions of several words.
 THREE_WORDS = frozenset(" ".join(one.split()) for one in _THREE_WORDS.split(","))
-"""Prepositions of several words."""
 
 _AFTER_ARTICLE = """
 lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave mountain
@@ -46,8 +46,8 @@ billion trillion
 """
 AFTER_ARTICLE = frozenset(_AFTER_ARTICLE.split())
 ALONE = frozenset(_ALONE.split())
+# Words that quantify the noun after *of*: after *a*, without an article, and before a determiner.
 BEFORE_ARTICLE = frozenset(_BEFORE_ARTICLE.split())
-"""Words that count what follows *of*: behind *a*, on their own, and before a determiner."""
 
 _SINGULAR = """
 i me myself mine my yourself he him himself his she her herself hers it itself its one oneself
@@ -56,27 +56,27 @@ _PLURAL = """
 jeans pants shorts trousers tights leggings overalls pajamas scissors clothes goggles binoculars slacks headquarters
 news people
 """
+# Pronouns that refer to singular nouns only.
 SINGULAR_PRONOUNS = frozenset(_SINGULAR.split())
-"""Pronouns that stand for a singular noun only."""
+# Nouns that are their own lemma.
 PLURAL_ONLY = frozenset(_PLURAL.split())
-"""Nouns that are their own lemma."""
+# Wrong lemmas of spaCy that are frequent in captions, corrected.
 LEMMAS = {"rid": "ride"}
-"""Lemmas that spaCy gets wrong in the very words of captions."""
 
 
 def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact, ...]:
-    """The tuples of a caption, each once, from the parses of its sentences.
+    """Extract the tuples of a caption, without repetitions, from the parses of its sentences.
 
-    ``legacy_fragments`` leaves out what the original's parser misses in lower-case fragments without a period, such as
-    *a man riding a horse*: relations of an -ing form behind the singular noun that is the root.
+    ``legacy_fragments`` omits what the original's parser misses in lower-case fragments without a period, such as
+    *a man riding a horse*: relations of an -ing form after the singular noun that is the root.
     """
-    tuples = (fact for parse in parses for fact in _Graph.of(parse).facts(legacy_fragments))
+    tuples = (fact for parse in parses for fact in _Graph.of(parse).list_facts(legacy_fragments))
     return tuple(dict.fromkeys(tuples))
 
 
 @dataclass
 class _Graph:
-    """A sentence as a graph: labelled edges between the indices of tokens."""
+    """The dependency graph of a sentence: labelled edges between token indices."""
 
     words: list[str]
     tags: list[str]
@@ -84,16 +84,16 @@ class _Graph:
     dependents: dict[int, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
     roots: list[int] = field(default_factory=list)
     fragment: bool = False
-    """Whether it begins in lower case and has no mark at its end."""
+    """Whether it begins in lower case and does not end in a period."""
     case: dict[int, str] = field(default_factory=dict)
-    """The preposition of a noun that stands for *be*: *is on the couch*."""
+    """The preposition of a noun that replaces *be*: *is on the couch*."""
 
     @classmethod
     def of(cls, parse: Parse) -> _Graph:
-        """The graph of a parse: prepositions collapsed, conjuncts propagated, counts and pronouns replaced."""
-        parse = _repaired(parse)
-        tags = [_tag(parse, index) for index in range(len(parse))]
-        lemmas = [lemma_of(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
+        """Build the graph of a parse: collapse prepositions, propagate conjuncts, replace quantifiers and pronouns."""
+        parse = _repair_root_verb(parse)
+        tags = [_get_tag(parse, index) for index in range(len(parse))]
+        lemmas = [get_lemma(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
         fragment = bool(parse) and parse[0].text.islower() and parse[-1].tag != "."
         graph = cls([word.text.lower() for word in parse], tags, lemmas, fragment=fragment)
         _Conversion(parse, graph).run()
@@ -101,59 +101,61 @@ class _Graph:
         graph._replace_pronouns()
         return graph
 
-    # What the rules ask of a token.
+    # Queries of the rules.
 
-    def noun(self, index: int) -> bool:
+    def is_noun(self, index: int) -> bool:
         return self.tags[index].startswith("NN")
 
-    def plural(self, index: int) -> bool:
+    def is_plural(self, index: int) -> bool:
         return self.tags[index] in ("NNS", "NNPS")
 
-    def children(self, index: int, *labels: str) -> list[int]:
+    def get_children(self, index: int, *labels: str) -> list[int]:
         return [child for label, child in self.dependents.get(index, ()) if label in labels]
 
-    def objects(self, index: int) -> Iterator[tuple[str, int]]:
-        """Nouns that a predicate has as object or behind a preposition, with the preposition."""
+    def find_objects(self, index: int) -> Iterator[tuple[str, int]]:
+        """Yield the nouns that are objects of a predicate or follow its prepositions, each with the preposition."""
         for label, child in self.dependents.get(index, ()):
-            if self.noun(child):
+            if self.is_noun(child):
                 if label in ("dobj", "iobj"):
                     yield "", child
                 elif label.startswith("nmod:"):
                     yield label[5:] if label not in ("nmod:poss", "nmod:agent") else "", child
 
-    def subjects(self, index: int) -> list[int]:
-        return [child for child in self.children(index, "nsubj") if self.noun(child)]
+    def find_subjects(self, index: int) -> list[int]:
+        return [child for child in self.get_children(index, "nsubj") if self.is_noun(child)]
 
-    def predicate(self, index: int) -> str:
-        """The lemma with its particle; nothing for *be*."""
+    def format_predicate(self, index: int) -> str:
+        """Return the lemma with its particle; an empty text for *be*."""
         lemma = "" if self.lemmas[index] == "be" else self.lemmas[index]
-        particle = next((self.words[child] for child in self.children(index, "prt")), "")
+        particle = next((self.words[child] for child in self.get_children(index, "prt")), "")
         return f"{lemma} {particle}".strip()
 
     # Rewriting.
 
-    def incoming(self, index: int) -> list[tuple[int, str]]:
+    def find_incoming(self, index: int) -> list[tuple[int, str]]:
         return [(head, label) for head, edges in self.dependents.items() for label, child in edges if child == index]
 
-    def add(self, head: int, label: str, child: int) -> None:
+    def add_edge(self, head: int, label: str, child: int) -> None:
         if (label, child) not in self.dependents[head]:
             self.dependents[head].append((label, child))
 
-    def move(self, index: int, target: int) -> None:
-        """Give the incoming edges of a token to another."""
-        for head, label in self.incoming(index):
+    def move_edges(self, index: int, target: int) -> None:
+        """Redirect the incoming edges of a token to another."""
+        for head, label in self.find_incoming(index):
             self.dependents[head].remove((label, index))
             if head != target:
-                self.add(head, label, target)
+                self.add_edge(head, label, target)
         self.roots = [target if root == index else root for root in self.roots]
 
     def _replace_quantifiers(self) -> None:
-        """*a couple of birds*: the birds take the place of the couple, which becomes their count."""
+        """Replace quantifying nouns: in *a couple of birds*, *birds* takes the place of *couple*, which becomes its
+        count.
+        """
         for index, word in enumerate(self.words):
             if self.words[index + 1 : index + 2] != ["of"]:
                 continue
-            inner = next((child for child in self.children(index, "nmod:of") if child > index), None)
-            if inner is None or not (self.noun(inner) or self.tags[inner].startswith("PRP")):
+            inner = next((child for child in self.get_children(index, "nmod:of") if child > index), None)
+            if inner is None or not (self.is_noun(inner) or self.tags[inner].startswith("PRP")):
                 continue
             left = sorted(child for _, child in self.dependents.get(index, ()) if child < index)
             articles = [child for child in left if self.words[child] in ("a", "an")]
@@ -167,112 +169,112 @@ class _Graph:
             else:
                 continue
             self.dependents[index].remove(("nmod:of", inner))
-            self.move(index, inner)
-            self.add(inner, "qmod", first)
+            self.move_edges(index, inner)
+            self.add_edge(inner, "qmod", first)
 
     def _replace_pronouns(self) -> None:
-        """A pronoun stands for the first noun that a search from the root finds, if that precedes it."""
+        """Replace a pronoun by the first noun of a breadth-first search from the root, if that noun precedes it."""
         for index, tag in enumerate(self.tags):
-            if index and tag in ("PRP", "PRP$") and index not in self.roots and self.incoming(index):
-                antecedent = self._first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
+            if index and tag in ("PRP", "PRP$") and index not in self.roots and self.find_incoming(index):
+                antecedent = self._find_first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
                 if antecedent is not None and antecedent < index:
-                    for head, label in self.incoming(index):
+                    for head, label in self.find_incoming(index):
                         self.dependents[head].remove((label, index))
-                        self.add(head, label, antecedent)
+                        self.add_edge(head, label, antecedent)
 
-    def _first_noun(self, singular: bool) -> int | None:
-        waiting, visited = deque(self.roots), set(self.roots)
-        while waiting:
-            index = waiting.popleft()
-            if self.noun(index) and not (singular and self.plural(index)):
+    def _find_first_noun(self, singular: bool) -> int | None:
+        queue, visited = deque(self.roots), set(self.roots)
+        while queue:
+            index = queue.popleft()
+            if self.is_noun(index) and not (singular and self.is_plural(index)):
                 return index
             for _, child in sorted(self.dependents.get(index, ()), key=lambda edge: edge[1]):
                 if child not in visited:
                     visited.add(child)
-                    waiting.append(child)
+                    queue.append(child)
         return None
 
     # The rules, in their order.
 
-    def facts(self, legacy_fragments: bool) -> Iterator[Fact]:
-        """The tuples of the sentence."""
-        lemma, everything = self.lemmas, range(len(self.words))
-        for predicate in everything:
-            yield from self._of_subject(predicate)
-        for noun in everything:
-            yield from self._of_participle(noun, legacy_fragments)
-        for predicate in everything:
-            yield from self._without_object(predicate)
-        for head in everything:
-            yield from ((lemma[head], lemma[child]) for child in self.children(head, "amod"))
-        for adjective in everything:
+    def list_facts(self, legacy_fragments: bool) -> Iterator[Fact]:
+        """Yield the tuples of the sentence."""
+        lemma, indices = self.lemmas, range(len(self.words))
+        for predicate in indices:
+            yield from self._list_subject_relations(predicate)
+        for noun in indices:
+            yield from self._list_participle_relations(noun, legacy_fragments)
+        for predicate in indices:
+            yield from self._list_attributes(predicate)
+        for head in indices:
+            yield from ((lemma[head], lemma[child]) for child in self.get_children(head, "amod"))
+        for adjective in indices:
             if self.tags[adjective].startswith("J"):
-                yield from ((lemma[subject], lemma[adjective]) for subject in self.children(adjective, "nsubj"))
-        for head in everything:
-            yield from self._of_noun(head)
-        for verb in everything:
-            for agent in self.children(verb, "nmod:agent"):
-                for subject in self.children(verb, "nsubjpass"):
-                    if self.noun(agent) and self.noun(subject):
-                        yield lemma[agent], self.predicate(verb), lemma[subject]
-        for noun in everything:
-            if self.plural(noun) and (count := self._count(noun)) is not None:
+                yield from ((lemma[subject], lemma[adjective]) for subject in self.get_children(adjective, "nsubj"))
+        for head in indices:
+            yield from self._list_noun_relations(head)
+        for verb in indices:
+            for agent in self.get_children(verb, "nmod:agent"):
+                for subject in self.get_children(verb, "nsubjpass"):
+                    if self.is_noun(agent) and self.is_noun(subject):
+                        yield lemma[agent], self.format_predicate(verb), lemma[subject]
+        for noun in indices:
+            if self.is_plural(noun) and (count := self._find_count(noun)) is not None:
                 yield lemma[noun], lemma[count]
         compound = set()
-        for head in everything:
-            for child in self.children(head, "compound"):
-                if self.noun(head) and self.noun(child):
+        for head in indices:
+            for child in self.get_children(head, "compound"):
+                if self.is_noun(head) and self.is_noun(child):
                     compound |= {head, child}
                     yield lemma[head], lemma[child]
-        yield from ((lemma[noun],) for noun in everything if self.noun(noun) and noun not in compound)
+        yield from ((lemma[noun],) for noun in indices if self.is_noun(noun) and noun not in compound)
 
-    def _of_subject(self, predicate: int) -> Iterator[Fact]:
-        if self.children(predicate, "cop"):
+    def _list_subject_relations(self, predicate: int) -> Iterator[Fact]:
+        if self.get_children(predicate, "cop"):
             return
-        for subject in self.subjects(predicate):
-            for preposition, target in self.objects(predicate):
-                yield self._relation(subject, f"{self.predicate(predicate)} {preposition}", target)
+        for subject in self.find_subjects(predicate):
+            for preposition, target in self.find_objects(predicate):
+                yield self._make_relation(subject, f"{self.format_predicate(predicate)} {preposition}", target)
 
-    def _of_participle(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
-        missed = legacy_fragments and self.fragment and noun in self.roots and not self.plural(noun)
-        for verb in self.children(noun, "acl"):
+    def _list_participle_relations(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
+        missed = legacy_fragments and self.fragment and noun in self.roots and not self.is_plural(noun)
+        for verb in self.get_children(noun, "acl"):
             if self.tags[verb].startswith("V") and not (missed and self.tags[verb] == "VBG"):
-                for preposition, target in self.objects(verb):
-                    yield self._relation(noun, f"{self.predicate(verb)} {preposition}", target)
+                for preposition, target in self.find_objects(verb):
+                    yield self._make_relation(noun, f"{self.format_predicate(verb)} {preposition}", target)
 
-    def _without_object(self, predicate: int) -> Iterator[Fact]:
-        copula = bool(self.children(predicate, "cop"))
-        if not copula and any(True for _ in self.objects(predicate)):
+    def _list_attributes(self, predicate: int) -> Iterator[Fact]:
+        copula = bool(self.get_children(predicate, "cop"))
+        if not copula and any(True for _ in self.find_objects(predicate)):
             return
-        for subject in self.subjects(predicate):
+        for subject in self.find_subjects(predicate):
             if predicate in self.case:
-                yield self._relation(subject, self.case[predicate], predicate)
+                yield self._make_relation(subject, self.case[predicate], predicate)
             elif self.lemmas[predicate] != "be":
                 yield self.lemmas[subject], self.lemmas[predicate]
 
-    def _of_noun(self, head: int) -> Iterator[Fact]:
-        if not self.noun(head):
+    def _list_noun_relations(self, head: int) -> Iterator[Fact]:
+        if not self.is_noun(head):
             return
         for label, child in self.dependents.get(head, ()):
             if label == "nmod:poss":
-                if self.noun(child):
-                    yield self._relation(child, "have", head)
+                if self.is_noun(child):
+                    yield self._make_relation(child, "have", head)
             elif label.startswith("nmod:") and label != "nmod:agent":
-                yield self._relation(head, label[5:], child)
+                yield self._make_relation(head, label[5:], child)
 
-    def _count(self, noun: int) -> int | None:
-        numbers = sorted(self.children(noun, "nummod"))
+    def _find_count(self, noun: int) -> int | None:
+        numbers = sorted(self.get_children(noun, "nummod"))
         if numbers and numbers[0] < noun:
             return numbers[0]
-        return next(iter(self.children(noun, "qmod")), None)
+        return next(iter(self.get_children(noun, "qmod")), None)
 
-    def _relation(self, subject: int, label: str, target: int) -> Fact:
+    def _make_relation(self, subject: int, label: str, target: int) -> Fact:
         label = label.strip()
         return self.lemmas[subject], label.removeprefix("be ") if label != "be" else label, self.lemmas[target]
 
 
 class _Conversion:
-    """The conversion of spaCy's tree into the edges of a graph."""
+    """The conversion of spaCy's tree to the edges of a graph."""
 
     def __init__(self, parse: Parse, graph: _Graph) -> None:
         self.parse, self.graph = parse, graph
@@ -280,10 +282,8 @@ class _Conversion:
         for index, word in enumerate(parse):
             if word.head != index:
                 self.below[word.head].append(index)
-        self.stands_for: dict[int, int] = {}
-        """The predicate that takes the place of a form of *be*."""
-        self.used: set[int] = set()
-        """Tokens whose own edge is not added: prepositions, and what was promoted."""
+        self.predicate_of: dict[int, int] = {}  # the predicate that replaces a form of *be*
+        self.used: set[int] = set()  # tokens whose own edge is not added: prepositions and promoted predicates
 
     def run(self) -> None:
         """Fill the graph."""
@@ -291,134 +291,134 @@ class _Conversion:
             self._promote(index)
         for index, word in enumerate(self.parse):
             if word.head == index:
-                self.graph.roots.append(self._place(index))
+                self.graph.roots.append(self._resolve(index))
             elif index not in self.used and word.dependency != "conj":
-                self._edge(index)
+                self._add_edge(index)
         self.graph.roots = list(dict.fromkeys(self.graph.roots))
         for index, word in enumerate(self.parse):
             if word.dependency == "conj":
-                self._conjunct(self._place(index), self._place(word.head))
+                self._add_conjunct(self._resolve(index), self._resolve(word.head))
 
-    def _place(self, index: int) -> int:
-        """The token that stands for another: the predicate for a form of *be*."""
-        return self.stands_for.get(index, index)
+    def _resolve(self, index: int) -> int:
+        """Return the predicate that replaces a form of *be*; any other token is returned as it is."""
+        return self.predicate_of.get(index, index)
 
-    def _dependents(self, index: int, *labels: str) -> list[int]:
+    def _find_dependents(self, index: int, *labels: str) -> list[int]:
         return [child for child in self.below[index] if self.parse[child].dependency in labels]
 
-    def _text(self, index: int) -> str:
+    def _get_text(self, index: int) -> str:
         return self.graph.words[index]
 
     def _promote(self, index: int) -> None:
-        """*is red*, *is a chef*, *is on the couch*: the predicate takes the place of *be*."""
+        """Promote the predicate of *be* to its place: *is red*, *is a chef*, *is on the couch*."""
         word = self.parse[index]
         if word.lemma != "be" or not self.graph.tags[index].startswith("V") or word.dependency in ("aux", "auxpass"):
             return
-        if self._dependents(index, "expl"):
+        if self._find_dependents(index, "expl"):
             return
-        for child in self._dependents(index, "acomp"):
-            for preposition in self._dependents(child, "prep"):
-                phrase = f"{self._text(child)} {self._text(preposition)}"
-                if phrase in TWO_WORDS and (targets := self._dependents(preposition, "pobj")):
-                    self._stand(index, targets[0], phrase, (child, preposition))
+        for child in self._find_dependents(index, "acomp"):
+            for preposition in self._find_dependents(child, "prep"):
+                phrase = f"{self._get_text(child)} {self._get_text(preposition)}"
+                if phrase in TWO_WORDS and (targets := self._find_dependents(preposition, "pobj")):
+                    self._replace_be(index, targets[0], phrase, (child, preposition))
                     return
-            self._stand(index, child, "", ())
+            self._replace_be(index, child, "", ())
             return
-        for child in self._dependents(index, "attr"):
-            self._stand(index, child, "", ())
+        for child in self._find_dependents(index, "attr"):
+            self._replace_be(index, child, "", ())
             return
-        for preposition in self._dependents(index, "prep"):
-            phrase, target, path = self._phrase(preposition)
+        for preposition in self._find_dependents(index, "prep"):
+            phrase, target, path = self._read_phrase(preposition)
             if preposition > index and target is not None:
-                self._stand(index, target, phrase, path)
+                self._replace_be(index, target, phrase, path)
                 return
 
-    def _stand(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
-        self.stands_for[be] = predicate
+    def _replace_be(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
+        self.predicate_of[be] = predicate
         self.used |= {predicate, *path}
-        self.graph.add(predicate, "cop", be)
+        self.graph.add_edge(predicate, "cop", be)
         if case:
             self.graph.case[predicate] = case
 
-    def _phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
-        """A preposition, perhaps of several words, with its object and the tokens that lead there."""
-        text = self._text(preposition)
-        for inner in self._dependents(preposition, "prep", "pcomp"):
-            joined = f"{text} {self._text(inner)}"
-            if targets := self._dependents(inner, "pobj"):
-                return joined if joined in TWO_WORDS else self._text(inner), targets[0], (preposition, inner)
-        targets = self._dependents(preposition, "pobj")
+    def _read_phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
+        """Return a preposition, perhaps of several words, its object, and the tokens of the phrase."""
+        text = self._get_text(preposition)
+        for inner in self._find_dependents(preposition, "prep", "pcomp"):
+            joined = f"{text} {self._get_text(inner)}"
+            if targets := self._find_dependents(inner, "pobj"):
+                return joined if joined in TWO_WORDS else self._get_text(inner), targets[0], (preposition, inner)
+        targets = self._find_dependents(preposition, "pobj")
         if not targets:
             return text, None, (preposition,)
         middle = targets[0]
-        for inner in self._dependents(middle, "prep"):
-            joined = f"{text} {self._text(middle)} {self._text(inner)}"
-            further = self._dependents(inner, "pobj")
+        for inner in self._find_dependents(middle, "prep"):
+            joined = f"{text} {self._get_text(middle)} {self._get_text(inner)}"
+            further = self._find_dependents(inner, "pobj")
             if joined in THREE_WORDS and (preposition, inner) == (middle - 1, middle + 1) and further:
                 return joined, further[0], (preposition, middle, inner)
         before = [child for child in self.below[preposition] if child == preposition - 1]
-        if before and f"{self._text(before[0])} {text}" in TWO_WORDS:
-            return f"{self._text(before[0])} {text}", middle, (preposition, before[0])
+        if before and f"{self._get_text(before[0])} {text}" in TWO_WORDS:
+            return f"{self._get_text(before[0])} {text}", middle, (preposition, before[0])
         return text, middle, (preposition,)
 
-    def _edge(self, index: int) -> None:
+    def _add_edge(self, index: int) -> None:
         word, graph = self.parse[index], self.graph
-        head, label = self._place(word.head), word.dependency
+        head, label = self._resolve(word.head), word.dependency
         if label == "prep" or (label == "dative" and graph.tags[index] in ("IN", "TO")):
-            self._preposition(index)
+            self._add_preposition(index)
         elif label == "agent":
-            passive = bool(self._dependents(word.head, "auxpass"))
-            for target in self._dependents(index, "pobj"):
-                graph.add(head, "nmod:agent" if passive else "nmod:by", target)
+            passive = bool(self._find_dependents(word.head, "auxpass"))
+            for target in self._find_dependents(index, "pobj"):
+                graph.add_edge(head, "nmod:agent" if passive else "nmod:by", target)
         elif label == "compound":
             while self.parse[head].dependency == "compound" and self.parse[head].head != head:
                 head = self.parse[head].head
-            graph.add(head, label, index)
+            graph.add_edge(head, label, index)
         elif label == "poss":
-            graph.add(head, "nmod:poss", self._place(index))
+            graph.add_edge(head, "nmod:poss", self._resolve(index))
         elif label == "dative":
-            graph.add(head, "iobj", index)
+            graph.add_edge(head, "iobj", index)
         elif label == "relcl":
-            graph.add(head, "acl:relcl", self._place(index))
-        elif label == "attr" and self._dependents(word.head, "expl"):
-            graph.add(head, "nsubj", index)
+            graph.add_edge(head, "acl:relcl", self._resolve(index))
+        elif label == "attr" and self._find_dependents(word.head, "expl"):
+            graph.add_edge(head, "nsubj", index)
         elif label != "pobj":
-            graph.add(head, label, self._place(index))
+            graph.add_edge(head, label, self._resolve(index))
 
-    def _preposition(self, index: int) -> None:
+    def _add_preposition(self, index: int) -> None:
         head = self.parse[index].head
-        phrase, target, path = self._phrase(index)
+        phrase, target, path = self._read_phrase(index)
         if target is None:
             return
-        # "parked next to the house": the phrase hangs on the verb, not on "next".
+        # "parked next to the house": the phrase depends on the verb, not on "next".
         above = self.parse[head]
-        joined = f"{self._text(head)} {phrase}"
+        joined = f"{self._get_text(head)} {phrase}"
         if joined in TWO_WORDS and head == index - 1 and above.dependency in ("advmod", "amod", "prt", "acomp"):
             phrase, head = joined, above.head
             self.used.add(path[0])
         self.used |= {*path, target}
-        self.graph.add(self._place(head), f"nmod:{phrase}", target)
+        self.graph.add_edge(self._resolve(head), f"nmod:{phrase}", target)
 
-    def _conjunct(self, index: int, first: int) -> None:
-        """A conjunct has the incoming edges of the first one; a predicate without a subject also has its subjects."""
+    def _add_conjunct(self, index: int, first: int) -> None:
+        """Copy the incoming edges of the first conjunct to another, and its subjects to a predicate without one."""
         graph = self.graph
-        for head, label in graph.incoming(first):
+        for head, label in graph.find_incoming(first):
             if head != index and label not in ("cop", "case"):
-                graph.add(head, label, index)
+                graph.add_edge(head, label, index)
         tag = graph.tags[index]
-        if tag.startswith(("VB", "JJ")) and not graph.children(index, "nsubj", "nsubjpass"):
-            passive = bool(graph.children(index, "auxpass"))
+        if tag.startswith(("VB", "JJ")) and not graph.get_children(index, "nsubj", "nsubjpass"):
+            passive = bool(graph.get_children(index, "auxpass"))
             for label, subject in list(graph.dependents.get(first, ())):
                 if label in ("nsubj", "nsubjpass"):
                     active = tag in ("VB", "VBZ", "VBP") or tag.startswith("JJ")
                     label = "nsubjpass" if passive else "nsubj" if active else label
-                    graph.add(index, label, subject)
+                    graph.add_edge(index, label, subject)
 
 
-def _repaired(parse: Parse) -> Parse:
-    """*A red bus drives down the street*, where the parser has *drives* for the plural of a noun: it is the verb.
+def _repair_root_verb(parse: Parse) -> Parse:
+    """Repair a parse such as *A red bus drives down the street* with *drives* as a plural noun: it is the verb.
 
-    No plural follows *a*, so the noun before it is the subject, and what stood before that noun belongs to it.
+    No plural follows *a*, so the noun before it is the subject, and the dependents before that noun belong to it.
     """
     for index, word in enumerate(parse):
         if word.tag != "NNS" or word.dependency != "ROOT" or not index:
@@ -436,8 +436,8 @@ def _repaired(parse: Parse) -> Parse:
     return parse
 
 
-def _tag(parse: Parse, index: int) -> str:
-    """The tag of a token; a verb that the tagger took for a plural noun (*a bus drives*) is a verb."""
+def _get_tag(parse: Parse, index: int) -> str:
+    """Return the tag of a token; a plural noun with a subject or auxiliary (*a bus drives*) is a verb."""
     tag = parse[index].tag
     if tag.startswith("NN"):
         below = {word.dependency for word in parse if word.head == index and word is not parse[index]}
@@ -446,8 +446,8 @@ def _tag(parse: Parse, index: int) -> str:
     return tag
 
 
-def lemma_of(text: str, tag: str, lemma: str) -> str:
-    """The lemma of a noun or verb, which is that of the parser save for a few words; others stay as they are."""
+def get_lemma(text: str, tag: str, lemma: str) -> str:
+    """Return the parser's lemma of a noun or verb, with a few corrections; any other word is only lower-cased."""
     word = text.lower()
     if tag.startswith(("NNP", "JJ", "RB")) or word in PLURAL_ONLY or not tag.startswith(("NN", "VB")):
         return word

@@ -1,4 +1,4 @@
-"""What a training can be told: what to learn from, how to learn, and what each objective asks besides.
+"""Options of a training: its data, its settings, and the options of each objective.
 
 The classes are arguments of :func:`captious.train.train` and options of ``captious train``. This module imports no
 model library.
@@ -14,16 +14,16 @@ from captious.errors import InputError
 from captious.options import Argument as Positional
 from captious.options import Missing, Option, Options
 
+# Defaults of fine-tuning.
 START: dict[str, Any] = {"epochs": 10, "batch_size": 256, "lr": 1e-5, "head_lr": 0.0, "augment": 0.0}
-"""What a fine-tuning needs, where neither the user nor the start says otherwise."""
+# Defaults of a new model.
 NEW = {"lr": 1e-3, "epochs": 20}
-"""What a model that starts from nothing needs."""
+# Defaults of new heads on two pretrained towers.
 DUAL = {"lr": 1e-4, "head_lr": 1e-3, "epochs": 20, "batch_size": 512, "augment": 0.5}
-"""What new heads on two pretrained towers need."""
+# Defaults of new heads with a locked image tower, whose features are computed once, so without augmentation.
 LOCKED = {"lr": 1e-3, "epochs": 30, "batch_size": 512}
-"""The same where the image tower is locked, so that one view of each image is seen."""
+# Settings that may change when a training is resumed, because they affect neither data nor schedule.
 FREE = frozenset({"save_every", "together"})
-"""Settings that may differ when a training resumes: they do not move the data or the schedule."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Settings(Options):
         None
     )
     batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
-    """The contrast is among these."""
+    """Each example is contrasted with the others of its batch."""
     accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
     lr: Annotated[float | None, Option("Largest learning rate.")] = None
     head_lr: Annotated[float | None, Option("Learning rate of projection heads; 0 for the same.", min=0)] = None
@@ -52,11 +52,11 @@ class Settings(Options):
         tuple[str, ...], Option("Towers that do not learn: image, text; image:9 for nine layers.", metavar="TOWERS")
     ] = ()
     together: int = 0
-    """Batches of a step that are encoded at once, for speed: losses stay those of single batches. 0: all, on a GPU."""
+    """Batches of a step that are encoded at once, for speed; losses stay separate. 0: all on a GPU, one on a CPU."""
     gather: bool = True
-    """Contrast over all processes, or within each."""
+    """Whether the contrast is over all processes or within each."""
     frozen_positions: int = 0
-    """Rows of the text tower's position table, from the first, that do not learn."""
+    """Number of leading rows of the text tower's position table that are not trained."""
     beta2: float = 0.999
 
     def __post_init__(self) -> None:
@@ -68,8 +68,8 @@ class Settings(Options):
         if self.augment and any(side.startswith("image") for side in self.lock):
             raise InputError("augment=... shows a new view of each image each epoch; a locked image tower looks once")
 
-    def filled(self, start: dict[str, Any]) -> Settings:
-        """The same with what the start needs in place of None."""
+    def fill_defaults(self, start: dict[str, Any]) -> Settings:
+        """Return the settings with the defaults of the start in place of None."""
         needed = {**START, **start}
         return replace(self, **{name: value for name, value in needed.items() if getattr(self, name) is None})
 
@@ -84,7 +84,7 @@ class Training(Options):
     data: Annotated[
         str | None, Positional("Rows with an id or image, and captions: JSONL, CSV, Parquet.", metavar="DATA")
     ] = None
-    """A training that resumes without it takes everything from its folder."""
+    """Without data, a resumed training takes all options from its folder."""
     base: Annotated[str | None, Option("Model to start from: a folder, a checkpoint file, a hub id.")] = None
     validate: Annotated[str | None, Option("Rows to measure the model on while it learns.", metavar="FILE")] = None
     resume: Annotated[bool, Option("Continue from the checkpoint in --out.")] = False
@@ -98,19 +98,19 @@ class Training(Options):
 
 
 class ObjectiveOptions(Options):
-    """Base of what an objective asks besides: its name, its published settings, and what its start needs."""
+    """Base of the options of an objective: its name, its published settings, and the defaults of its start."""
 
     name: ClassVar[str]
     published: ClassVar[Settings]
     epochs: ClassVar[int] = START["epochs"]
-    """Passes over the data where nobody says how many."""
+    """Default number of epochs."""
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """Settings without None."""
-        return (settings or self.published).filled({"epochs": self.epochs})
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None."""
+        return (settings or self.published).fill_defaults({"epochs": self.epochs})
 
-    def warmup(self, settings: Settings, steps: int) -> int:
-        """Steps until the largest learning rate: at most a fifth of all."""
+    def count_warmup_steps(self, settings: Settings, steps: int) -> int:
+        """Return the number of warm-up steps: at most a fifth of all."""
         return min(settings.warmup_steps, steps // 5)
 
 
@@ -128,13 +128,13 @@ class ClipOptions(ObjectiveOptions):
     captions_per_image: Annotated[int, Option("Captions of an image in one step.", min=1)] = 1
     soften: Annotated[float, Option("Share of targets that follows the similarity of captions.", min=0, max=1)] = 0.0
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """A new model and new heads need more than a fine-tuning."""
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None; new models and new heads need a higher learning rate than fine-tuning."""
         settings = settings or self.published
         if self.towers is not None:
             locked = any(side.startswith("image") for side in settings.lock)
-            return settings.filled(LOCKED if locked else DUAL)
-        return settings.filled(NEW if self.new is not None else {})
+            return settings.fill_defaults(LOCKED if locked else DUAL)
+        return settings.fill_defaults(NEW if self.new is not None else {})
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class SpecsOptions(ObjectiveOptions):
         Literal["code", "paper"], Option("Grammar of detail units: that of SPECS's code, or of its paper.")
     ] = "code"
     shuffle_rows: bool = False
-    """Mix the words of the first rows' negatives, as published, instead of tossing a coin."""
+    """Whether to shuffle the negatives of the first rows, as published, instead of random ones."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class UmicOptions(ObjectiveOptions):
         str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to continue from.')
     ] = "fusion"
     encoder: Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")] = ""
-    """The encoder of a fusion; for the others it says which images look alike."""
+    """The encoder of a fusion; for other backbones it is used to find similar images."""
     regions: Annotated[str | None, Option("Folder of region features, for a UNITER.", metavar="FOLDER")] = None
     kinds: Annotated[tuple[str, ...], Option("Kinds of wrong captions.", flags=("-k",), metavar="KINDS")] = (
         *("hard", "random", "substitute", "shuffle", "repeat"),
@@ -205,12 +205,12 @@ class UmicOptions(ObjectiveOptions):
         if not 0 < self.margin <= 1:
             raise InputError(f"margin {self.margin:g}: expected more than 0 and at most 1, as scores are")
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """A fusion starts from nothing."""
-        return (settings or self.published).filled({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None; a fusion is trained from scratch, so its learning rate is higher."""
+        return (settings or self.published).fill_defaults({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
 
-    def warmup(self, settings: Settings, steps: int) -> int:
-        """A share of all steps."""
+    def count_warmup_steps(self, settings: Settings, steps: int) -> int:
+        """Return the number of warm-up steps: a share of all."""
         return round(self.warmup_share * steps)
 
 
@@ -220,7 +220,7 @@ OBJECTIVES: dict[str, type[ObjectiveOptions]] = {
 
 
 def as_record(options: Any) -> dict[str, Any]:
-    """Plain values, to be written as JSON."""
+    """Convert options to plain values for JSON."""
     return {
         name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
         for name, value in asdict(options).items()
@@ -228,6 +228,6 @@ def as_record(options: Any) -> dict[str, Any]:
 
 
 def from_record(kind: Any, record: dict[str, Any]) -> Any:
-    """The options that were written."""
+    """Restore options from `as_record`."""
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
     return kind(**plain)

@@ -1,4 +1,4 @@
-"""The originals' bi-LSTM as classifier; many runs are trained as one stack."""
+"""The originals' bi-LSTM as classifier; many runs are trained as one stack of tensors."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device
-from captious.options import current
+from captious.options import get_runtime
 
+# Default size of a stack: on a CPU one captioner's seed, on a GPU as many runs as keep it busy.
 ON_CPU, ON_GPU = 6, 256
-"""Runs trained together: on a CPU one captioner's seed, on a GPU as many as keep it busy."""
 
 
 @dataclass(frozen=True)
 class Lstm:
-    """Random embedding, two bi-LSTM layers, the last states of both directions, one logit (or one per class).
+    """A random embedding, two bi-LSTM layers, the last states of both directions, one logit (or one per class).
 
-    The words of the training split only (at most ``words``); dropout on the embeddings, between the layers and before
-    the output; Adam; a fixed number of epochs, no validation. RELIC's text says a learning rate of 1e-5, the code of
-    both papers has 5e-5, which is the default here.
+    The vocabulary is that of the training split (at most ``words``); dropout is on the embeddings, between the layers
+    and before the output; Adam; a fixed number of epochs, no validation. RELIC's paper has a learning rate of 1e-5, the
+    code of both papers has 5e-5, which is the default here.
     """
 
     embedding: int = 100
@@ -36,33 +36,33 @@ class Lstm:
     words: int = 25_000
     dtype: str = "float32"
     stack: int = 0
-    """Most runs trained together; 0 for what suits the device. It does not move the numbers."""
+    """Most runs trained together; 0 for the default of the device. It does not change the numbers."""
 
     name = "lstm"
 
     def settings(self) -> Mapping[str, Any]:
-        """Everything that can move its numbers; a GPU multiplies in TF32, so it counts."""
+        """Return everything that can change its numbers; a GPU multiplies in TF32, so the device is included."""
         version = require("torch", "bias").__version__
         chosen = {key: value for key, value in asdict(self).items() if key != "stack"}
-        products = "tf32" if resolve_device(current().device).type == "cuda" else self.dtype
+        products = "tf32" if resolve_device(get_runtime().device).type == "cuda" else self.dtype
         return {"classifier": self.name, **chosen, "products": products, "torch": version}
 
-    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
-        """Tasks of the same size together, in their order, so that early seeds are finished first."""
-        most = self.stack or (ON_GPU if resolve_device(current().device).type == "cuda" else ON_CPU)
+    def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
+        """Group tasks of the same size, in their order, so that early seeds are finished first."""
+        most = self.stack or (ON_GPU if resolve_device(get_runtime().device).type == "cuda" else ON_CPU)
         alike: dict[tuple[int, int, int], list[ClassifierTask]] = {}
         for task in tasks:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
         stacks = []
         for group in alike.values():
-            # Equal shares: two stacks of 150 take less memory than one of 256 and one of 44, and as long.
+            # Equal sizes: two stacks of 150 need less memory than one of 256 and one of 44, in the same time.
             number = math.ceil(len(group) / most)
             share = math.ceil(len(group) / number)
             stacks += [group[first : first + share] for first in range(0, len(group), share)]
         return stacks
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
-        """Train the tasks side by side; the class probabilities of each one's test captions."""
+        """Train the tasks as one stack; return the class probabilities of each one's test captions."""
         from captious.bias.classifiers._stack import train
 
         return train(self, tasks, progress)

@@ -14,7 +14,7 @@ from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination._marks import Run, marked_captions, page_explanations
@@ -24,12 +24,12 @@ from captious.metrics.rows import Scored, candidate_means
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column, Why
 from captious.syntax import parsing
 from captious.syntax.lemmas import singularize
-from captious.syntax.parsing import common_nouns
-from captious.syntax.sentences import sentences
+from captious.syntax.parsing import find_common_nouns
+from captious.syntax.sentences import split_sentences
 from captious.syntax.tagging import tag_texts
 
 SENTENCES = "sentence-transformers/all-mpnet-base-v2"
@@ -126,7 +126,7 @@ class Aloha(MeanMetric):
         if judge is not None:
             settings |= {"judge": judge.identity, "prompt": digest(state.value.prompt.encode())}
         elif self.tagger == "spacy":
-            settings["parser"] = parsing.version()
+            settings["parser"] = parsing.get_version()
         return settings
 
     def planned(self, captions: CaptionSet) -> CallPlan:
@@ -201,7 +201,7 @@ class Aloha(MeanMetric):
         column = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
         combined = []
         for id, objects, value in zip(captions.ids, lists, column, strict=True):
-            words = text_list(value, id, OBJECT_COLUMN) or []
+            words = parse_text_list(value, id, OBJECT_COLUMN) or []
             seen = [NamedObject((singularize(word.lower()),)) for word in words]
             combined.append(objects if isinstance(objects, Failure) else list(dict.fromkeys([*objects, *seen])))
         return combined
@@ -220,7 +220,7 @@ class Aloha(MeanMetric):
         try:
             matched = self._matched(chosen, value)
         except InputError as error:
-            current().log(f"{self.label}: the page shows no objects ({error})")
+            get_runtime().log(f"{self.label}: the page shows no objects ({error})")
             return []
         summaries: list[list[str]] = [[] for _ in indices]
         for one, owner in zip(matched, chosen.candidates.owners.tolist(), strict=True):
@@ -321,7 +321,7 @@ def _runs(text: str, verdicts: Mapping[str, str]) -> list[Run]:
     """Where the words of a text are that have a verdict."""
     return [
         (start, stop, verdicts[word])
-        for sentence in sentences(text)
+        for sentence in split_sentences(text)
         for token, start, stop in zip(*sentence, strict=True)
         if (word := singularize(token.lower())) in verdicts
     ]
@@ -358,7 +358,7 @@ def nouns(texts: Sequence[str], tagger: str) -> list[list[NamedObject]]:
     >>> [str(one) for one in nouns(["Two dogs near a cat; the dogs are asleep."], "captious")[0]]
     ['dog', 'cat']
     """
-    words = common_nouns(texts) if tagger == "spacy" else _tagged_nouns(texts, tagger)
+    words = find_common_nouns(texts) if tagger == "spacy" else _tagged_nouns(texts, tagger)
     return [[NamedObject((word,)) for word in dict.fromkeys(map(singularize, own))] for own in words]
 
 

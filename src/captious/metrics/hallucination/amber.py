@@ -15,16 +15,16 @@ import numpy as np
 from captious._core.files import digest, read_regular
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination._marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
-from captious.syntax.lemmas import wordnet_lemma
-from captious.syntax.parsing import VECTORS, load_vectors, model_version, similar_words
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import tagger_named
+from captious.syntax.lemmas import find_wordnet_lemma
+from captious.syntax.parsing import VECTORS, load_vectors, format_version, find_similar_words
+from captious.syntax.sentences import split_sentences
+from captious.syntax.tagging import find_tagger
 
 FILES = ("annotations.json", "relation.json", "safe_words.txt")
 THRESHOLD = 0.8
@@ -186,8 +186,8 @@ class Amber(Metric):
         if self.vectors == NO_VECTORS:
             similar, vectors = {word: frozenset([word]) for word in annotations.words}, NO_VECTORS
         else:
-            similar = similar_words(annotations.words, self.vectors, THRESHOLD)
-            vectors = model_version(load_vectors(self.vectors))
+            similar = find_similar_words(annotations.words, self.vectors, THRESHOLD)
+            vectors = format_version(load_vectors(self.vectors))
         state = AmberState(annotations, similar, vectors)
         return Shared(state, f"{annotations.fingerprint} and {vectors}")
 
@@ -319,13 +319,13 @@ def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[
     [[('boat', 17, 22)]]
     """
     known = frozenset(words)
-    parsed = [sentences(text) for text in texts]
+    parsed = [split_sentences(text) for text in texts]
     tokens = [[token for sentence in one for token in sentence.tokens] for one in parsed]
     nouns = []
-    for one, own, tags in zip(parsed, tokens, tagger_named(tagger)(tokens), strict=True):
+    for one, own, tags in zip(parsed, tokens, find_tagger(tagger)(tokens), strict=True):
         spans = [span for sentence in one for span in zip(sentence.starts, sentence.stops, strict=True)]
         lemmas = [
-            wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
+            find_wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
             for token, tag in zip(own, tags, strict=True)
         ]
         nouns.append([(lemma, *span) for lemma, span in zip(lemmas, spans, strict=True) if lemma in known])
@@ -394,7 +394,7 @@ def _annotations(folder: str, annotations: bytes, relation: bytes, safe_words: b
         path = Path(folder) / FILES[1]
         association = {str(word): _words(others) for word, others in json.loads(relation).items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: is not as AMBER writes it ({one_line(error)})") from None
+        raise InputError(f"{path}: is not as AMBER writes it ({format_one_line(error)})") from None
     safe = frozenset(safe_words.decode("utf-8", errors="replace").split())
     return Annotations(images, association, safe, digest(annotations, relation, safe_words))
 

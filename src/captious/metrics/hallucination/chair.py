@@ -30,7 +30,7 @@ from captious.options import LemmaRule
 from captious.render import Column, Why
 from captious.syntax import parsing
 from captious.syntax.objects import Mention, ObjectFinder, Objects, open_vocabulary
-from captious.syntax.sentences import sentences
+from captious.syntax.sentences import split_sentences
 
 Value = Literal["s", "i", "recall", "precision", "f1", "words", "tokens"]
 LABELS: Mapping[str, str] = {
@@ -437,7 +437,7 @@ def finished_part(text: str) -> int:
     """
     if text.rstrip(_CLOSING)[-1:] in _END_MARKS:
         return len(text)
-    parts = sentences(text)
+    parts = split_sentences(text)
     return parts[-2].stops[-1] if len(parts) > 1 else len(text)
 
 

@@ -14,15 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.files import digest, read_regular, whole_file
+from captious._core.files import digest, read_regular, write_atomically
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
-from captious.io.coco import marked_objects
+from captious.errors import InputError, format_one_line
+from captious.io.coco import read_marked_objects
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import rows_of
-from captious.io.images import image_number, image_of
+from captious.io.formats import read_rows
+from captious.io.images import parse_image_number, get_image_name
 from captious.io.join import gather_references
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.options import LemmaRule
 from captious.syntax.objects import ObjectFinder, Vocabulary, open_vocabulary
 
@@ -53,7 +53,7 @@ class ObjectTable:
         """The row of an item: by its id or the name of its image, as they are or by the COCO number in them."""
         alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
         names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
-        keys = (key for name in names for key in (name, image_number(name)))
+        keys = (key for name in names for key in (name, parse_image_number(name)))
         return next((self.rows[key] for key in keys if key in self.rows), None)
 
     def columns(self, truth: Source, lemmas: LemmaRule) -> list[str]:
@@ -89,7 +89,7 @@ class ObjectTable:
         lists = {name: pa.array(list(column), pa.list_(pa.string())) for name, column in self.sources.items()}
         table = pa.table({"id": pa.array(list(self.rows), pa.string()), **lists})
         facts = json.dumps({"format": FORMAT, "vocabulary": self.vocabulary})
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             pq.write_table(table.replace_schema_metadata({KEY: facts.encode()}), draft, compression="zstd")
 
 
@@ -115,14 +115,14 @@ def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
         rows = {key: row for row, key in enumerate(columns.pop("id"))}
         return ObjectTable(name, rows, columns, str(facts.get("vocabulary", "")), fingerprint)
     lists: dict[str, list[str]] = {}
-    for row in rows_of(path):
+    for row in read_rows(path):
         if OBJECT_COLUMN not in row.fields:
             raise InputError(
                 f"{row.where}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected an image and its "
                 f"{OBJECT_COLUMN}, or a table made with: {MAKER}"
             )
-        key = image_number(image_of(row))
-        objects = text_list(row.fields[OBJECT_COLUMN], row.where, OBJECT_COLUMN)
+        key = parse_image_number(get_image_name(row))
+        objects = parse_text_list(row.fields[OBJECT_COLUMN], row.where, OBJECT_COLUMN)
         if objects is None:
             continue
         if lists.setdefault(key, objects) != objects:
@@ -140,7 +140,7 @@ def _made(path: str) -> Any:
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: is damaged ({one_line(error)}); make it again with: {MAKER}") from None
+        raise InputError(f"{path}: is damaged ({format_one_line(error)}); make it again with: {MAKER}") from None
     facts = (table.schema.metadata or {}).get(KEY)
     if facts is None:
         return None
@@ -167,10 +167,10 @@ def build_table(
     captions: dict[str, list[str]] = {}
     for file in files:
         progress(f"reading {Path(file).name}")
-        marked = marked_objects(file)
+        marked = read_marked_objects(file)
         if marked is None:
-            for key, texts in gather_references(rows_of(file)).references.items():
-                captions.setdefault(image_number(key), []).extend(texts)
+            for key, texts in gather_references(read_rows(file)).references.items():
+                captions.setdefault(parse_image_number(key), []).extend(texts)
             continue
         categories = _categories(words, {name for names in marked.values() for name in names}, file)
         for key, names in marked.items():
@@ -203,6 +203,6 @@ def column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozens
     """The objects that the items bring in their column; None for an item without any, which is not an empty list."""
     truths: list[frozenset[str] | None] = []
     for id, value in zip(captions.ids, captions.columns.get(OBJECT_COLUMN, (None,) * len(captions)), strict=True):
-        words = text_list(value, id, OBJECT_COLUMN)
+        words = parse_text_list(value, id, OBJECT_COLUMN)
         truths.append(None if words is None else frozenset(_categories(vocabulary, words, id).values()))
     return truths

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from captious.errors import InputError
-from captious.io.questions import ItemQuestion, plain_answer
+from captious.io.questions import ItemQuestion, normalize_answer
 from captious.metrics.judges._choices import YES_NO, AnswerOptions, ChosenAnswer
 from captious.metrics.judges._questions import AnswerMark, QuestionMetric
 
@@ -53,7 +53,7 @@ class Dsg(QuestionMetric):
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
         """Raise an error where the right answer is another than yes."""
-        if question.answer and plain_answer(question.answer) != "yes":
+        if question.answer and normalize_answer(question.answer) != "yes":
             raise InputError(f"{where}: the right answer is {question.answer!r}, expected yes")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:

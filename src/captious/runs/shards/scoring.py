@@ -29,7 +29,7 @@ from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.models.decoding import DECODERS
-from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.options import Engine, Reading, Resampling, Runtime, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.report import Report, report_of
 from captious.runs.shards._ids import repeated_ids
@@ -144,7 +144,7 @@ def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
     except KeyboardInterrupt:
         run, shards = work.run, work.run.marker.shards
         done = sum(not work.missing(one, {}) for one in run.finished().values())
-        current().log(
+        get_runtime().log(
             f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; run the same again to resume"
         )
         raise
@@ -329,7 +329,7 @@ class ShardProgress:
         if outcome is None:
             self.failed += 1
             if self.failed <= LISTED and self.shards > 1:
-                current().log(" ".join(error.split()))
+                get_runtime().log(" ".join(error.split()))
         else:
             self.items += outcome.items
         self._show()
@@ -340,4 +340,4 @@ class ShardProgress:
         parts += [f"{rate:,.0f} items/s"] if self.items else []
         parts += [f"{self.failed:,} failed"] if self.failed else []
         self.step(", ".join(parts))
-        current().progress("shards", self.done, self.shards)
+        get_runtime().progress("shards", self.done, self.shards)

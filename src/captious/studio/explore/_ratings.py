@@ -17,7 +17,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import rows_of
+from captious.io.formats import read_rows
 from captious.study.records import number, pick
 
 RATING = "rating"
@@ -49,7 +49,7 @@ class CaptionRating:
 
 def read_caption_ratings(source: str | Path) -> Iterator[CaptionRating]:
     """Every rating of a file; a row with a list of ratings holds those of several people."""
-    for row in rows_of(source, role="ratings"):
+    for row in read_rows(source, role="ratings"):
         fields = {str(name): value for name, value in row.fields.items()}
         column = pick(fields, None, RATING_COLUMNS, row.where, "rating")
         named = {name: _first(fields, columns) for name, columns in _NAMES.items()}
