@@ -45,9 +45,9 @@ from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.tars import KEY, read_tar
 from captious.options import Reading
 
+# Formats of shards by suffix, which ``.gz`` may follow. Text lines are excluded, because they have no ids.
 FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES, "xlsx")}
 FORMATS |= {".tar": "tar", ".tgz": "tar"}
-"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
@@ -61,7 +61,7 @@ class Shard:
     """One file of captions: its address, its size in bytes, and a name for its results."""
 
     name: str
-    """Unique among the shards of a source, and safe as the name of a file."""
+    """Unique among the shards of a source, and a valid file name."""
     address: str
     size: int
 
@@ -140,7 +140,7 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
 def _exists(path: str, kind: Callable[[Path], bool]) -> bool:
     try:
         return kind(Path(path))
-    except (OSError, ValueError):  # too long for a name, or with a null byte
+    except (OSError, ValueError):  # the name is too long or contains a null byte
         return False
 
 
@@ -148,7 +148,7 @@ def _find_files(source: str, format: str | None) -> dict[str, int]:
     """Return the files of a path, a pattern or an address, with their sizes."""
     if not is_remote(source):
         source = source.removeprefix("file://")
-    if _exists(source, Path.is_file):  # a name may hold braces and brackets
+    if _exists(source, Path.is_file):  # before expanding: a file name may contain braces and brackets
         return _check_formats({source: Path(source).stat().st_size}, source, format)
     members = list(expand_braces(source))
     files: dict[str, int] = {}
@@ -296,9 +296,9 @@ class ShardContent:
 
     captions: CaptionSet
     faults: Mapping[str, int] = field(default_factory=dict)
-    """How often each reason occurred to leave something out."""
+    """Number of omissions by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
-    """The first of each reason in full: file, row or key, what was found."""
+    """The first message of each reason."""
 
 
 @dataclass
@@ -346,12 +346,12 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, 
         return _make_content(_make_empty_set(shard), faults)
     others = None if reading.references is None else _select_references(candidates, reading)
     references = candidates.references if others is None else others.references
-    alone = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
-    if alone and reading.missing == "skip":
+    unmatched = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
+    if unmatched and reading.missing == "skip":
         first = next(key for key in candidates.candidates if not references.get(key))
-        faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", alone)
-        if alone == len(candidates.candidates):
-            return _make_content(replace(_make_empty_set(shard), skipped=alone), faults)
+        faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", unmatched)
+        if unmatched == len(candidates.candidates):
+            return _make_content(replace(_make_empty_set(shard), skipped=unmatched), faults)
     return _make_content(join(candidates, others, reading, shard.address), faults)
 
 
@@ -380,7 +380,7 @@ def _gather_candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, fa
         faults.add(_generalize_complaint(complaint.removeprefix(f"{current.where}: ")), complaint)
 
     gathered = gather_candidates(rows, reading, complain, notice)
-    # A row whose caption is of the wrong type leaves its id without a caption.
+    # A row with a caption of the wrong type leaves an id without a caption.
     for key in [key for key, texts in gathered.candidates.items() if not texts]:
         del gathered.candidates[key]
         gathered.references.pop(key, None)
@@ -518,7 +518,7 @@ def _get_version(address: str) -> tuple[int | None, ...]:
         return (Storage.at(folder).size(name),)
     try:
         state = Path(address).stat()
-    except OSError:  # whoever reads it says so
+    except OSError:  # reading the file will report it
         return ()
     return state.st_mtime_ns, state.st_size, state.st_ino
 

@@ -22,12 +22,12 @@ from captious._core.files import refuse_irregular, write_atomically
 from captious.errors import InputError, MissingExtra, format_one_line, require
 
 RETRIES = 3
+# Delay before the first retry; doubled before each further one.
 BACKOFF_SECONDS = 0.5
-"""The wait before the first retry; it doubles before each further one."""
+# Block size in bytes for copying large objects.
 BLOCK = 1 << 23
-"""Bytes of a large object that are in memory at a time."""
+# Characters that make a path a glob.
 MAGIC = re.compile(r"[*?\[]")
-"""A character that makes a path a glob."""
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 T = TypeVar("T")
 
@@ -143,8 +143,8 @@ class Disk(Storage):
     def glob(self, pattern: str) -> dict[str, int]:
         """Return the size in bytes of each file that matches a pattern, without hidden files."""
         try:
-            names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, which finds hidden ones
-        except ValueError:  # no name that a file could have: a null byte, half a character
+            names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, Path.glob finds hidden files
+        except ValueError:  # an invalid file name, with a null byte or a lone surrogate
             return {}
         sizes = {name: self.size(name) for name in sorted(set(names))}
         return {name: size for name, size in sizes.items() if size is not None}
@@ -212,7 +212,7 @@ class ObjectStore(Storage):
                 return call(system, path)
             except (FileNotFoundError, NotADirectoryError):
                 raise
-            except Exception as error:  # the libraries of object stores raise kinds of their own
+            except Exception as error:  # the libraries of object stores define their own exceptions
                 if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
                     why = format_one_line(error) or type(error).__name__
                     raise InputError(f"{self.get_address(name)}: cannot be {done} ({why})") from None
@@ -222,12 +222,12 @@ class ObjectStore(Storage):
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the size in bytes of each object directly in a folder; objects of unknown size are left out."""
 
-        def listed(system: Any, path: str) -> list[dict[str, Any]]:
+        def list_entries(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(path)
             return list(system.ls(path, detail=True))
 
         try:
-            entries = self._call(folder, "listed", listed)
+            entries = self._call(folder, "listed", list_entries)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {PurePosixPath(name).name: size for name, size in _get_file_sizes(entries).items()}
@@ -237,12 +237,12 @@ class ObjectStore(Storage):
         """Return the size in bytes of each object that matches a pattern."""
         _, root = self._locate()
 
-        def matched(system: Any, path: str) -> list[dict[str, Any]]:
+        def match_entries(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(root)
             return list(system.glob(path, detail=True).values())
 
         try:
-            entries = self._call(pattern, "listed", matched)
+            entries = self._call(pattern, "listed", match_entries)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {name[len(root) :].lstrip("/"): size for name, size in _get_file_sizes(entries).items()}
@@ -267,7 +267,7 @@ class ObjectStore(Storage):
 
     def open_large(self, name: str) -> IO[bytes]:
         """Copy an object to a temporary file, which is deleted when it is closed."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by whoever asked for it
+        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by the caller
 
         def copy(system: Any, path: str) -> None:
             file.seek(0)
