@@ -127,10 +127,10 @@ def records(
         reading = Reading(references_id_column=layout.references_id)
         by_image = gather_references(read_rows(references, role="references"), reading).references
     rows = list(read_rows(ratings, role="ratings"))
-    return read_rows(rows, layout, get_name(ratings), by_image, kind, missing, left_out)
+    return read_rating_rows(rows, layout, get_name(ratings), by_image, kind, missing, left_out)
 
 
-def read_rows(
+def read_rating_rows(
     rows: Sequence[Row],
     layout: Layout,
     name: str,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from captious.io.formats import get_name, read_rows
 from captious.study.recipes import Layout
-from captious.study.records import LeftOut, Record, find_aspects, read_rows
+from captious.study.records import LeftOut, Record, find_aspects, read_rating_rows
 
 RATING = "rating"
 """What the first aspect is called, whatever its column."""
@@ -39,7 +39,7 @@ def read_caption_ratings(source: str | Path) -> tuple[list[CaptionRating], list[
     rows = list(read_rows(source, role="ratings"))
     left_out = LeftOut()
     layout = Layout(str(source), aspects=find_aspects(rows))
-    records = read_rows(rows, layout, get_name(source), kind="ratings", missing="skip", left_out=left_out)
+    records = read_rating_rows(rows, layout, get_name(source), kind="ratings", missing="skip", left_out=left_out)
     return [rating for record in records for rating in _by_rater(record)], left_out.warnings
 
 

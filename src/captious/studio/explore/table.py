@@ -323,7 +323,7 @@ class ItemTable:
         with self.cursor() as cursor:
             rows = cursor.execute(f"SELECT n, {value} AS v FROM {self.source(value)}{where}").fetchnumpy()
         result = np.full(-(-len(self) // step), np.nan)
-        result[rows["n"] // step] = np.ma.fill_defaults(np.ma.asarray(rows["v"], dtype=np.float64), np.nan)
+        result[rows["n"] // step] = np.ma.filled(np.ma.asarray(rows["v"], dtype=np.float64), np.nan)
         return result
 
     @property
