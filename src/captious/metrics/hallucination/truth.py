@@ -1,4 +1,4 @@
-"""What is in the images: objects by image id, from a column of the items or from a table of annotations.
+"""Objects in the images: by image id, from a column of the items or from a table of annotations.
 
 `build_table` makes the table once from COCO's files (``captious make objects``); `ObjectTable` reads it back. An
 image's objects come from two sources, the instances that were marked in it and the objects that its human captions
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class ObjectTable:
-    """The objects of images, by id and source: ``instances``, ``captions_singularize``, … or ``objects`` alone."""
+    """The objects of images, by id and source: ``instances``, ``captions_singularize``, …, or only ``objects``."""
 
     name: str
     rows: Mapping[str, int]
@@ -50,14 +50,16 @@ class ObjectTable:
         return f"{self.name}#{self.fingerprint}"
 
     def find(self, id: str, image: Any = None) -> int | None:
-        """The row of an item: by its id or the name of its image, as they are or by the COCO number in them."""
+        """Find the row of an item by its id or image name, as written or by the COCO number in it; None if there is
+        none.
+        """
         alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
         names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
         keys = (key for name in names for key in (name, parse_image_number(name)))
         return next((self.rows[key] for key in keys if key in self.rows), None)
 
     def columns(self, truth: Source, lemmas: LemmaRule) -> list[str]:
-        """The sources that count; an error says how to make a table that has them."""
+        """Select the sources that count; the error for a missing one says how to make a table that has it."""
         if set(self.sources) == {OBJECT_COLUMN}:
             if truth != "both":
                 raise InputError(
@@ -66,7 +68,7 @@ class ObjectTable:
             return [OBJECT_COLUMN]
         wanted = [
             *([INSTANCES] if truth != CAPTIONS else []),
-            *([caption_source(lemmas)] if truth != INSTANCES else []),
+            *([get_caption_source(lemmas)] if truth != INSTANCES else []),
         ]
         for source in wanted:
             if source not in self.sources:
@@ -78,11 +80,11 @@ class ObjectTable:
         return wanted
 
     def objects(self, row: int, columns: Iterable[str]) -> frozenset[str]:
-        """The objects of an image in some of the sources."""
+        """Return the objects of an image in some of the sources."""
         return frozenset().union(*(self.sources[column][row] for column in columns))
 
     def save(self, path: str | Path) -> None:
-        """Write the table as Parquet, whole or not at all."""
+        """Write the table as Parquet, atomically."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -93,24 +95,25 @@ class ObjectTable:
             pq.write_table(table.replace_schema_metadata({KEY: facts.encode()}), draft, compression="zstd")
 
 
-def caption_source(lemmas: LemmaRule) -> str:
-    """The source of the objects that human captions name, by these lemmas."""
+def get_caption_source(lemmas: LemmaRule) -> str:
+    """Return the name of the source with the objects that human captions name, by these lemmas."""
     return f"{CAPTIONS}_{lemmas}"
 
 
 def open_table(path: str) -> ObjectTable:
-    """A table that ``captious make objects`` wrote; or rows of an id or image and its ``objects``, in any format."""
+    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``, in any format.
+    """
     try:
         content = read_regular(path)
     except OSError as error:
         raise InputError(f"objects {path}: cannot be read ({error.strerror}); make the table with: {MAKER}") from None
-    return _opened(path, digest(content), content[:4] == b"PAR1")
+    return _read_table(path, digest(content), content[:4] == b"PAR1")
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
+def _read_table(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     name = Path(path).name
-    if parquet and (table := _made(path)) is not None:
+    if parquet and (table := _read_own_parquet(path)) is not None:
         columns, facts = table.to_pydict(), json.loads(table.schema.metadata[KEY])
         rows = {key: row for row, key in enumerate(columns.pop("id"))}
         return ObjectTable(name, rows, columns, str(facts.get("vocabulary", "")), fingerprint)
@@ -132,8 +135,8 @@ def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     )
 
 
-def _made(path: str) -> Any:
-    """The Arrow table of a file that captious made; None for any other Parquet file."""
+def _read_own_parquet(path: str) -> Any:
+    """Read the Arrow table of a file that captious made; None for any other Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -158,7 +161,7 @@ def build_table(
     tagger: str = "captious",
     progress: Progress = lambda step: None,
 ) -> ObjectTable:
-    """The objects of every image in annotation files: instances as COCO writes them, captions in any format.
+    """Collect the objects of every image in annotation files: instances as COCO writes them, captions in any format.
 
     The splits of a year may be given together. Captions are read with the vocabulary under each of the lemmas.
     """
@@ -172,7 +175,7 @@ def build_table(
             for key, texts in gather_references(read_rows(file)).references.items():
                 captions.setdefault(parse_image_number(key), []).extend(texts)
             continue
-        categories = _categories(words, {name for names in marked.values() for name in names}, file)
+        categories = _find_categories(words, {name for names in marked.values() for name in names}, file)
         for key, names in marked.items():
             instances.setdefault(key, set()).update(categories[name] for name in names)
     ids = list(dict.fromkeys([*instances, *captions]))
@@ -187,22 +190,24 @@ def build_table(
         progress(f"objects of {len(texts):,} captions by {rule}")
         objects = iter(ObjectFinder(words, rule, tagger).find(texts))
         found = [{name for _ in captions.get(key, ()) for name in next(objects).categories} for key in ids]
-        sources[caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
+        sources[get_caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
     return ObjectTable("objects", {key: row for row, key in enumerate(ids)}, sources, str(words))
 
 
-def _categories(vocabulary: Vocabulary, names: Iterable[str], where: str) -> dict[str, str]:
-    """The category of each name of a file."""
+def _find_categories(vocabulary: Vocabulary, names: Iterable[str], where: str) -> dict[str, str]:
+    """Map each name of a file to its category."""
     try:
         return {name: vocabulary.category(name) for name in names}
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozenset[str] | None]:
-    """The objects that the items bring in their column; None for an item without any, which is not an empty list."""
+def read_column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozenset[str] | None]:
+    """Read the objects of each item from its column; None for an item without a value, which differs from an empty
+    list.
+    """
     truths: list[frozenset[str] | None] = []
     for id, value in zip(captions.ids, captions.columns.get(OBJECT_COLUMN, (None,) * len(captions)), strict=True):
         words = parse_text_list(value, id, OBJECT_COLUMN)
-        truths.append(None if words is None else frozenset(_categories(vocabulary, words, id).values()))
+        truths.append(None if words is None else frozenset(_find_categories(vocabulary, words, id).values()))
     return truths
