@@ -183,12 +183,12 @@ def own_home(homes, monkeypatch):
 def tokenizer():
     """CLIP's own, from the merges that OpenCLIP brings."""
     pytest.importorskip("tokenizers")
-    from captious.models._tokenizers import clip_tokenizer
+    from captious.models._tokenizers import find_clip_tokenizer
 
     package = importlib.util.find_spec("open_clip")
     if package is None or package.origin is None:
         pytest.skip("CLIP's merges are not here: open_clip_torch has them")
-    return clip_tokenizer(Path(package.origin).parent, 77)
+    return find_clip_tokenizer(Path(package.origin).parent, 77)
 
 
 class ColorEncoder:

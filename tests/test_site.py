@@ -14,7 +14,7 @@ from lab.site.notebooks import notebook_markdown
 
 import captious
 from captious import __version__
-from captious.metrics.registry import METRICS, metric_class
+from captious.metrics.registry import METRICS, get_metric_class
 
 ROOT = Path(__file__).resolve().parents[1]
 CARDS = ROOT / "docs/reference/metrics"
@@ -105,7 +105,7 @@ def test_the_example_of_a_metric_runs_as_it_stands(name):
 
 def test_every_metric_with_a_citation_names_its_paper():
     papers, metrics = entries()["papers"], entries()["metrics"]
-    assert {name for name in METRICS if metric_class(name).citation} == set(metrics)
+    assert {name for name in METRICS if get_metric_class(name).citation} == set(metrics)
     assert {one["paper"] for one in metrics.values()} == set(papers)
     assert all({"doi", "eprint", "url"} & set(paper) for paper in papers.values())
 

@@ -27,7 +27,7 @@ from captious.models import decoding, pipeline
 from captious.models import store as stores
 from captious.models._gpu.resizing import DecodeOnly
 from captious.models.features import cosines, image_features, text_features
-from captious.models.pipeline import OomBackoff, image_start, text_start
+from captious.models.pipeline import OomBackoff, make_image_start, make_text_start
 from captious.options import Runtime, using
 
 
@@ -69,7 +69,7 @@ def end_to_end(
         with timed(times, "captious, cold"):
             values = ours(network, paths, texts)
         with timed(times, "  of it, texts alone"):
-            list(pipeline.text_batches(network, texts))
+            list(pipeline.encode_text_batches(network, texts))
         stores.close_stores()
         with timed(times, "captious, from the cache"):
             again = ours(network, paths, texts)
@@ -89,11 +89,11 @@ def end_to_end(
         for (threads, what), preparation in by_cores.items():
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
             ready = patch.object(decoding.DecodingProcess, "has_started", lambda self: True)  # wait for the start
-            with ready, decoding.file_decoder(network, False, threads, preparation) as decode:
+            with ready, decoding.open_decoder(network, False, threads, preparation) as decode:
                 runs = [some[at : at + pipeline.RUN] for at in range(0, len(some), pipeline.RUN)]
-                list(pipeline.ahead(lambda run, f=decode: f(run, lambda key: False), runs[:threads], threads, 99))
+                list(pipeline.map_ahead(lambda run, f=decode: f(run, lambda key: False), runs[:threads], threads, 99))
                 start = time.perf_counter()
-                for _ in pipeline.ahead(lambda run, f=decode: f(run, decoding.always), runs, threads, 99):
+                for _ in pipeline.map_ahead(lambda run, f=decode: f(run, decoding.accept_all), runs, threads, 99):
                     pass
             speed = len(some) / (time.perf_counter() - start)
             print(f"{what} alone, {threads} cores: {speed:,.0f} images/s", flush=True)
@@ -156,7 +156,7 @@ def alone(args: argparse.Namespace) -> None:
             print(f"compiled for {name} in {time.perf_counter() - start:.0f} s", flush=True)
             fast = rate(lambda place, f=compiled, s=source: f(s[place % 4]), size, 40)
             eager = rate(plain_step, size, 40)
-            begin, host = (image_start, pixels) if name == "images" else (text_start, tokens)
+            begin, host = (make_image_start, pixels) if name == "images" else (make_text_start, tokens)
             full = rate(_pipelined(begin(network), host), size, 40)
             there = torch.from_numpy(np.stack(pixels[0])).cuda() if name == "images" else ids[0]
             device = rate(lambda place, t=there, n=name: _on_device(network, n, t), size, 40)

@@ -22,10 +22,10 @@ from imagine_speed import PICTURES, SEEDS, speed
 from measure import table
 
 from captious import CaptionSet
-from captious.metrics.imagine import likeness
+from captious.metrics.imagine import compare_pictures
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
-from captious.models.painters import Prompt, prompt_key
+from captious.models.painters import Prompt, hash_prompt
 from captious.models.segments import FeatureSpace, as_keys
 from captious.models.store import close_stores, open_store
 from captious.options import Runtime, using
@@ -61,7 +61,7 @@ def warm(pairs: int) -> None:
         FeatureSpace(stored.name, stored.fingerprint, f"painted-{stored.fingerprint}", (stored.dimension,))
     )
     rng, seeds = np.random.default_rng(1), tuple(range(SEEDS))
-    keys = as_keys(prompt_key(Prompt(text, seed)) for text in texts for seed in seeds)
+    keys = as_keys(hash_prompt(Prompt(text, seed)) for text in texts for seed in seeds)
     rows = rng.normal(size=(len(keys), stored.dimension)).astype(np.float32)
     store.put(keys, rows / np.linalg.norm(rows, axis=1, keepdims=True))
     store.settle()
@@ -70,7 +70,7 @@ def warm(pairs: int) -> None:
     for kind in ("image", "text&image"):
         close_stores()
         start = time.perf_counter()
-        found = likeness(captions, captions.references, stored, stored, kind, (seeds, seeds))
+        found = compare_pictures(captions, captions.references, stored, stored, kind, (seeds, seeds))
         times.append([kind, f"{time.perf_counter() - start:.2f} s"])
         assert not np.isnan(found.values).any()
     print(f"{pairs:,} pairs of different texts, {SEEDS} seeds, {stored.dimension} numbers each, {os.cpu_count()} cores")

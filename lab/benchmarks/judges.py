@@ -54,7 +54,7 @@ def plain_loop(url: str, number: int) -> float:
     with httpx.Client(timeout=300) as client:
         started = time.perf_counter()
         for request in questions(number):
-            client.post(f"{url}/chat/completions", json=request.payload("tiny")).raise_for_status()
+            client.post(f"{url}/chat/completions", json=request.build_payload("tiny")).raise_for_status()
         return time.perf_counter() - started
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import tokenizer_of
+from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 from captious.options import Runtime
@@ -60,7 +60,7 @@ def encoder_of(units: list[tuple[str, ...]], device: str, small: bool) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         WordTokenizer.from_texts((" ".join(one) for one in units), LIMIT).save(Path(folder))
-        tokenizer = tokenizer_of(Path(folder), LIMIT)
+        tokenizer = read_tokenizer(Path(folder), LIMIT)
     side = 64 if small else 224
     frame = {"eos_token_id": tokenizer.end, "bos_token_id": tokenizer.start, "pad_token_id": tokenizer.pad}
     text = {**(SMALL if small else B32), **frame, "vocab_size": 49408, "max_position_embeddings": LIMIT}

@@ -36,7 +36,7 @@ def main(name: str) -> None:
 
 if __name__ == "__main__":
     resources.load()  # compiled now, if they are not yet
-    os.environ[resources.VARIABLE] = str(resources.compiled_files()[-1])
+    os.environ[resources.VARIABLE] = str(resources.list_compiled_files()[-1])
     with tempfile.TemporaryDirectory() as home:  # an empty cache
         os.environ["CAPTIOUS_HOME"] = home
         main(sys.argv[1] if len(sys.argv) > 1 else "karpathy")

@@ -27,8 +27,8 @@ from captious import CaptionSet
 from captious.io.images import open_image
 from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.umic import Umic
-from captious.models.crossencoders import spread
-from captious.models.fusion import Fusion, new_fusion
+from captious.models.crossencoders import pad_ragged
+from captious.models.fusion import Fusion, make_fusion
 from captious.models.states import HiddenStates
 from captious.options import Runtime, using
 from captious.train._data import Example
@@ -49,7 +49,7 @@ def run(out: Path, encoder: str, device: str, items: int, batch: int) -> None:
     if encoder == "random-b32":
         encoder = str(random_b32(out / "random-b32", [text for texts in said for text in texts]))
     with using(Runtime(device=device)):
-        backbone = new_fusion(encoder)
+        backbone = make_fusion(encoder)
         where = torch.cuda.get_device_name() if backbone.device.type == "cuda" else f"{torch.get_num_threads()} threads"
         size = sum(one.numel() for one in backbone.module.parameters())
         encodes = f"{backbone.encoder.name} in {backbone.encoder.precision}"
@@ -78,12 +78,12 @@ def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     def anew(rows: Any) -> Any:
         numbers, there = made.table.rows(rows, 0)
         with torch.no_grad():
-            states, image = inside.of_images(encoder.pixels_to_tensor(pixels[made.table.image[rows]]))
+            states, image = inside.encode_images(encoder.pixels_to_tensor(pixels[made.table.image[rows]]))
             longest = int(counts[numbers].max())
             ids = torch.from_numpy(tokens.ids[numbers.ravel(), :longest]).to(backbone.device)
-            read, text = inside.of_texts(ids)
+            read, text = inside.encode_texts(ids)
         unit = torch.nn.functional.normalize
-        _, mask = spread(np.zeros_like(counts), counts, numbers)
+        _, mask = pad_ragged(np.zeros_like(counts), counts, numbers)
         texts = (
             read.unflatten(0, numbers.shape),
             torch.from_numpy(mask).to(backbone.device),
@@ -154,13 +154,13 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
     import transformers
 
     from captious.models._preprocess import ImagePreprocessing
-    from captious.models._tokenizers import tokenizer_of
+    from captious.models._tokenizers import read_tokenizer
     from captious.models.clip import wrap
     from captious.models.mini import WordTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
     WordTokenizer.from_texts(texts, 77).save(folder)
-    tokenizer = tokenizer_of(folder, 77)
+    tokenizer = read_tokenizer(folder, 77)
     ends = {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
     config = transformers.CLIPConfig(text_config={**ends, "vocab_size": tokenizer.backend.get_vocab_size()})
     torch.manual_seed(0)

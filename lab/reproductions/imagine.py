@@ -27,7 +27,7 @@ from lab.toy.scenes import KINDS, PERSON_WORDS, SETTINGS, Scene
 
 from captious import CaptionSet
 from captious.edits.masks import get_universal_tag
-from captious.metrics.clip.encoded import to_references
+from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all
 from captious.models import allow_painter
@@ -134,7 +134,7 @@ def _over_seeds(spread: float) -> str:
 def _texts_alone(ratings: Ratings) -> MetricScores:
     """A control that the paper does not have: the same encoder without a picture, the highest cosine of two texts."""
     assert ratings.captions is not None
-    values = to_references(ratings.captions, load("captious-mini"), "")
+    values = compute_reference_cosines(ratings.captions, load("captious-mini"), "")
     return MetricScores(CONTROL, CONTROL, values[ratings.captions.positions(ratings.ids)])
 
 

@@ -38,7 +38,7 @@ from captious.metrics.contract import Metric
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.clip import TorchEncoder
 from captious.models.cost import cost
-from captious.models.mini import halve
+from captious.models.mini import export_half
 from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details
@@ -105,7 +105,7 @@ def train(out: Path, items: int, fewer: int, epochs: int, specs_epochs: int) -> 
         _wait([_started(command)])
     _wait([_started(command) for command in commands[-len(VARIANTS) :]])
     for folder, name in (("clip", MINI), (VARIANTS[SHIPPED], MINI_SPECS)):
-        halve(out / folder, out / name)
+        export_half(out / folder, out / name)
 
 
 def _started(command: str) -> tuple[str, float, subprocess.Popen[bytes]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
-from captious.metrics.registry import metric_class
+from captious.metrics.registry import get_metric_class
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -84,7 +84,7 @@ def _with_imports(name: str, card: str) -> str:
     """The card's example with the imports that it has from the metric's own file."""
 
     def completed(match: re.Match[str]) -> str:
-        lines = imports_of(metric_class(name), match[1])
+        lines = imports_of(get_metric_class(name), match[1])
         return "```python\n" + "".join(f">>> {line}\n" for line in lines) + match[1] + "```"
 
     return re.sub(r"```python\n(>>>.*?)```", completed, card, count=1, flags=re.S)

@@ -459,7 +459,7 @@ def plan_arena(
     reading = reading_of(reading, references, images, missing, language)
     entries = _Entries.of(systems, judge, resampling, reading, _Rules(**rules))
     asking = entries.setup.judge
-    schema = asking.known_to_have("schema")
+    schema = asking.has_ability("schema")
     asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
     requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     plans = {(", ".join(entries.sets), f"arena(model={asking.model})"): plan_requests(asking, requests, REPLY_TOKENS)}

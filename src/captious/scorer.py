@@ -26,7 +26,7 @@ from captious.io.join import format_first, gather_references, set_language
 from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.metrics.rows import TypeSets, missing_inputs
+from captious.metrics.rows import TypeSets, find_missing_inputs
 from captious.options import Reading, Runtime, get_runtime, using
 from captious.runs.report import ByMetric
 from captious.text.tables import TextTable, make_table_key, mark_changes
@@ -289,7 +289,7 @@ def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
         reasons = {}
-        if missing := missing_inputs(captions, metric.needs):
+        if missing := find_missing_inputs(captions, metric.needs):
             owners = captions.candidates.owners.tolist()
             reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing}
         for index in np.flatnonzero(np.isnan(values)).tolist():

@@ -38,7 +38,7 @@ from captious.models.encoder import (
     TextEncoder,
     TextWeights,
     Weights,
-    given_encoder,
+    find_given_encoder,
     record_models,
 )
 from captious.models.loading import load
@@ -465,10 +465,10 @@ def check_encoder(encoder: Weights | TextWeights) -> None:
     """
     name = encoder if isinstance(encoder, str) else type(encoder).__name__
     try:
-        model: Any = load(encoder) if isinstance(encoder, str) else given_encoder(encoder, TEXT_MEMBERS)
+        model: Any = load(encoder) if isinstance(encoder, str) else find_given_encoder(encoder, TEXT_MEMBERS)
         faults = [*_declared_faults(model), *_text_faults(model)]
         if hasattr(model, "prepare") or hasattr(model, "image_features"):
-            faults += _image_faults(given_encoder(model))
+            faults += _image_faults(find_given_encoder(model))
     except InputError as error:
         raise ContractError(name, [format_one_line(error)], "an encoder") from error
     except Exception as error:

@@ -29,7 +29,7 @@ from captious.metrics.judges.judged import read_prompt
 from captious.metrics.registry import parse
 from captious.models._tokenizers import from_list
 from captious.models.chat._endpoint import read_key
-from captious.models.hub import local
+from captious.models.hub import find_local
 from captious.models.mini import read_tensors
 from captious.studio.access import image_file, owner_token
 from captious.text import idf
@@ -285,7 +285,7 @@ READERS = {
     "SPICE output": lambda path: parse(f"spice_original({path})").measure(captious.demo().systems["expert"]),
     "document frequencies": idf.load,
     "pickle": lambda path: idf.from_pickle(path, "own"),
-    "weights": local,
+    "weights": find_local,
     "merges": from_list,
     "tensors": read_tensors,
     "JSON": load_json,

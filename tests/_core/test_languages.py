@@ -12,7 +12,7 @@ from captious import InputError, Reading, Resampling
 from captious._core.languages import LANGUAGES, SCRIPTS, Scripts, find_language
 from captious._evaluate import add_metrics
 from captious.edits.lexicon import CaptionCorpus
-from captious.metrics.registry import METRICS, metric_class, parse, parse_all
+from captious.metrics.registry import METRICS, get_metric_class, parse, parse_all
 from captious.text.tokenizers import TOKENIZERS
 from captious.train.negatives import make_negatives
 
@@ -232,7 +232,7 @@ def test_a_written_ptb_is_warned_of_in_every_language():
 
 
 def test_metrics_that_know_english_say_so():
-    assert sorted(name for name in METRICS if metric_class(name)().languages == ("en",)) == ENGLISH_ONLY
+    assert sorted(name for name in METRICS if get_metric_class(name)().languages == ("en",)) == ENGLISH_ONLY
 
 
 @pytest.mark.parametrize("name", ENGLISH_ONLY)
@@ -278,7 +278,7 @@ def test_umic_learns_from_english_captions_alone():
 
 
 def test_a_metric_that_knows_english_is_warned_of_where_the_letters_are_not():
-    class Tagged(metric_class("rouge")):
+    class Tagged(get_metric_class("rouge")):
         languages = ("en",)
 
     report = captious.evaluate(["كلب يركض"], Tagged(), NONE, references=[["كلب بني"]])

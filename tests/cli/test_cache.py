@@ -10,7 +10,7 @@ from captious.captions import CaptionSet
 from captious.models import loading
 from captious.models import store as stores
 from captious.models.encoder import Tokens
-from captious.models.segments import FeatureSpace, Segment, as_keys, key_of, write_segment
+from captious.models.segments import FeatureSpace, Segment, as_keys, hash_content, write_segment
 
 
 class Tiny:
@@ -64,13 +64,13 @@ def refused(run):
 
 def hold(name, fingerprint, rows=3):
     space = FeatureSpace(name, fingerprint, "texts", (4,))
-    keys = as_keys(sorted(key_of(str(row).encode()) for row in range(rows)))
+    keys = as_keys(sorted(hash_content(str(row).encode()) for row in range(rows)))
     segment = Segment(keys, np.zeros(rows, np.int32), np.ones((rows, 4), np.float32))
-    return write_segment(stores.cache_root() / space.folder, space, segment)
+    return write_segment(stores.get_cache_root() / space.folder, space, segment)
 
 
 def encoders():
-    return {info.encoder for info in stores.inventory(stores.cache_root())}
+    return {info.encoder for info in stores.list_stores(stores.get_cache_root())}
 
 
 def test_show_lists_what_is_kept_and_what_is_damaged(run, show):
@@ -95,19 +95,19 @@ def test_an_empty_cache_is_listed(run, show):
 
 
 def test_show_lists_idf_corpora_and_tables_and_what_is_wrong_with_them(run, show):
-    from captious.metrics.meteor.resources import added_file
+    from captious.metrics.meteor.resources import get_added_file
     from captious.text.idf import DocumentFrequency, get_named_path
 
     captions = CaptionSet.of({"1": ()}, {"1": ("a cat",)})
     DocumentFrequency.of(captions, name="mine").save(get_named_path("mine"))
     get_named_path("broken").write_bytes(b"nothing")
-    added_file().write_bytes(b"no tables")
+    get_added_file().write_bytes(b"no tables")
     facts = show("show")
     corpora = {row["name"]: row for row in facts["corpora"]}
     assert "mine" in corpora["mine"]["content"] and "is no" in corpora["broken"]["unusable"]
     assert "captious cache add meteor PATH" in facts["tables"][0]["unusable"]
     _, out, err = run("cache", "show")
-    assert "mine" in out and str(added_file()) in "".join(err.split("\n"))
+    assert "mine" in out and str(get_added_file()) in "".join(err.split("\n"))
 
 
 def test_prune_by_encoder_size_and_all(run, show):
@@ -122,7 +122,7 @@ def test_prune_by_encoder_size_and_all(run, show):
     run("cache", "prune", "--keep", "1GB")
     assert encoders() == {"specs"}
     assert "now" in run("cache", "prune", "--all")[1]
-    assert not encoders() and not list(stores.cache_root().iterdir())
+    assert not encoders() and not list(stores.get_cache_root().iterdir())
 
 
 def test_prune_asks_for_exactly_one_thing(refused):
@@ -151,7 +151,7 @@ def test_fill_encodes_ahead_and_names_what_it_could_not_read(run, show, photos, 
     assert (facts["images"], facts["distinct_images"]) == (4, 2)  # a and c have the same bytes, bad.jpg has no vector
     assert (facts["captions"], facts["distinct_captions"], facts["truncated"]) == (3, 2, 1)
     assert len(facts["unreadable"]) == 1 and "bad.jpg" in facts["unreadable"][0]
-    rows = {info.kind: info.rows for info in stores.inventory(stores.cache_root()) if info.encoder == "tiny"}
+    rows = {info.kind: info.rows for info in stores.list_stores(stores.get_cache_root()) if info.encoder == "tiny"}
     assert rows == {"images": 2, "texts": 2}
     _, out, err = run("cache", "fill", photos, "--encoder", "tiny")
     assert "4 images, 2 distinct" in " ".join(out.split()) and "bad.jpg" in "".join(err.split("\n"))

@@ -350,7 +350,7 @@ def files(tmp_path, candidates, references):
 @pytest.fixture
 def without_meteor(monkeypatch):
     """METEOR's tables are nowhere."""
-    monkeypatch.setattr(resources, "_package", lambda: None)
+    monkeypatch.setattr(resources, "_find_package", lambda: None)
     monkeypatch.delenv(resources.VARIABLE, raising=False)
 
 

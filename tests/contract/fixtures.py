@@ -129,10 +129,10 @@ def bleurt(folder: Path) -> Path:
 def umic(folder: Path) -> Path:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from captious.models.fusion import new_fusion
+    from captious.models.fusion import make_fusion
 
     with using(Runtime(device="cpu")):
-        new_fusion("captious-mini", width=16).save(folder)
+        make_fusion("captious-mini", width=16).save(folder)
     return folder
 
 

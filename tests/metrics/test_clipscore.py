@@ -11,7 +11,7 @@ from captious._evaluate import evaluate, evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import expand, read_shard
-from captious.metrics.registry import metric_class, parse
+from captious.metrics.registry import get_metric_class, parse
 from captious.options import Resampling, Runtime, using
 
 pytestmark = pytest.mark.usefixtures("colors")
@@ -162,7 +162,7 @@ def test_the_encoder_stands_in_the_signature(photos):
 
 def test_no_metric_asks_for_what_is_not_there(photos):
     for name in ("clipscore", "longclip", "specs", "specs_routed"):
-        assert "references" not in metric_class(name)().needs
+        assert "references" not in get_metric_class(name)().needs
         assert not math.isnan(parse(name).measure(shown(photos, {"red": "red"})).corpus)
 
 

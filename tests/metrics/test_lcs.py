@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
-from captious.metrics.rouge import _ones, lcs_lengths
+from captious.metrics.rouge import _count_ones, compute_lcs_lengths
 from captious.text.tables import TextTable
 
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=90)
@@ -29,15 +29,15 @@ def test_lengths_are_those_of_dynamic_programming(items):
     expected = [
         by_dynamic_programming(a, b) for candidates, references in items for a in candidates for b in references
     ]
-    assert lcs_lengths(TextTable.of(captions, "whitespace")).tolist() == expected
+    assert compute_lcs_lengths(TextTable.of(captions, "whitespace")).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=20))
 def test_set_bits_are_counted(words):
-    assert _ones(np.array(words, dtype=np.uint64)).tolist() == [word.bit_count() for word in words]
+    assert _count_ones(np.array(words, dtype=np.uint64)).tolist() == [word.bit_count() for word in words]
 
 
 @pytest.mark.parametrize("length", [1, 8, 63, 64, 65, 200])
 def test_at_the_ends_of_machine_words(length):
     text = " ".join(map(str, range(length)))
-    assert lcs_lengths(TextTable.of(CaptionSet.of({"1": text}, {"1": [text]}), "whitespace")).tolist() == [length]
+    assert compute_lcs_lengths(TextTable.of(CaptionSet.of({"1": text}, {"1": [text]}), "whitespace")).tolist() == [length]

@@ -6,7 +6,7 @@ from captious import CaptionSet, Scorer, compare, evaluate
 from captious.errors import InputError, UnknownKey
 from captious.metrics import registry
 from captious.metrics.meteor import resources
-from captious.metrics.registry import ABSENT, find_key, metric_class, names, parse, parse_all
+from captious.metrics.registry import ABSENT, find_key, get_metric_class, names, parse, parse_all
 from captious.options import Resampling
 
 REFERENCES = {"1": ["a dog runs", "the dog"], "2": ["a cat"]}
@@ -14,7 +14,7 @@ REFERENCES = {"1": ["a dog runs", "the dog"], "2": ["a cat"]}
 
 @pytest.mark.parametrize("name", [name for name in names() if name in registry.METRICS])
 def test_the_label_that_tables_print_is_read(name):
-    metric = metric_class(name)()
+    metric = get_metric_class(name)()
     assert parse(metric.label) == parse(metric.label.lower()) == metric
 
 
@@ -34,7 +34,7 @@ def names_of(captions):
 
 
 def test_all_is_what_the_data_allow_without_models_or_downloads(monkeypatch):
-    monkeypatch.setattr(resources, "available", lambda named: False)
+    monkeypatch.setattr(resources, "has_tables", lambda named: False)
     free = {"div_n", "rep_diversity", "distinct_n", "vocab_size"}
     compared = {"bleu", "rouge", "rouge_n", "cider", "novelty"}
     assert names_of(CaptionSet.of({"1": "a dog", "2": "a cat"})) == free
@@ -43,12 +43,12 @@ def test_all_is_what_the_data_allow_without_models_or_downloads(monkeypatch):
     assert names_of(several) == free | compared | {"mbleu", "selfcider", "lsa"}
     seen = CaptionSet.of({"1": "a dog"}, columns={"objects": [["dog"]]})
     assert names_of(seen) == free | {"chair"}
-    monkeypatch.setattr(resources, "available", lambda named: True)
+    monkeypatch.setattr(resources, "has_tables", lambda named: True)
     assert names_of(CaptionSet.of({"1": "a dog"}, REFERENCES)) == free | compared | {"meteor"}
 
 
 def test_all_in_python(monkeypatch):
-    monkeypatch.setattr(resources, "available", lambda named: False)
+    monkeypatch.setattr(resources, "has_tables", lambda named: False)
     report = evaluate({"1": "a dog", "2": "a cat"}, "all", Resampling(0), references=REFERENCES)
     assert {"bleu(n=4)", "cider", "vocab_size"} <= {*report.measurements}
     both = compare(
@@ -61,7 +61,7 @@ def test_all_in_python(monkeypatch):
 
 
 def test_all_where_captions_come_later(monkeypatch):
-    monkeypatch.setattr(resources, "available", lambda named: False)
+    monkeypatch.setattr(resources, "has_tables", lambda named: False)
     scorer = Scorer("all", references=REFERENCES)
     assert {metric.name for metric in scorer.metrics} == {metric.name for metric in parse_all("ALL")}
     assert not {"mbleu", "lsa", "selfcider"} & {metric.name for metric in scorer.metrics}
@@ -114,7 +114,7 @@ def test_names_of_columns_and_of_metrics_that_are_not_installed_are_found_as_tex
 
 
 def test_an_exact_name_needs_no_class_of_a_metric(monkeypatch):
-    monkeypatch.setattr(registry, "metric_class", lambda name: pytest.fail("a class was looked up"))
+    monkeypatch.setattr(registry, "get_metric_class", lambda name: pytest.fail("a class was looked up"))
     assert find_key("bleu(n=2)", {"bleu(n=2)": "BLEU-2"}) == find_key("BLEU-2", {"bleu(n=2)": "BLEU-2"}) == "bleu(n=2)"
 
 

@@ -20,7 +20,7 @@ from captious.metrics.capture.metric import Capture
 from captious.metrics.cider import Cider
 from captious.metrics.clip.clipscore import ClipScore, RefClipScore
 from captious.metrics.contract import TokenMetric
-from captious.metrics.registry import METRICS, metric_class
+from captious.metrics.registry import METRICS, get_metric_class
 from captious.metrics.sbert import Sbert
 from captious.models import cosines, image_features, load, text_features
 from captious.models.encoder import Tokens
@@ -84,9 +84,9 @@ def test_two_versions_of_a_tokenizer_are_two_metrics():
     assert [one.values[0] for one in report] == pytest.approx([0.75, 2 / 3])
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if issubclass(metric_class(name), TokenMetric)])
+@pytest.mark.parametrize("name", [name for name in METRICS if issubclass(get_metric_class(name), TokenMetric)])
 def test_every_metric_with_a_tokenizer_takes_an_object(name):
-    kind = metric_class(name)
+    kind = get_metric_class(name)
     if "tokenizer" in {field.name for field in fields(kind)}:
         made = kind(tokenizer=HYPHENS)
         assert "tokenizer=hyphens.1.0" in str(made) and metric(str(made)) == made

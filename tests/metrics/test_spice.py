@@ -11,7 +11,7 @@ spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install
 
 import captious
 from captious.metrics.spice import graphs
-from captious.metrics.spice.graphs import SceneGraph, caption_facts, matched, scores
+from captious.metrics.spice.graphs import SceneGraph, parse_facts, match_tuples, score_graphs
 from captious.metrics.spice.metric import Spice
 from captious.options import Runtime, using
 from captious.syntax.parsing import DEFAULT, STAND_INS
@@ -62,11 +62,11 @@ def test_scores_by_hand():
     candidate = graph(("dog", "red"), ("dog", "chase", "cat"))  # dog, cat, (dog, red), (dog, chase, cat)
     reference = graph(("hound", "red"), ("hound", "big"), ("bird",))  # hound, bird, (hound, red), (hound, big)
     # matched: dog and (dog, red). P = 2/4, R = 2/4
-    np.testing.assert_allclose(scores(candidate, reference, "all", "any"), [0.5, 0.5, 0.5, 2, 2, 2])
-    np.testing.assert_allclose(scores(candidate, reference, "color", "any"), [1, 1, 1, 1, 0, 0])
-    np.testing.assert_allclose(scores(candidate, reference, "attribute", "any"), [2 / 3, 1, 1 / 2, 1, 0, 1])
-    assert np.isnan(scores(candidate, reference, "cardinality", "any")[:3]).all()
-    np.testing.assert_allclose(scores(graph(), reference, "all", "any"), [0, 0, 0, 0, 0, 4])
+    np.testing.assert_allclose(score_graphs(candidate, reference, "all", "any"), [0.5, 0.5, 0.5, 2, 2, 2])
+    np.testing.assert_allclose(score_graphs(candidate, reference, "color", "any"), [1, 1, 1, 1, 0, 0])
+    np.testing.assert_allclose(score_graphs(candidate, reference, "attribute", "any"), [2 / 3, 1, 1 / 2, 1, 0, 1])
+    assert np.isnan(score_graphs(candidate, reference, "cardinality", "any")[:3]).all()
+    np.testing.assert_allclose(score_graphs(graph(), reference, "all", "any"), [0, 0, 0, 0, 0, 4])
 
 
 def test_a_merged_attribute_falls_out_of_its_subset():
@@ -77,8 +77,8 @@ def test_a_merged_attribute_falls_out_of_its_subset():
 def test_one_to_one_uses_a_tuple_of_the_references_once():
     candidate = [*graph(("dog",)).tuples(), *graph(("hound",)).tuples()]
     reference = graph(("dog",)).tuples()
-    assert matched(candidate, reference, True, "any") == [True, True]
-    assert sum(matched(candidate, reference, True, "one-to-one")) == 1
+    assert match_tuples(candidate, reference, True, "any") == [True, True]
+    assert sum(match_tuples(candidate, reference, True, "one-to-one")) == 1
 
 
 @pytest.fixture
@@ -131,13 +131,13 @@ def test_parses_are_cached_by_text_and_parser(wordnet, monkeypatch):
 
 def test_processes_give_the_same_tuples_in_the_same_order(monkeypatch):
     texts = [f"A {color} dog runs in the park with {number} cats ." for number in "23" for color in ("red", "brown")]
-    alone = {text: caption_facts([text], DEFAULT, False)[text] for text in texts}
+    alone = {text: parse_facts([text], DEFAULT, False)[text] for text in texts}
     monkeypatch.setattr(graphs, "MANY", 2)
     monkeypatch.setattr(graphs, "TASK", 3)
     monkeypatch.setattr(graphs, "facts", None)  # the processes have their own
     done = []
     with using(Runtime(cache=False, workers=2, progress=lambda *report: done.append(report))):
-        together = caption_facts(texts, DEFAULT, False)
+        together = parse_facts(texts, DEFAULT, False)
     assert together == alone
     assert done[-1] == ("captions parsed", 4, 4)
 
@@ -255,21 +255,21 @@ def test_the_page_holds_the_graphs(wordnet):
 
 
 def test_graphs_of_captions_alone_need_no_synsets(monkeypatch):
-    from captious.metrics.spice.listing import scene_graphs
+    from captious.metrics.spice.listing import build_scene_graphs
 
     monkeypatch.setattr("captious.metrics.meteor.resources.load", None)
-    graphs = scene_graphs(captious.CaptionSet.of({"7": ["Two brown dogs run .", ""]}))
+    graphs = build_scene_graphs(captious.CaptionSet.of({"7": ["Two brown dogs run .", ""]}))
     assert graphs.records[0]["id"] == "7" and graphs.records[0]["caption"] == "Two brown dogs run ."
     assert set(graphs.records[0]["tuples"]) == {("dog",), ("dog", "brown"), ("dog", "two"), ("dog", "run")}
     assert graphs.records[1] == {"id": "7", "caption": "", "tuples": []}
 
 
 def test_graphs_with_references_say_what_matches(wordnet, monkeypatch):
-    from captious.metrics.spice.listing import scene_graphs
+    from captious.metrics.spice.listing import build_scene_graphs
 
     monkeypatch.setenv("CAPTIOUS_METEOR", str(wordnet))
     captions = captious.CaptionSet.of({"7": ["A red dog ."]}, {"7": ["A hound .", "A dog ."]})
-    (record,) = scene_graphs(captions).records
+    (record,) = build_scene_graphs(captions).records
     assert record["tuples"] == [("dog",), ("dog", "red")] and record["matched"] == [True, False]
     assert record["reference_tuples"] == [("dog/hound",)] and record["reference_matched"] == [True]
 

@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.registry import parse
 from captious.metrics.umic import Umic
-from captious.models.fusion import new_fusion
+from captious.models.fusion import make_fusion
 from captious.options import Runtime, using
 
 MINI = "captious-mini"
@@ -24,7 +24,7 @@ def model(tmp_path_factory):
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("umic")
     with using(Runtime(device="cpu")):
-        new_fusion(MINI, width=16).save(folder)
+        make_fusion(MINI, width=16).save(folder)
     return folder
 
 

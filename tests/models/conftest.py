@@ -23,12 +23,12 @@ def one_thread():
 def clip_merges():
     """CLIP's merges, which OpenCLIP brings, in the user's folder, where checkpoint files find them."""
     from captious.models._tokenizers import MERGES
-    from captious.models.hub import weights_folder
+    from captious.models.hub import get_weights_folder
 
     package = importlib.util.find_spec("open_clip")
     if package is not None:
-        weights_folder().mkdir(parents=True)
-        shutil.copy(Path(package.origin).parent / MERGES, weights_folder())
+        get_weights_folder().mkdir(parents=True)
+        shutil.copy(Path(package.origin).parent / MERGES, get_weights_folder())
 
 
 @pytest.fixture(scope="session")

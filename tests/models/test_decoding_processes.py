@@ -13,9 +13,9 @@ from captious.captions import ImageData
 from captious.models import decoding, pipeline
 from captious.models._gpu.resizing import DecodeOnly
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, always, decode
-from captious.models.pipeline import image_batches
-from captious.models.segments import key_of
+from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, accept_all, decode
+from captious.models.pipeline import encode_image_batches
+from captious.models.segments import hash_content
 from captious.options import Runtime, using
 
 PREPARATION = ImagePreprocessing(size=16, crop=16)
@@ -51,7 +51,7 @@ def test_a_reader_gives_what_reading_here_gives(paths, process, tmp_path):
         for wanted in (True, False):
             expected = decode(path, PREPARATION, lambda key, wanted=wanted: wanted, False)
             assert same(process([path], lambda key, wanted=wanted: wanted)[0], expected)
-    assert [image.pixels.shape for image in process(paths[:2], always)] == [(16, 16, 3)] * 2
+    assert [image.pixels.shape for image in process(paths[:2], accept_all)] == [(16, 16, 3)] * 2
 
 
 def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, process):
@@ -62,12 +62,12 @@ def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, pro
 
     (found,) = process(paths[:1], crash)
     assert found.pixels is None and "brought its decoder down" in found.fault
-    assert found.key == key_of(Path(paths[0]).read_bytes())
-    assert process(paths[1:2], always)[0].pixels is not None
+    assert found.key == hash_content(Path(paths[0]).read_bytes())
+    assert process(paths[1:2], accept_all)[0].pixels is not None
 
 
 def test_of_several_images_only_the_one_that_crashes_is_lost(paths, process):
-    images = process([paths[0], Bomb(), paths[1]], always)
+    images = process([paths[0], Bomb(), paths[1]], accept_all)
     assert [image.pixels is not None for image in images] == [True, False, True]
     assert "brought its decoder down" in images[1].fault
 
@@ -84,13 +84,13 @@ def test_after_a_crash_no_content_is_asked_for_again(paths, process):
 
     images = process(paths[:3], wanted)
     assert all(image.pixels is not None and image.fault is None for image in images)
-    assert claimed == [key_of(Path(path).read_bytes()) for path in paths[:3]]
+    assert claimed == [hash_content(Path(path).read_bytes()) for path in paths[:3]]
 
 
 def test_a_process_that_crashed_is_waited_for(process, paths):
-    process([Bomb()], always)
+    process([Bomb()], accept_all)
     assert process.crashed and process.has_started()
-    assert process(paths[:1], always)[0].fault is None
+    assert process(paths[:1], accept_all)[0].fault is None
 
 
 def test_an_error_of_the_store_is_no_crash(process, paths):
@@ -118,7 +118,7 @@ def test_whole_images_come_through_shared_memory_or_through_the_pipe(paths, monk
     def decoded():
         process, copies = DecodingProcess(whole, False), []
         try:
-            images = process(paths, always, lambda block: copies.append(len(block)) or block.copy())
+            images = process(paths, accept_all, lambda block: copies.append(len(block)) or block.copy())
         finally:
             process.close()
         for image, pixels in zip(images, expected, strict=True):
@@ -157,7 +157,7 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
 
     def rows():
         with using(Runtime(batch=4, workers=4)):
-            batches = list(image_batches(Sums(), images))
+            batches = list(encode_image_batches(Sums(), images))
         assert [index for batch in batches for index in batch.indices] == list(range(6))
         return np.concatenate([batch.features for batch in batches])
 
@@ -181,9 +181,9 @@ def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted
         DecodingProcess, "__call__", lambda self, *arguments: sent.extend(arguments[0]) or real(self, *arguments)
     )
     monkeypatch.setattr(DecodingProcess, "has_started", lambda self: True)
-    left_out = key_of(images[2].value)
+    left_out = hash_content(images[2].value)
     with using(Runtime(batch=4, workers=4)):
-        (first, second) = image_batches(Sums(), images, lambda key: key != left_out)
+        (first, second) = encode_image_batches(Sums(), images, lambda key: key != left_out)
     decoded = first.images + second.images
     assert sorted(map(str, sent)) == sorted(str(image) for image in images if image is not images[2])
     assert [image.pixels is None for image in decoded] == [False, False, True, False, False, False, True]
@@ -195,15 +195,15 @@ def test_threads_decode_by_themselves_until_the_processes_have_started(paths, mo
     monkeypatch.setattr(DecodingProcess, "has_started", lambda self: False)
     monkeypatch.setattr(DecodingProcess, "__call__", None)  # nobody may call it
     encoder = SimpleNamespace(preparation=PREPARATION, prepare=PREPARATION.prepare)
-    with decoding.file_decoder(encoder, False, decoding.MANY_THREADS) as through:
-        images = through(paths, always)
-    assert all(same(image, decode(path, PREPARATION, always, False)) for path, image in zip(paths, images, strict=True))
+    with decoding.open_decoder(encoder, False, decoding.MANY_THREADS) as through:
+        images = through(paths, accept_all)
+    assert all(same(image, decode(path, PREPARATION, accept_all, False)) for path, image in zip(paths, images, strict=True))
 
 
 def test_a_process_says_when_it_has_started(process, paths):
     while not process.has_started():
         time.sleep(0.01)
-    assert process(paths[:1], always)[0].fault is None and process.has_started()
+    assert process(paths[:1], accept_all)[0].fault is None and process.has_started()
 
 
 def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for(paths):
@@ -213,8 +213,8 @@ def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for
     try:
         DECODERS.keep()
         for _ in range(2):
-            with decoding.file_decoder(encoder, False, decoding.MANY_THREADS) as through:
-                assert through(paths[:1], always)[0].fault is None
+            with decoding.open_decoder(encoder, False, decoding.MANY_THREADS) as through:
+                assert through(paths[:1], accept_all)[0].fault is None
             lists.append([process.child.process for process in DECODERS.idle])
     finally:
         DECODERS.close()
@@ -228,7 +228,7 @@ def test_files_that_a_gpu_decodes_come_back_as_they_are(paths, tmp_path):
     Image.open(paths[0]).save(jpeg)
     process = DecodingProcess(DecodeOnly(PREPARATION), False, True)
     try:
-        file, other = process([str(jpeg), paths[1]], always)
+        file, other = process([str(jpeg), paths[1]], accept_all)
     finally:
         process.close()
     assert file.pixels == jpeg.read_bytes()
@@ -246,7 +246,7 @@ def test_a_process_is_asked_also_where_many_files_are_open(paths):
         try:
             assert process.child.pipes.incoming.fileno() >= 1024
             process.has_started()
-            assert process(paths[:1], always)[0].fault is None
+            assert process(paths[:1], accept_all)[0].fault is None
         finally:
             process.close()
     finally:

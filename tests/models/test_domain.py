@@ -8,7 +8,7 @@ from PIL import Image
 from captious.captions import CaptionSet
 from captious.metrics.registry import parse
 from captious.models import loading
-from captious.models.domain import is_drawn, outside_domain
+from captious.models.domain import is_drawn, describe_mismatch
 from captious.probes.retrieval import probe_retrieval
 
 
@@ -36,11 +36,11 @@ def test_drawings_are_told_from_photographs(drawings, photos):
 def test_the_reasons(drawings, photos):
     mini = loading.load("captious-mini")
     known, foreign = ["a red ball", "a dog"], ["a skateboarder grinds down the railing"]
-    assert outside_domain(mini, known, drawings) == ""
-    both = outside_domain(mini, foreign, photos)
+    assert describe_mismatch(mini, known, drawings) == ""
+    both = describe_mismatch(mini, foreign, photos)
     assert "4 of 4 images looked at are no drawings and" in both and "of the words are unknown to it" in both
-    assert "words" not in outside_domain(mini, known, photos)
-    assert "images looked at" not in outside_domain(mini, foreign, drawings)
+    assert "words" not in describe_mismatch(mini, known, photos)
+    assert "images looked at" not in describe_mismatch(mini, foreign, drawings)
 
 
 @pytest.mark.parametrize("metric", ["clipscore(captious-mini)", "specs(captious-mini-specs)"])
@@ -62,4 +62,4 @@ def test_another_encoder_is_not_asked(photos):
     class Other:
         name = "openai/clip-vit-base-patch32"
 
-    assert outside_domain(Other(), ["a skateboarder"], photos) == ""
+    assert describe_mismatch(Other(), ["a skateboarder"], photos) == ""

@@ -16,7 +16,7 @@ from captious.models import decoding, features, pipeline
 from captious.models import store as stores
 from captious.models.encoder import Tokens
 from captious.models.features import cosines, image_features, text_features
-from captious.models.pipeline import OomBackoff, text_batches
+from captious.models.pipeline import OomBackoff, encode_text_batches
 from captious.options import Runtime, using
 
 LIMIT = 8
@@ -131,7 +131,7 @@ def test_duplicates_are_encoded_once_and_a_second_call_encodes_nothing(paths, ph
         text_features(encoder, ["dog", "cat"])
     assert (encoder.images, encoder.texts) == (4, 2)
     assert np.array_equal(vectors(again)[1:], vectors(first)[:4])
-    assert stores.cache_root().exists() == on_disk
+    assert stores.get_cache_root().exists() == on_disk
 
 
 def test_a_second_process_encodes_nothing_and_reads_no_image(paths, monkeypatch):
@@ -168,9 +168,9 @@ def test_another_image_under_the_same_path_is_noticed(paths, photos, monkeypatch
 
 def test_a_file_changed_a_moment_ago_is_not_remembered(paths, monkeypatch):
     monkeypatch.setattr(stores, "SETTLED_SECONDS", 3600.0)  # a moment that no pause of this process outlasts
-    assert stores.file_state(paths[0]) is None
+    assert stores.get_file_state(paths[0]) is None
     image_features(Fake(), paths)
-    assert not (stores.cache_root() / stores.FILES.folder).exists()
+    assert not (stores.get_cache_root() / stores.FILES.folder).exists()
 
 
 def test_another_encoder_or_upright_images_have_their_own_rows(paths):
@@ -233,12 +233,12 @@ def test_texts_are_encoded_with_others_of_their_length_and_results_keep_their_or
     texts = ["x" * (place % 9) + str(place) for place in range(40)]
     encoder = Fake()
     with using(Runtime(batch=4, cache=False)):
-        batches = list(text_batches(encoder, texts))
+        batches = list(encode_text_batches(encoder, texts))
     for batch in batches:
         expected = [text_vector(texts[index]) for index in batch.indices]
         assert np.allclose(unit(batch.features), expected, atol=1e-6)
     assert sorted(index for batch in batches for index in batch.indices) == list(range(40))
-    groups = list(pipeline._by_length(texts, 4, LIMIT))
+    groups = list(pipeline._group_by_length(texts, 4, LIMIT))
     lengths = [[len(texts[place]) for place in group] for group in groups]
     flat = [length for group in lengths for length in group]
     assert flat == sorted(flat, reverse=True) and sorted(place for group in groups for place in group) == list(
@@ -247,7 +247,7 @@ def test_texts_are_encoded_with_others_of_their_length_and_results_keep_their_or
 
 
 def test_short_texts_come_in_larger_batches():
-    sizes = [len(group) for group in pipeline._by_length(["x" * 600] * 3 + ["ab"] * 20, 2, 77)]
+    sizes = [len(group) for group in pipeline._group_by_length(["x" * 600] * 3 + ["ab"] * 20, 2, 77)]
     assert sizes[0] == 2 and max(sizes) == 2 * pipeline.MOST_TEXTS
 
 
@@ -328,7 +328,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_not_stop_the_run(paths,
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_a_read_only_folder(paths):
     text_features(Fake(), ["cat"])
-    folder = next(stores.cache_root().iterdir())
+    folder = next(stores.get_cache_root().iterdir())
     folder.chmod(0o500)
     stores.close_stores()
     lines, encoder = [], Fake()
@@ -340,7 +340,7 @@ def test_a_read_only_folder(paths):
 
 def test_a_damaged_segment_is_encoded_again(paths):
     text_features(Fake(), ["cat", "dog"])
-    (folder,) = stores.cache_root().glob("*-texts")
+    (folder,) = stores.get_cache_root().glob("*-texts")
     (segment,) = folder.iterdir()
     segment.write_bytes(segment.read_bytes()[:-20])
     stores.close_stores()

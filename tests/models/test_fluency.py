@@ -12,7 +12,7 @@ from tests.models.fluency_checkpoint import write_detector
 
 from captious.errors import InputError
 from captious.metrics.fense import Fense
-from captious.models.fluency import LIMIT, load_detector, without_signs
+from captious.models.fluency import LIMIT, load_detector, strip_punctuation
 from captious.options import Runtime, using
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "barks", "##s", "and", "rain", "falls", "dogs"]
@@ -64,7 +64,7 @@ def test_probabilities_are_those_of_a_plain_bert_and_a_linear_map(folder):
 def test_signs_and_case_are_deleted_and_the_65th_token_is_not_read(folder):
     detector = load_detector(str(folder))
     one, same = detector.probabilities(["A dog's, bark - twice.", "a dogs bark  twice"])
-    assert one == same and without_signs("A dog's, bark") == "a dogs bark"
+    assert one == same and strip_punctuation("A dog's, bark") == "a dogs bark"
     long = "a " * (LIMIT - 2)
     assert len({*detector.probabilities([long, long + "dog", long + "rain falls"]).tolist()}) == 1
 

@@ -193,8 +193,8 @@ def test_a_saved_encoder_keeps_its_words(folder, tmp_path):
 
 
 def test_wrap_of_a_new_model(tmp_path):
-    from captious.models._tokenizers import tokenizer_of
+    from captious.models._tokenizers import read_tokenizer
 
     words(tmp_path)
-    encoder = wrap(clip(), tokenizer_of(tmp_path, 12), ImagePreprocessing(32, 32), "new")
+    encoder = wrap(clip(), read_tokenizer(tmp_path, 12), ImagePreprocessing(32, 32), "new")
     assert encoder.text_features(encoder.tokenize(TEXTS).ids).shape == (3, 8)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from captious.errors import InputError
-from captious.models.hub import file_stats, find, weights_folder
+from captious.models.hub import get_file_stats, find, get_weights_folder
 
 hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("huggingface_hub.constants")  # the package gives its modules as attributes only once imported
@@ -50,16 +50,16 @@ def test_a_path_is_itself(tmp_path):
 
 
 def test_a_name_in_the_users_folder():
-    weights_folder().mkdir(parents=True)
-    (weights_folder() / "pac.pth").write_text("x")
-    (weights_folder() / "spec.pt").write_text("x")
-    assert find("pac.pth") == weights_folder() / "pac.pth"
-    assert find("Xiaohud/SPECS") == weights_folder() / "spec.pt"
+    get_weights_folder().mkdir(parents=True)
+    (get_weights_folder() / "pac.pth").write_text("x")
+    (get_weights_folder() / "spec.pt").write_text("x")
+    assert find("pac.pth") == get_weights_folder() / "pac.pth"
+    assert find("Xiaohud/SPECS") == get_weights_folder() / "spec.pt"
 
 
 def test_a_hub_id_in_the_users_folder():
-    (weights_folder() / "openai" / "clip").mkdir(parents=True)
-    assert find("openai/clip") == weights_folder() / "openai" / "clip"
+    (get_weights_folder() / "openai" / "clip").mkdir(parents=True)
+    assert find("openai/clip") == get_weights_folder() / "openai" / "clip"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_no_weights_and_no_network(offline, weights, files, address):
     message = refused(weights)
     assert weights in message
     assert address in message
-    assert str(weights_folder()) in message
+    assert str(get_weights_folder()) in message
     assert all(file in message for file in files)
     assert "download" in message
     if "huggingface.co" in message:
@@ -217,5 +217,5 @@ def test_a_disk_is_no_folder_of_a_model(tmp_path, monkeypatch):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "file").touch()
     with pytest.raises(InputError, match="contains more than 20 files, expected the folder of a model"):
-        file_stats(tmp_path)
-    assert len(file_stats(tmp_path / "3")) == 1
+        get_file_stats(tmp_path)
+    assert len(get_file_stats(tmp_path / "3")) == 1

@@ -103,9 +103,9 @@ def test_importing_the_door_brings_no_torch():
 
 
 def test_mini_loads_without_torch():
-    from captious.models.mini import folder_of
+    from captious.models.mini import get_mini_folder
 
-    if not (folder_of("captious-mini") / "model.safetensors").is_file():
+    if not (get_mini_folder("captious-mini") / "model.safetensors").is_file():
         pytest.skip("the weights of captious-mini are not in this checkout")
     code = (
         "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"

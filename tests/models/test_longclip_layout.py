@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.models.checkpoints import merged_positions, stretch
+from captious.models.checkpoints import merge_positions, stretch
 
 
 def by_the_formula(old):
@@ -38,7 +38,7 @@ def test_a_table_too_short():
 def test_two_tables_become_one():
     torch = pytest.importorskip("torch")
     frozen, trained = torch.zeros(248, 3), torch.ones(248, 3)
-    merged = merged_positions({"positional_embedding": frozen, "positional_embedding_res": trained, "a": 1}, "x.pt")
+    merged = merge_positions({"positional_embedding": frozen, "positional_embedding_res": trained, "a": 1}, "x.pt")
     assert set(merged) == {"positional_embedding", "a"}
     assert merged["positional_embedding"][:, 0].tolist() == [0.0] * 20 + [1.0] * 228
 
@@ -46,6 +46,6 @@ def test_two_tables_become_one():
 def test_two_tables_of_different_length():
     torch = pytest.importorskip("torch")
     with pytest.raises(InputError, match=r"x\.pt: positional_embedding is \(77, 3\)"):
-        merged_positions(
+        merge_positions(
             {"positional_embedding": torch.zeros(77, 3), "positional_embedding_res": torch.ones(248, 3)}, "x.pt"
         )

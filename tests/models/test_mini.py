@@ -13,7 +13,7 @@ from PIL import Image
 from captious.errors import InputError
 from captious.models.cost import cost
 from captious.models.loading import MINI, load, load_trainable
-from captious.models.mini import LIMIT, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
+from captious.models.mini import LIMIT, SIDE, NumpyClip, get_mini_folder, export_half, load_mini, make_mini
 from captious.options import Runtime
 
 SAMPLE = make(items=40, seed=2)  # trained on: seed 1000; shown in the documentation: seed 1
@@ -98,7 +98,7 @@ def test_numpy_unless_asked_otherwise():
 
 @pytest.mark.parametrize("name", MINI)
 def test_shipped_files_are_small_and_say_what_they_are_for(name):
-    folder = folder_of(name)
+    folder = get_mini_folder(name)
     assert (folder / "model.safetensors").stat().st_size < 4_000_000
     assert "drawn scenes" in (folder / "README.md").read_text(encoding="utf-8")
     assert json.loads((folder / "config.json").read_text())["vision_config"]["image_size"] == SIDE
@@ -111,9 +111,9 @@ def test_unknown_name():
 
 def test_a_new_one_can_be_trained_saved_halved_and_loaded(tmp_path):
     torch = pytest.importorskip("torch")
-    made = new_mini(["a red ball", "two cats"], device="cpu", seed=3)
-    again = new_mini(["a red ball", "two cats"], device="cpu", seed=3)
-    other = new_mini(["a red ball", "two cats"], device="cpu", seed=4)
+    made = make_mini(["a red ball", "two cats"], device="cpu", seed=3)
+    again = make_mini(["a red ball", "two cats"], device="cpu", seed=3)
+    other = make_mini(["a red ball", "two cats"], device="cpu", seed=4)
     assert made.fingerprint == again.fingerprint != other.fingerprint
     assert made.limit == LIMIT and made.causal
     # PREFIX brings "photo" and "depicts": every word is known, so no id is 1
@@ -123,7 +123,7 @@ def test_a_new_one_can_be_trained_saved_halved_and_loaded(tmp_path):
     loss.backward()
     assert all(torch.isfinite(one.grad).all() for one in made.module.vision_model.parameters())
     made.save(tmp_path / "whole")
-    halve(tmp_path / "whole", tmp_path / "half")
+    export_half(tmp_path / "whole", tmp_path / "half")
     whole, half = load(str(tmp_path / "whole")), load(str(tmp_path / "half"))
     ids = whole.tokenize(["a red ball"]).ids
     assert np.allclose(whole.text_features(ids), half.text_features(ids), atol=1e-2)

@@ -201,7 +201,7 @@ def test_blas_gets_one_thread_inside_a_call_and_its_own_back(tmp_path, monkeypat
         inside.append(blas_threads())
         return np.zeros((len(ids), 16), np.float32)
 
-    monkeypatch.setattr(encoder, "_text_features", features)
+    monkeypatch.setattr(encoder, "_encode_texts", features)
     ids = np.zeros((40, 3), np.int64)
     with threadpool_limits(2, user_api="blas"):
         encoder.text_features(ids)

@@ -16,9 +16,9 @@ from captious.models.segments import (
     Segment,
     as_keys,
     compact,
-    key_of,
+    hash_content,
     read_segment,
-    unique_keys,
+    find_unique_keys,
     write_segment,
 )
 from captious.models.store import Store
@@ -27,12 +27,12 @@ SPACE = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 
 
 def keys(*names):
-    return as_keys(key_of(str(name).encode()) for name in names)
+    return as_keys(hash_content(str(name).encode()) for name in names)
 
 
 def row(name):
     """The row a name must have, so that every test knows what is right without asking the store."""
-    return np.frombuffer(key_of(b"row" + str(name).encode()), np.uint8)[:4].astype(np.float32)
+    return np.frombuffer(hash_content(b"row" + str(name).encode()), np.uint8)[:4].astype(np.float32)
 
 
 def rows(*names):
@@ -56,7 +56,7 @@ def test_what_is_put_is_found_by_another_store_in_the_order_asked(tmp_path):
     assert here.tolist() == [True, False, True]
     assert lengths.tolist() == [5, 0, 3]
     assert (found[[0, 2]] == rows("horse", "cat")).all()
-    assert opened(tmp_path).holds(key_of(b"dog")) and not opened(tmp_path).holds(key_of(b"cow"))
+    assert opened(tmp_path).holds(hash_content(b"dog")) and not opened(tmp_path).holds(hash_content(b"cow"))
 
 
 def test_rows_of_any_shape_and_type(tmp_path):
@@ -74,14 +74,14 @@ def test_a_segment_is_plain_arrow_with_sorted_keys(tmp_path):
     (path,) = (tmp_path / SPACE.folder).iterdir()
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     stored = table["key"].to_pylist()
-    assert stored == sorted(key_of(str(name).encode()) for name in range(50))
+    assert stored == sorted(hash_content(str(name).encode()) for name in range(50))
     assert table.schema.field("row").type == pa.list_(pa.field("item", pa.float32()), 4)
     mapped = read_segment(path, SPACE).rows
     assert not mapped.flags.owndata and not mapped.flags.writeable  # the file itself, not a copy of it
 
 
 def test_unique_keys():
-    distinct, first, inverse = unique_keys(keys("b", "a", "b", "c", "a"))
+    distinct, first, inverse = find_unique_keys(keys("b", "a", "b", "c", "a"))
     assert len(distinct) == 3
     assert sorted(first.tolist()) == [0, 1, 3]
     assert (distinct[inverse] == keys("b", "a", "b", "c", "a")).all()
@@ -101,9 +101,9 @@ def test_rows_are_written_before_the_end_of_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(stores, "FLUSH_BYTES", 64)
     store = opened(tmp_path)
     store.put(keys("a"), rows("a"))
-    assert not opened(tmp_path).holds(key_of(b"a"))
+    assert not opened(tmp_path).holds(hash_content(b"a"))
     store.put(keys("b", "c", "d"), rows("b", "c", "d"))
-    assert opened(tmp_path).holds(key_of(b"a"))
+    assert opened(tmp_path).holds(hash_content(b"a"))
 
 
 def damage_end(path):
@@ -116,7 +116,7 @@ def damage_start(path):
 
 def damage_keys(path):
     content = bytearray(path.read_bytes())
-    at = bytes(content).index(min(key_of(name) for name in (b"cat", b"dog")))
+    at = bytes(content).index(min(hash_content(name) for name in (b"cat", b"dog")))
     content[at + 3] ^= 1
     path.write_bytes(content)
 
@@ -164,7 +164,7 @@ def test_a_damaged_segment_is_skipped_said_and_listed_and_its_rows_can_be_put_ag
     store = opened(tmp_path, log=lines.append)
     assert store.gather(keys("cat", "dog", "cow"))[2].tolist() == [False, False, True]
     assert len(lines) == 1 and victim.name in lines[0] and "skipped" in lines[0]
-    (info,) = stores.inventory(tmp_path, check=True)
+    (info,) = stores.list_stores(tmp_path, check=True)
     assert list(info.damaged) == [victim.name] and info.rows == 1
     fill(store, "cat", "dog")
     found, _, here = opened(tmp_path).gather(keys("cat", "dog", "cow"))
@@ -177,8 +177,8 @@ def test_a_segment_of_another_encoder_is_not_believed(tmp_path):
     path = write_segment(tmp_path / SPACE.folder, other, Segment(keys("a"), np.zeros(1, np.int32), rows("a")))
     with pytest.raises(DamagedSegment, match="texts of ffffffffffff"):
         read_segment(path, SPACE)
-    assert not opened(tmp_path).holds(key_of(b"a"))
-    assert "does not belong here" in stores.inventory(tmp_path)[0].damaged[path.name]
+    assert not opened(tmp_path).holds(hash_content(b"a"))
+    assert "does not belong here" in stores.list_stores(tmp_path)[0].damaged[path.name]
 
 
 def test_small_segments_are_merged_and_nothing_is_lost(tmp_path):
@@ -192,7 +192,7 @@ def test_small_segments_are_merged_and_nothing_is_lost(tmp_path):
     for store in (reader, opened(tmp_path)):  # one that mapped the files before they went, and a new one
         found, lengths, here = store.gather(keys(*names))
         assert here.all() and (found == rows(*names)).all() and lengths[-1] == len("shared")
-    assert stores.inventory(tmp_path)[0].rows == MANY + 1
+    assert stores.list_stores(tmp_path)[0].rows == MANY + 1
     assert compact(tmp_path / SPACE.folder, SPACE) == 0
 
 
@@ -248,7 +248,7 @@ def test_a_size_that_is_none(text, monkeypatch):
     if text:
         monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", text)
         with pytest.raises(InputError, match="CAPTIOUS_CACHE_LIMIT"):
-            stores.size_limit()
+            stores.get_size_limit()
 
 
 def test_a_folder_that_cannot_be_written_leaves_rows_in_memory(tmp_path):

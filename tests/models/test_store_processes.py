@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.models.segments import FeatureSpace, as_keys, key_of
-from captious.models.store import Store, inventory
+from captious.models.segments import FeatureSpace, as_keys, hash_content
+from captious.models.store import Store, list_stores
 
 SPACE = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 
 
 def keys(*names):
-    return as_keys(key_of(str(name).encode()) for name in names)
+    return as_keys(hash_content(str(name).encode()) for name in names)
 
 
 def rows(*names):
     """What `WRITER` puts under the names."""
-    row = [np.frombuffer(key_of(b"row" + str(name).encode()), np.uint8)[:4] for name in names]
+    row = [np.frombuffer(hash_content(b"row" + str(name).encode()), np.uint8)[:4] for name in names]
     return np.stack(row).astype(np.float32)
 
 
@@ -89,7 +89,7 @@ def test_a_kill_at_any_moment_damages_nothing(tmp_path):
         found, _, here = store.gather(keys(*range(10_000)))
         assert here[promised].all()  # what a process was told is written, is
         assert (found[here] == rows(*range(10_000))[here]).all()
-    (info,) = inventory(tmp_path, check=True)
+    (info,) = list_stores(tmp_path, check=True)
     assert info.rows > 1 and not info.damaged
 
 

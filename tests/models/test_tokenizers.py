@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError, MissingExtra
-from captious.models._tokenizers import MERGES, clean_text, clip_tokenizer, from_backend, from_list, pad, tokenizer_of
+from captious.models._tokenizers import MERGES, clean_text, find_clip_tokenizer, from_backend, from_list, pad, read_tokenizer
 
 START, END = 49406, 49407
 WORDS = [
@@ -87,7 +87,7 @@ def test_padding_by_hand():
 
 def test_saved_and_read_again(tmp_path, tokenizer):
     tokenizer.save(tmp_path)
-    again = tokenizer_of(tmp_path, 77)
+    again = read_tokenizer(tmp_path, 77)
     assert (again.start, again.end, again.pad, again.clean) == (START, END, END, True)
     assert again.text == tokenizer.text
     texts = ["A cat’s   hat", "two dogs, 3 cats!"]
@@ -110,7 +110,7 @@ def test_vocab_and_merges_files(tmp_path, tokenizer):
     lines = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
     (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(lines) + "\n")
     texts = ["A cat’s hat", "running dogs, 3.5!"]
-    assert np.array_equal(tokenizer_of(tmp_path, 77)(texts).ids, tokenizer(texts).ids)
+    assert np.array_equal(read_tokenizer(tmp_path, 77)(texts).ids, tokenizer(texts).ids)
 
 
 def test_any_tokenizer_with_a_start_and_an_end(tmp_path):
@@ -124,7 +124,7 @@ def test_any_tokenizer_with_a_start_and_an_end(tmp_path):
     backend.enable_truncation(4)
     backend.enable_padding(length=9)
     backend.save(str(tmp_path / "tokenizer.json"))
-    found = tokenizer_of(tmp_path, 6)
+    found = read_tokenizer(tmp_path, 6)
     assert found(["a dog", "a a a dog dog dog cat"]).ids.tolist() == [[2, 4, 5, 3, 0, 0], [2, 4, 4, 4, 5, 3]]
     assert (found.start, found.end, found.pad, found.clean) == (2, 3, 0, False)
 
@@ -141,11 +141,11 @@ def test_frame_from_the_settings_where_the_tokenizer_has_none():
 
 def test_no_tokenizer_says_which_files(tmp_path):
     with pytest.raises(InputError, match=r"tokenizer\.json") as error:
-        tokenizer_of(tmp_path, 77)
+        read_tokenizer(tmp_path, 77)
     assert str(tmp_path) in str(error.value)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="is not a tokenizer"):
-        tokenizer_of(tmp_path, 77)
+        read_tokenizer(tmp_path, 77)
 
 
 @pytest.fixture
@@ -165,13 +165,13 @@ def test_damaged_merges_are_one_line(tmp_path, tokenizer, damage):
     if damage == "cut":
         (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\ni n\n\xff\xfe")
     with pytest.raises(InputError, match=r"its vocab\.json and merges\.txt are not a tokenizer \(") as error:
-        tokenizer_of(tmp_path, 77)
+        read_tokenizer(tmp_path, 77)
     assert "\n" not in str(error.value)
 
 
 def test_merges_nowhere_says_what_to_download_and_where_to_put_it(tmp_path, bare_machine):
     with pytest.raises(InputError, match=r"download tokenizer\.json") as error:
-        clip_tokenizer(tmp_path, 77)
+        find_clip_tokenizer(tmp_path, 77)
     assert "weights" in str(error.value)
     assert "openai/clip-vit-base-patch32" in str(error.value)
     assert "\n" not in str(error.value)
@@ -180,14 +180,14 @@ def test_merges_nowhere_says_what_to_download_and_where_to_put_it(tmp_path, bare
 def test_merges_are_taken_from_beside_the_checkpoint_first(tmp_path, bare_machine, open_clip):
     carried = Path(open_clip.__file__).parent / MERGES
     (tmp_path / MERGES).write_bytes(carried.read_bytes())
-    assert clip_tokenizer(tmp_path, 77)(["dog"]).ids.tolist() == [[START, 1929, END]]
+    assert find_clip_tokenizer(tmp_path, 77)(["dog"]).ids.tolist() == [[START, 1929, END]]
 
 
 def test_merges_from_the_users_folder(tmp_path, bare_machine, tokenizer, monkeypatch):
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
     (tmp_path / "home" / "weights").mkdir(parents=True)
     tokenizer.save(tmp_path / "home" / "weights")
-    assert clip_tokenizer(tmp_path / "elsewhere", 248).limit == 248
+    assert find_clip_tokenizer(tmp_path / "elsewhere", 248).limit == 248
 
 
 def test_a_list_that_is_too_short_or_damaged(tmp_path):

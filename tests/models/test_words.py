@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.models.mini import END, PAD, START, UNKNOWN, WordTokenizer, words_of
+from captious.models.mini import END, PAD, START, UNKNOWN, WordTokenizer, split_words
 
 TEXTS = [
     "A photo of two cats.",
@@ -20,7 +20,7 @@ TEXTS = [
 
 
 def test_words_and_marks():
-    assert words_of("It's a red-ish ball… (big)!") == [
+    assert split_words("It's a red-ish ball… (big)!") == [
         "it's",
         "a",
         "red",
@@ -33,7 +33,7 @@ def test_words_and_marks():
         ")",
         "!",
     ]
-    assert words_of("  \n") == []
+    assert split_words("  \n") == []
 
 
 def test_ids_are_pad_unknown_words_start_end():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import captious
-from captious.metrics.registry import parse_all, short_names
+from captious.metrics.registry import parse_all, make_short_names
 from captious.options import Resampling
 
 QUICK = Resampling(samples=50)
@@ -198,7 +198,7 @@ def test_what_has_no_value_is_left_out(report):
 
 def test_names_have_no_signs_that_a_tracker_refuses():
     written = ["bleu(n=4)", "cider", "cider(idf=coco)", "clipscore(weights=org/model)", "chair(value=i)"]
-    assert list(short_names(parse_all(written)).values()) == [
+    assert list(make_short_names(parse_all(written)).values()) == [
         "bleu_4",
         "cider",
         "cider_idf_coco",

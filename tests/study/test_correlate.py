@@ -353,7 +353,7 @@ def test_disagreements_are_the_largest_gaps_in_standing(study):
 
 
 def test_of_all_metrics_a_constant_one_is_left_out_with_a_word(ratings, monkeypatch):
-    monkeypatch.setattr(resources, "available", lambda named: False)
+    monkeypatch.setattr(resources, "has_tables", lambda named: False)
     same = Ragged.of([["a red dog"]] * len(ratings.captions))
     known = replace(ratings, captions=replace(ratings.captions, candidates=same))
     with pytest.raises(InputError, match="a constant correlates with nothing"):

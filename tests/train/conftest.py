@@ -9,7 +9,7 @@ from PIL import Image
 
 from captious.edits.lexicon import CaptionCorpus
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import tokenizer_of
+from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 
@@ -71,7 +71,7 @@ def small_encoder(folder, limit=40, seed=0, width=32):
 
     folder.mkdir(parents=True, exist_ok=True)
     WordTokenizer.from_texts([row["caption"] + " " + " ".join(row["captions"]) for row in rows(48)], limit).save(folder)
-    tokenizer = tokenizer_of(folder, limit)
+    tokenizer = read_tokenizer(folder, limit)
     shape = {"hidden_size": width, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     config = CLIPConfig(
         text_config={

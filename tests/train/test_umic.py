@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from captious.errors import InputError
-from captious.models.crossencoders import judge, open_backbone
+from captious.models.crossencoders import score_pairs, open_backbone
 from captious.options import Runtime, using
 from captious.train._loop import Patience, StopSignal
 from captious.train._umic import (
@@ -99,7 +99,7 @@ def test_training_writes_a_model_that_ranks_better_and_scores(data, base, tmp_pa
     with using(Runtime(device="cpu")):  # the encoder came along: its first home is not needed
         backbone = open_backbone(tmp_path / "out")
         assert backbone.weights == str(tmp_path / "out" / "encoder")
-        values = judge(backbone, [str(data / "images" / "0.png")], ["red and green"]).scores
+        values = score_pairs(backbone, [str(data / "images" / "0.png")], ["red and green"]).scores
     assert 0 < values[0] < 1
 
 

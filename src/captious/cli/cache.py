@@ -29,10 +29,10 @@ def show(
 ) -> None:
     """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with their sizes."""
     from captious._core.files import get_data_folder
-    from captious.models.store import cache_root, inventory, size_limit
+    from captious.models.store import get_cache_root, list_stores, get_size_limit
     from captious.render.document import Document
 
-    stores = inventory(cache_root(), check)
+    stores = list_stores(get_cache_root(), check)
     corpora, tables, replies = _corpora(), _meteor_tables(), _replies()
     damaged = [f"{store.folder.name}/{name} {why}" for store in stores for name, why in store.damaged.items()]
     unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables, *replies) if "unusable" in row]
@@ -43,8 +43,8 @@ def show(
             warnings=[*damaged, *unusable],
             data={
                 "home": str(get_data_folder()),
-                "folder": str(cache_root()),
-                "limit": size_limit(),
+                "folder": str(get_cache_root()),
+                "limit": get_size_limit(),
                 "features": [_facts(store) for store in stores],
                 "corpora": corpora,
                 "tables": tables,
@@ -56,7 +56,7 @@ def show(
 
 
 def _sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
-    from captious.models.store import format_size, size_limit
+    from captious.models.store import format_size, get_size_limit
     from captious.render.document import Column, Table
 
     size = Column("size", kind="text")
@@ -73,7 +73,7 @@ def _sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Tab
         for store in stores
     ]
     columns = ("encoder", "fingerprint", "of", Column("rows"), Column("files"), size, "last used")
-    total = f"{format_size(sum(store.bytes for store in stores))} of {format_size(size_limit())}"
+    total = f"{format_size(sum(store.bytes for store in stores))} of {format_size(get_size_limit())}"
     sections = [Table("features", f"Features: {total}", columns, rows)]
     titles = {"idf": "idf corpora", "meteor": "METEOR's tables", "replies": "Replies of chat models"}
     for (key, title), entries in zip(titles.items(), files, strict=True):
@@ -104,14 +104,14 @@ def _meteor_tables() -> list[dict[str, Any]]:
         modules = [module for module in MODULES if module != "paraphrase" or tables.has_paraphrases]
         return f"{'+'.join(modules)}#{tables.hash(modules)}"
 
-    added = [resources.added_file()] if resources.added_file().exists() else []
-    return [_described(path.name, path, content) for path in (*added, *resources.compiled_files())]
+    added = [resources.get_added_file()] if resources.get_added_file().exists() else []
+    return [_described(path.name, path, content) for path in (*added, *resources.list_compiled_files())]
 
 
 def _replies() -> list[dict[str, Any]]:
-    from captious.models.chat.replies import ReplyStore, default_path
+    from captious.models.chat.replies import ReplyStore, get_default_path
 
-    path = default_path()
+    path = get_default_path()
     return [_described(path.name, path, lambda path: f"{len(ReplyStore(path)):,} replies")] if path.exists() else []
 
 
@@ -224,14 +224,14 @@ def prune(
 
     idf corpora and tables that were added stay, because captious cannot compute them again.
     """
-    from captious.metrics.meteor.resources import compiled_files
+    from captious.metrics.meteor.resources import list_compiled_files
     from captious.models import store
     from captious.render.document import Document, Text
 
     if (keep is not None) + (encoder is not None) + damaged + all != 1:
         raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
-    root = store.cache_root()
-    before = store.inventory(root)
+    root = store.get_cache_root()
+    before = store.list_stores(root)
     if keep is not None:
         store.shrink(root, store.parse_size(keep))
     elif damaged:
@@ -246,9 +246,9 @@ def prune(
         store.remove(root, lambda info: encoder in (info.encoder, info.fingerprint))
     else:
         store.remove(root, lambda info: True)
-        for path in compiled_files():
+        for path in list_compiled_files():
             path.unlink()
-    sizes = [sum(info.bytes for info in infos) for infos in (before, store.inventory(root))]
+    sizes = [sum(info.bytes for info in infos) for infos in (before, store.list_stores(root))]
     session.deliver(
         Document(
             title=str(root),

@@ -32,12 +32,12 @@ def metrics(
     Example: captious metrics cider
     Example: captious metrics objects
     """
-    from captious.metrics.registry import metric_class, names, parse
+    from captious.metrics.registry import get_metric_class, names, parse
     from captious.render import Document
     from captious.render.terminal import output
 
     if name is None:
-        document = _list_metrics([metric_class(one) for one in names()])
+        document = _list_metrics([get_metric_class(one) for one in names()])
         if all:
             session.deliver(replace(document, sections=document.sections[1:], notes=[ALL_OF_THEM]))
             return
@@ -45,7 +45,7 @@ def metrics(
         session.deliver_short(document, 1, f"{hint}; {ALL_OF_THEM}")
         return
     try:
-        metric = metric_class(parse(name).name)
+        metric = get_metric_class(parse(name).name)
     except InputError:
         if not (matches := _search(name)):
             raise
@@ -65,9 +65,9 @@ def metrics(
 
 def _search(word: str) -> list[type[Metric]]:
     """Return the metrics whose name or description contains a word."""
-    from captious.metrics.registry import metric_class, names
+    from captious.metrics.registry import get_metric_class, names
 
-    classes = [metric_class(one) for one in names()]
+    classes = [get_metric_class(one) for one in names()]
     return [one for one in classes if word.lower() in f"{one.name} {inspect.getdoc(one) or ''}".lower()]
 
 

@@ -33,7 +33,7 @@ def graphs(
     Example: captious make graphs preds.json --out graphs.jsonl
     Example: captious make graphs preds.json --references refs.json --out graphs/
     """
-    from captious.metrics.spice.listing import scene_graphs
+    from captious.metrics.spice.listing import build_scene_graphs
 
     output = session.output
     lines = output.out if output.out is not None and Path(output.out).suffix.lower() == ".jsonl" else None
@@ -41,7 +41,7 @@ def graphs(
         refuse_existing(lines, output.overwrite)
         session = replace(session, output=replace(output, out=None))
     with session.working() as step:
-        result = scene_graphs(session.read(captions), parser, step)
+        result = build_scene_graphs(session.read(captions), parser, step)
         if lines is not None:
             step("writing")
             result.save_lines(lines)

@@ -20,53 +20,53 @@ from captious.io.formats import read_rows
 from captious.io.join import get_row_id, refuse
 from captious.models.fluency import SUFFIXES, load_detector
 
+# The column of probabilities, and the word that stands for it as a source.
 COLUMN = "error_probability"
-"""The column of probabilities, and the word that stands for it as a source."""
+# What a file may call its probabilities; the second is the name in aac-metrics.
 NAMES = (COLUMN, "fluency_error.error_prob")
-"""What a file may call its probabilities; the second is the name in aac-metrics."""
 ABSENT = "no error probability"
 HINT = (
     f"; name a detector or a file with fluency=..., or give a column {COLUMN!r} with a number from 0 to 1, or a list "
     "of them, for the captions of each item"
 )
+# A caption whose probability is above the one loses this share of its score.
 THRESHOLD, PENALTY = 0.9, 0.9
-"""A caption whose probability is above the one loses this share of its score."""
 
 
-def error_probabilities(source: str, captions: CaptionSet) -> Floats:
+def get_error_probabilities(source: str, captions: CaptionSet) -> Floats:
     """The probability of a fluency error for each candidate; NaN where there is none.
 
     ``source`` is ``error_probability`` for the column of the set, the file of a table with that column, or a detector.
     """
-    return captions.once(("fluency", identity(source)), lambda: _probabilities(source, captions))
+    return captions.once(("fluency", describe_source(source)), lambda: _collect_probabilities(source, captions))
 
 
-def penalties(probabilities: Floats, threshold: float, penalty: float) -> Floats:
+def compute_penalty_factors(probabilities: Floats, threshold: float, penalty: float) -> Floats:
     """What a score is multiplied by: 1, or 1 − penalty where the probability is above the threshold; NaN without one.
 
-    >>> penalties(np.array([0.9, 0.91]), 0.9, 0.9).round(6).tolist()
+    >>> compute_penalty_factors(np.array([0.9, 0.91]), 0.9, 0.9).round(6).tolist()
     [1.0, 0.1]
     """
     factors = 1 - penalty * (probabilities > threshold)
     return np.where(np.isnan(probabilities), np.nan, factors)
 
 
-def absences(probabilities: Floats, captions: CaptionSet) -> dict[int, str]:
+def find_missing_probabilities(probabilities: Floats, captions: CaptionSet) -> dict[int, str]:
     """A reason for each item of which a caption has no probability."""
     return dict.fromkeys(captions.candidates.owners[np.isnan(probabilities)].tolist(), ABSENT)
 
 
-def identity(source: str) -> str:
+def describe_source(source: str) -> str:
     """The source as signatures name it: the column, a file by its content, a detector by name and content."""
     if source == COLUMN:
         return "column"
-    path = _table(source)
-    return str(load_detector(source)) if path is None else f"{path.name}#{_digest(path)}"
+    path = _find_table(source)
+    return str(load_detector(source)) if path is None else f"{path.name}#{_hash_file(path)}"
 
 
-def languages(source: str) -> tuple[str, ...]:
+def get_source_languages(source: str) -> tuple[str, ...]:
     """The languages that a source knows: a detector reads English, and of stored probabilities nothing is known."""
-    return (ENGLISH,) if source and source != COLUMN and _table(source) is None else ()
+    return (ENGLISH,) if source and source != COLUMN and _find_table(source) is None else ()
 
 
 def refuse_settings(metric: Any, threshold: float, penalty: float) -> None:
@@ -75,27 +75,27 @@ def refuse_settings(metric: Any, threshold: float, penalty: float) -> None:
         raise InputError(f"{metric}: expected a threshold and a penalty from 0 to 1")
 
 
-def _table(source: str) -> Path | None:
+def _find_table(source: str) -> Path | None:
     """The file of stored probabilities that a source names; None where it names a detector."""
     path = expand_home(source)
     return path if path.is_file() and path.suffix not in SUFFIXES else None
 
 
-def _digest(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     try:
         return digest(read_regular(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _probabilities(source: str, captions: CaptionSet) -> Floats:
+def _collect_probabilities(source: str, captions: CaptionSet) -> Floats:
     candidates = captions.candidates
     lists: list[Sequence[float]]
     if source == COLUMN:
         column = captions.columns.get(COLUMN, (None,) * len(captions))
-        lists = [_numbers(cell, f"{captions.name}: id {key!r}") for key, cell in zip(captions.ids, column, strict=True)]
-    elif (path := _table(source)) is not None:
-        stored = _stored(str(path), _digest(path))
+        lists = [_parse_numbers(cell, f"{captions.name}: id {key!r}") for key, cell in zip(captions.ids, column, strict=True)]
+    elif (path := _find_table(source)) is not None:
+        stored = _read_probabilities(str(path), _hash_file(path))
         lists = [stored.get(key, ()) for key in captions.ids]
     else:
         values, spoken = np.full(len(candidates.values), np.nan), np.flatnonzero(~candidates.blank)
@@ -114,7 +114,7 @@ def _probabilities(source: str, captions: CaptionSet) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _stored(path: str, content: str) -> Mapping[str, Sequence[float]]:
+def _read_probabilities(path: str, content: str) -> Mapping[str, Sequence[float]]:
     """The probabilities of each id in a file with this content."""
     stored: dict[str, Sequence[float]] = {}
     for row in read_rows(path, role="scores"):
@@ -124,11 +124,11 @@ def _stored(path: str, content: str) -> Mapping[str, Sequence[float]]:
             raise InputError(f"{row.where}: found columns {', '.join(row.fields)}, expected an id and {COLUMN}")
         if key in stored:
             raise InputError(f"{row.where}: id {key!r} occurs twice, expected each once")
-        stored[key] = _numbers(row.fields[column], row.where)
+        stored[key] = _parse_numbers(row.fields[column], row.where)
     return stored
 
 
-def _numbers(cell: Any, where: str) -> list[float]:
+def _parse_numbers(cell: Any, where: str) -> list[float]:
     """The probabilities of a cell: a number, or a list with one for each caption; none where it is empty."""
     numbers = []
     for value in cell if isinstance(cell, (list, tuple, np.ndarray)) else () if cell in (None, "") else (cell,):

@@ -13,19 +13,19 @@ from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
 from captious.metrics.contract import MeanMetric, Need
-from captious.metrics.rows import Scored, blank_texts, encoded_means
+from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import get_runtime
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 
+# How much each token of a text counts.
 Weigh = Callable[[Sequence[int]], Floats]
-"""How much each token of a text counts."""
+# Pairs matched at a time.
 PAIRS = 256
-"""Pairs matched at a time."""
 VALUES = ("precision", "recall", "f1")
+# Items whose texts are held in memory at a time.
 BLOCK = 128
-"""Items whose texts are held in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,30 +109,30 @@ class BertScore(MeanMetric):
         """The id of the model and, for ``idf=refs``, the references' tokens."""
         model = self.model()
         if self.idf == "none":
-            return TokenWeights(KeyCounts(), _model_id(model))
+            return TokenWeights(KeyCounts(), _get_model_id(model))
         ids, _ = model.tokens([text for text in captions.references.values if text.strip()])
         tokens = np.array([token for one in ids for token in set(one)], np.uint64)
-        return TokenWeights(KeyCounts.of(tokens, np.ones(len(tokens))), _model_id(model), len(ids))
+        return TokenWeights(KeyCounts.of(tokens, np.ones(len(tokens))), _get_model_id(model), len(ids))
 
     def settings(self, state: TokenWeights) -> Mapping[str, str]:
         """The model by name and content, its layer and precision."""
         model = self.model()
-        settings = {"model": _model_id(model), "layer": str(model.layer), "precision": model.precision}
+        settings = {"model": _get_model_id(model), "layer": str(model.layer), "precision": model.precision}
         return {**settings, "idf": f"refs:{state.documents}"} if self.idf == "refs" else settings
 
     def score_items(self, captions: CaptionSet, state: TokenWeights) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         model = self.model()
-        if state.model != _model_id(model):
-            raise InputError(f"cannot score by {_model_id(model)} with the token weights of {state.model}")
+        if state.model != _get_model_id(model):
+            raise InputError(f"cannot score by {_get_model_id(model)} with the token weights of {state.model}")
         key = ("bertscore", state.model, self.idf, state.documents)
-        matches, lengths = captions.once(key, lambda: _matches(captions, model, state))
+        matches, lengths = captions.once(key, lambda: _match_candidates(captions, model, state))
         values = (matches[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
-        reasons = blank_texts(captions, references=True)
-        return encoded_means(self.label, captions, values, reasons, lengths, model.limit)
+        reasons = find_blank_texts(captions, references=True)
+        return score_encoded_captions(self.label, captions, values, reasons, lengths, model.limit)
 
 
-def _matches(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tuple[Floats, Ints]:
+def _match_candidates(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tuple[Floats, Ints]:
     """Precision, recall and F1 of every candidate, and its number of tokens."""
     candidates, references = captions.candidates, captions.references
     ids, lengths = model.tokens(candidates.values)
@@ -150,22 +150,22 @@ def _matches(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tu
         ]
         if pairs:
             sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
-            values = matched(model, *sides, partial(state.weights, special=model.special_token_ids))
+            values = match_texts(model, *sides, partial(state.weights, special=model.special_token_ids))
             np.fmax.at(result, [one for one, _ in pairs], values)
         runtime.progress("captions", last, len(captions))
     return result, lengths
 
 
-def _model_id(model: Contextual) -> str:
+def _get_model_id(model: Contextual) -> str:
     return f"{model.name}#{model.fingerprint}"
 
 
-def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
+def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
     """Precision, recall and F1, one row per pair of texts given as token ids; NaN where no token counts."""
     torch = require("torch", "clip")
     texts = list(dict.fromkeys(map(tuple, (*candidates, *references))))
     index = {ids: number for number, ids in enumerate(texts)}
-    states = _encoded(model, [list(ids) for ids in texts])
+    states = _encode_texts(model, [list(ids) for ids in texts])
     weights = [torch.from_numpy(weigh(ids)).to(states[0]) for ids in texts]
     left, right = ([index[tuple(ids)] for ids in side] for side in (candidates, references))
     result = np.empty((len(left), 3))
@@ -173,11 +173,11 @@ def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[I
     for start in range(0, len(order), PAIRS):
         some = order[start : start + PAIRS]
         sides = [[side[pair] for pair in some] for side in (left, right)]
-        result[some] = _block(*([values[number] for number in side] for values in (states, weights) for side in sides))
+        result[some] = _score_block(*([values[number] for number in side] for values in (states, weights) for side in sides))
     return result
 
 
-def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
+def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
     """The states of each text, encoded in batches of like length."""
     runtime = get_runtime()
     pace, encoded = OomBackoff(runtime.log), {}
@@ -194,7 +194,7 @@ def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
     return [encoded[number] for number in range(len(texts))]
 
 
-def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
+def _score_block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
     """Precision, recall and F1 of pairs of hidden states, weighted by token."""
     torch = require("torch", "clip")
 

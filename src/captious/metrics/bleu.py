@@ -12,7 +12,7 @@ from captious._core.languages import AUTO
 from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, NgramMetric
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.rows import Scored
 from captious.render import Column, Table
 from captious.text.tables import NgramTable, TextTable, mark_changes
@@ -60,7 +60,7 @@ class Bleu(NgramMetric, CandidateMetric):
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: length, reference length, then matches and n-grams of each order up to n."""
         table = self.table(captions)
-        rows = table.once("bleu", lambda: _against_references(table))
+        rows = table.once("bleu", lambda: _count_against_references(table))
         return Scored(rows[:, : 2 + 2 * self.n])
 
     def aggregate(self, rows: Floats) -> Floats:
@@ -81,7 +81,7 @@ class Bleu(NgramMetric, CandidateMetric):
             for n, (hits, total) in enumerate(zip(matches, grams, strict=True), 1)
         ]
         orders = [Column("n"), Column("matched"), Column("n-grams", key="ngrams"), Column("precision")]
-        labels = candidate_labels(len(table.candidates))
+        labels = label_candidates(len(table.candidates))
         return Breakdown(
             list(self._parts(table, sums)),
             columns=[Column("n"), Column("matched"), Column("of", key="count")],
@@ -129,7 +129,7 @@ def bleu(sums: Floats, n: int) -> Floats:
     return result
 
 
-def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
+def count_statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
     """The statistics of every candidate, given the reference length closest to its own.
 
     ``highest_counts`` gives the rows of candidates that may match and, for each, the highest count of its n-gram in one
@@ -150,15 +150,15 @@ def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramT
     return result
 
 
-def _against_references(table: TextTable) -> Floats:
+def _count_against_references(table: TextTable) -> Floats:
     def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
         rows = grams.matches.rows
         return rows, grams.reference_max.take(grams.group.take(rows))
 
-    return statistics(table, closest_reference_length(table), highest_counts)
+    return count_statistics(table, find_closest_reference_lengths(table), highest_counts)
 
 
-def closest_reference_length(table: TextTable) -> Ints:
+def find_closest_reference_lengths(table: TextTable) -> Ints:
     """The length of the reference closest in length to each candidate, the shorter of two equally close."""
     lengths = table.lengths
     result = np.zeros(len(table.candidates), dtype=np.int64)

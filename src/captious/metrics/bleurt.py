@@ -12,10 +12,10 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.clip.encoded import pairs_of_items
+from captious.metrics.clip.encoded import pair_items
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids
-from captious.models.bleurt import BleurtModel, load_bleurt, pair_scores
+from captious.metrics.rows import Scored, find_blank_texts, candidate_means, format_ids
+from captious.models.bleurt import BleurtModel, load_bleurt, score_pairs
 
 
 @dataclass(frozen=True)
@@ -64,41 +64,41 @@ class Bleurt(MeanMetric):
     def prepare(self, captions: CaptionSet) -> Shared[BleurtModel]:
         """Load the checkpoint."""
         model = load_bleurt(self.weights, self.activation, self.limit)
-        return Shared(model, _model_id(model))
+        return Shared(model, _get_model_id(model))
 
     def settings(self, state: Shared[BleurtModel]) -> Mapping[str, str]:
         """The checkpoint by name and content, its limit and precision."""
         model = state.value
-        return {"model": _model_id(model), "limit": str(model.limit), "precision": model.precision}
+        return {"model": _get_model_id(model), "limit": str(model.limit), "precision": model.precision}
 
     def score_items(self, captions: CaptionSet, state: Shared[BleurtModel]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         model = state.value
-        best, mean, longest = captions.once(("bleurt", model.fingerprint), lambda: _joined(captions, model))
+        best, mean, longest = captions.once(("bleurt", model.fingerprint), lambda: _score_candidates(captions, model))
         items = captions.candidates.owners[longest > model.limit].tolist()
         warnings = []
         if items:
             number = f"{len(items):,} caption{' has' if len(items) == 1 else 's have'}"
-            ids = listed_ids(captions, items)
+            ids = format_ids(captions, items)
             warnings = [
                 f"{self.label}: {number} with a reference more than the model's {model.limit} tokens, and both were "
                 f"truncated (ids {ids})"
             ]
         rows = candidate_means(captions, best if self.over == "max" else mean)
-        reasons = blank_texts(captions, references=True, candidates=False)
+        reasons = find_blank_texts(captions, references=True, candidates=False)
         return Scored(rows, reasons, {"truncated": len(items)}, warnings)
 
 
-def _joined(captions: CaptionSet, model: BleurtModel) -> tuple[Floats, Floats, Ints]:
+def _score_candidates(captions: CaptionSet, model: BleurtModel) -> tuple[Floats, Floats, Ints]:
     """The highest and the mean score of each candidate over its references, and the tokens of its longest pair."""
     candidates, references = captions.candidates, captions.references
     filled = np.flatnonzero(~references.blank)
-    left, right, starts = pairs_of_items(candidates.owners, references.owners[filled])
+    left, right, starts = pair_items(candidates.owners, references.owners[filled])
     texts = [
         (references.values[two], candidates.values[one])
         for one, two in zip(left.tolist(), filled[right].tolist(), strict=True)
     ]
-    scores, tokens = pair_scores(model, texts)
+    scores, tokens = score_pairs(model, texts)
     number = np.diff(starts)
     paired = np.flatnonzero(number)
     best, mean = np.full((2, len(number)), np.nan)
@@ -110,5 +110,5 @@ def _joined(captions: CaptionSet, model: BleurtModel) -> tuple[Floats, Floats, I
     return best, mean, longest
 
 
-def _model_id(model: BleurtModel) -> str:
+def _get_model_id(model: BleurtModel) -> str:
     return f"{model.name}#{model.fingerprint}"

@@ -23,10 +23,10 @@ from captious.metrics.rows import Scored
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable, make_table_key
 
+# Items of a chunk: so many have n-gram tables of about 100 MB.
 CHUNK = 10_000
-"""Items of a chunk: so many have n-gram tables of about 100 MB."""
+# Bytes of n-gram counts that are kept from the first pass to the second: those of about 700,000 items.
 KEPT = 1 << 29
-"""Bytes of n-gram counts that are kept from the first pass to the second: those of about 700,000 items."""
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def measure_systems(
     joint = [metric for metric in metrics if isinstance(metric, CandidateMetric) and metric.compares_jointly]
     together: dict[str, dict[Metric, Measurement]] = {name: {} for name in systems}
     if joint and len(systems) > 1 and _are_comparable(list(systems.values())):
-        together = dict(zip(systems, _measured_together(list(systems.values()), joint, step), strict=True))
+        together = dict(zip(systems, _measure_together(list(systems.values()), joint, step), strict=True))
     measurements = {}
     for name, captions in systems.items():
         alone = [metric for metric in metrics if metric not in together[name]]
@@ -87,12 +87,12 @@ def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
     )
 
 
-def _measured_together(
+def _measure_together(
     systems: Sequence[CaptionSet], metrics: Sequence[CandidateMetric], step: Progress
 ) -> list[dict[Metric, Measurement]]:
     """Measurements of each system; the different candidates of an item are scored as candidates of one set."""
     first = systems[0]
-    candidates, own = _distinct_candidates(systems)
+    candidates, own = _find_distinct_candidates(systems)
     joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
     for one in (joined, *systems[1:]):
         one.copy_digests(first)
@@ -101,18 +101,18 @@ def _measured_together(
         assert isinstance(metric, CandidateMetric)
         return metric.score_candidates(chunk, state)
 
-    states, parts, sizes = _by_chunk(joined, metrics, {}, step, CHUNK, score)
+    states, parts, sizes = _score_by_chunk(joined, metrics, {}, step, CHUNK, score)
     measurements: list[dict[Metric, Measurement]] = [{} for _ in systems]
     for metric in metrics:
         scored = Scored.joined(parts.pop(metric), sizes)
         for captions, candidate, measured in zip(systems, own.T, measurements, strict=True):
             rows = np.asarray(scored.rows).take(candidate, axis=0)
-            completed = metric.completed(captions, replace(scored, rows=rows))
+            completed = metric.fill_reasons(captions, replace(scored, rows=rows))
             measured[metric] = metric.measurement(captions, states[metric], completed)
     return measurements
 
 
-def _distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
+def _find_distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
     """The different candidates of each item; and which of all these is the candidate of an item (row) by a system."""
     texts = list(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
     numbering: defaultdict[str, int] = defaultdict(count().__next__)
@@ -137,7 +137,7 @@ def measure_shard(
     """Measurements of a set that may be a part of a larger one, of which ``states`` holds what is known already."""
     step = progress or (lambda name: None)
     by_chunk = [metric for metric in metrics if metric.by_chunk]
-    known, parts, sizes = _by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
+    known, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
     measurements = {}
     for metric in by_chunk:
         measurements[metric] = metric.measurement(captions, known[metric], Scored.joined(parts.pop(metric), sizes))
@@ -151,15 +151,15 @@ def measure_shard(
 def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metric, Any]:
     """What metrics that need the whole corpus must know of a part of it."""
     trees = {metric: _States() for metric in metrics if metric.by_chunk}
-    for chunk, _ in _chunks(captions, CHUNK):
+    for chunk, _ in _split_chunks(captions, CHUNK):
         for metric, tree in trees.items():
             state = metric.prepared(chunk)
             state.release()
             tree.add(state)
-    return {metric: trees[metric].merged() if metric.by_chunk else metric.prepared(captions) for metric in metrics}
+    return {metric: trees[metric].merge_added() if metric.by_chunk else metric.prepared(captions) for metric in metrics}
 
 
-def _by_chunk(
+def _score_by_chunk(
     captions: CaptionSet,
     metrics: Sequence[Metric],
     known: Mapping[Metric, Any],
@@ -172,7 +172,7 @@ def _by_chunk(
     partial_states: dict[Metric, _States] = {}
     parts: dict[Metric, list[T]] = {metric: [] for metric in metrics}
     room = KEPT
-    chunks = list(_chunks(captions, size))
+    chunks = list(_split_chunks(captions, size))
     for chunk, place in chunks:
         prepared: dict[Metric, Any] = {}
         for metric in metrics:
@@ -185,12 +185,12 @@ def _by_chunk(
             parts[metric].append(score(metric, chunk, states[metric]))
         tables = dict[Metric, TextTable]()
         if chunk is not captions:
-            tables, room = _set_aside(chunk, prepared, room)
+            tables, room = _reduce_chunk(chunk, prepared, room)
         for metric, state in prepared.items():
             partial_states.setdefault(metric, _States()).add(state, tables.get(metric))
     waiting = list(partial_states)
     for metric in waiting:
-        states[metric] = partial_states.pop(metric).merged()
+        states[metric] = partial_states.pop(metric).merge_added()
     for chunk, place in chunks if waiting else ():
         for metric in waiting:
             if place:
@@ -201,7 +201,7 @@ def _by_chunk(
     return states, parts, [len(chunk) for chunk, _ in chunks]
 
 
-def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
+def _reduce_chunk(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
     """Reduce a chunk and its states to what the second pass needs, and give the tables that need the merged state.
 
     Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
@@ -223,7 +223,7 @@ def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> 
     return {one: kept[names[one]] for one in counted}, room
 
 
-def _chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
+def _split_chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
     """Contiguous parts of a set, each with its place among them in words; a small set is one part."""
     if len(captions) <= size:
         yield captions, ""
@@ -253,7 +253,7 @@ class _States:
             state, size = self._merged.pop()[1].merge(state), 2 * size
         self._merged.append((size, state))
 
-    def merged(self) -> Any:
+    def merge_added(self) -> Any:
         """The state of all chunks."""
         states = [state for state, _ in self._waiting] or [state for _, state in self._merged]
         return type(states[0]).merge_all(states, [table for _, table in self._waiting])

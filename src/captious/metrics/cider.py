@@ -12,7 +12,7 @@ from captious._core.languages import AUTO
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, MeanMetric
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
@@ -21,15 +21,15 @@ from captious.text.tokenizers import Tokenizer
 
 ORDERS = 4
 SIGMA = 6.0
+# Items below which an idf corpus calls for a warning: on COCO values are 4% higher with 1,000 items than with 5,000,
+# and 13% with 100.
 FEW = 1000
-"""Items below which an idf corpus calls for a warning: on COCO values are 4% higher with 1,000 items than with 5,000,
-and 13% with 100."""
+# Words by which a caption is longer or shorter, so that the penalty leaves less than a tenth: exp(−13²/72) = 0.096.
 APART = 13
-"""Words by which a caption is longer or shorter, so that the penalty leaves less than a tenth: exp(−13²/72) = 0.096."""
+# Share of captions of which the penalty leaves less than a tenth, from which on a warning says so.
 ERASED = 0.1
-"""Share of captions of which the penalty leaves less than a tenth, from which on a warning says so."""
+# Items whose lengths are compared.
 SAMPLE = 500
-"""Items whose lengths are compared."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Cider(CandidateMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer_name(captions))
+        return get_document_frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1."""
         table = self.table(captions)
-        similarity, left = similarities(table, state, self.variant), table.pairs.left
+        similarity, left = compute_similarities(table, state, self.variant), table.pairs.left
         total = np.bincount(left, weights=similarity, minlength=len(table.lengths)).take(table.candidates)
         references = np.bincount(left, minlength=len(table.lengths)).take(table.candidates)
         values = 10 * total / np.maximum(references, 1)
@@ -110,11 +110,11 @@ class Cider(CandidateMetric, MeanMetric):
         candidates, references = captions.candidates.take(sample), captions.references.take(sample)
         # A word has a character or more: usual captions show by that alone, and are not tokenized again.
         lengths = [list(map(len, one.values)) for one in (candidates, references)]
-        if _apart(lengths[0], candidates.owners, lengths[1], references).mean() < ERASED:
+        if _mark_distant_lengths(lengths[0], candidates.owners, lengths[1], references).mean() < ERASED:
             return []
         table = self.table(captions.take(sample))
         lengths = [table.lengths[index].tolist() for index in (table.candidates, table.references)]
-        apart = _apart(lengths[0], candidates.owners, lengths[1], references)
+        apart = _mark_distant_lengths(lengths[0], candidates.owners, lengths[1], references)
         if apart.mean() < ERASED:
             return []
         captions_median, references_median = (float(np.median(one)) for one in lengths)
@@ -130,7 +130,7 @@ class Cider(CandidateMetric, MeanMetric):
         candidates, references = table.candidates.tolist(), table.references.tolist()
         parts = [part for n in range(1, ORDERS + 1) for part in self._parts(table, state, n)]
         by_reference = np.sum([np.zeros(len(references)), *(part.details["by_reference"] for part in parts)], axis=0)
-        penalties = self._length_penalties(table).mean(axis=0)
+        penalties = self._compute_length_penalties(table).mean(axis=0)
         rows = [
             (" ".join(table.words(reference)), float(adds), float(penalty))
             for reference, adds, penalty in zip(references, by_reference, penalties, strict=True)
@@ -143,7 +143,7 @@ class Cider(CandidateMetric, MeanMetric):
             columns=[Column("n"), Column("count"), Column("idf", decimals=2), Column("weight", decimals=2)],
             texts=[
                 MarkedText(label, table.words(one), table.find_shared_runs(one))
-                for label, one in zip(candidate_labels(len(candidates)), candidates, strict=True)
+                for label, one in zip(label_candidates(len(candidates)), candidates, strict=True)
             ],
             formula=f"{self.label} = 10 · mean over {over} and over n = 1 to 4 of {measure}; weight h = count · idf",
             tables=[Table("references", "what each reference adds", columns, rows)],
@@ -158,7 +158,7 @@ class Cider(CandidateMetric, MeanMetric):
         norms = np.sqrt(np.bincount(grams.caption, weights=squares, minlength=len(counts)))
         scale = 10 / (ORDERS * len(table.candidates) * len(references))
         for rank, (candidate, penalty) in enumerate(
-            zip(table.candidates.tolist(), self._length_penalties(table), strict=True)
+            zip(table.candidates.tolist(), self._compute_length_penalties(table), strict=True)
         ):
             lengths = norms[candidate] * norms[references]
             for gram, count in counts[candidate].items():
@@ -172,7 +172,7 @@ class Cider(CandidateMetric, MeanMetric):
                 details["by_reference"] = adds.tolist()
                 yield Contribution(table.ngram(n, gram), float(adds.sum()), rank, details)
 
-    def _length_penalties(self, table: TextTable) -> Floats:
+    def _compute_length_penalties(self, table: TextTable) -> Floats:
         """The length penalty of each candidate (rows) with each reference (columns) of the one item.
 
         It is 1 without a penalty.
@@ -187,7 +187,7 @@ class Cider(CandidateMetric, MeanMetric):
         return {**super().settings(state), "variant": self.variant, "idf": str(state)}
 
 
-def _apart(candidates: Sequence[int], owners: Ints, references: Sequence[int], items: Ragged) -> Bools:
+def _mark_distant_lengths(candidates: Sequence[int], owners: Ints, references: Sequence[int], items: Ragged) -> Bools:
     """Return which candidates differ in length from every reference of their item; those without one do not."""
     bounds = items.offsets.tolist()
     apart = [
@@ -198,14 +198,14 @@ def _apart(candidates: Sequence[int], owners: Ints, references: Sequence[int], i
     return np.array(apart or [False])
 
 
-def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
+def get_document_frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
     """The document frequencies an ``idf`` parameter asks for, of the tokens of the tokenizer of this name."""
     if idf == "refs":
         return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
     return find(idf).check_tokenizer(tokenizer, captions.language)
 
 
-def similarities(
+def compute_similarities(
     table: TextTable, corpus: DocumentFrequency, variant: Literal["d", "plain"], candidates: bool = False
 ) -> Floats:
     """The similarity of each of ``table.pairs``, a candidate and a reference, averaged over orders.

@@ -28,7 +28,7 @@ from captious.io.images import NO_SUCH
 from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
-from captious.metrics.rows import Rows, Scored, TypeSets, item_means, missing_inputs
+from captious.metrics.rows import Rows, Scored, TypeSets, item_means, find_missing_inputs
 from captious.text.states import State
 from captious.text.tables import TextTable
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
@@ -36,6 +36,7 @@ from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
+# What helps where an item has no value for some reason.
 HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
@@ -43,7 +44,6 @@ HINTS = {
     f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
-"""What helps where an item has no value for some reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Metric(ABC):
         """
         for one in fields(self):
             if isinstance(one.default, str):
-                object.__setattr__(self, one.name, name_of(getattr(self, one.name), type(self).__name__, one.name))
+                object.__setattr__(self, one.name, convert_parameter(getattr(self, one.name), type(self).__name__, one.name))
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -182,13 +182,13 @@ class Metric(ABC):
         It may be one that was not named and that the metric does not know, or one that its model was not trained on.
         """
         if captions.language:
-            return self._foreign_to_model(captions.language)
+            return self._warn_foreign_language(captions.language)
         scripts = captions.scripts
         if not self.languages or scripts.main == "Latin":
             return []
         return [f"{self.label} knows English only, and {scripts.describe_share([scripts.main])}: it means nothing here"]
 
-    def _foreign_to_model(self, language: str) -> list[str]:
+    def _warn_foreign_language(self, language: str) -> list[str]:
         """Warn about a parameter that names a model of English texts, where the captions are in another language."""
         texts = [value for one in fields(self) if isinstance(value := getattr(self, one.name), str)]
         english = [text for text in texts if text in ENGLISH_MODELS and language != ENGLISH]
@@ -240,17 +240,17 @@ class Metric(ABC):
 
     def score(self, captions: CaptionSet, state: Any) -> Scored:
         """The rows of a set, with a reason for every item without a value."""
-        return self.completed(captions, self.score_items(captions, state))
+        return self.fill_reasons(captions, self.score_items(captions, state))
 
-    def completed(self, captions: CaptionSet, scored: Scored) -> Scored:
+    def fill_reasons(self, captions: CaptionSet, scored: Scored) -> Scored:
         """What `score_items` gave, checked, with a reason for every item without a value."""
         if not isinstance(scored, Scored):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
-        rows = self._checked_rows(scored.rows, captions)
-        scored = replace(scored, rows=rows).completed(missing_inputs(captions, self.needs), self.undefined_reason)
-        return self._with_undefined(scored)
+        rows = self._check_rows(scored.rows, captions)
+        scored = replace(scored, rows=rows).fill_reasons(find_missing_inputs(captions, self.needs), self.undefined_reason)
+        return self._mark_undefined(scored)
 
-    def _with_undefined(self, scored: Scored) -> Scored:
+    def _mark_undefined(self, scored: Scored) -> Scored:
         """What was scored, with a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
 
         The row stays. The item has its part in the value of the set, and in paired tests.
@@ -260,7 +260,7 @@ class Metric(ABC):
         undefined = np.flatnonzero(np.isnan(self.aggregate(scored.rows))).tolist()
         return replace(scored, reasons={**dict.fromkeys(undefined, self.undefined_reason), **scored.reasons})
 
-    def _checked_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
+    def _check_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
         """The rows that `score_items` gave; rows of another number than the items are refused."""
         if isinstance(rows, TypeSets):
             shape: tuple[int, ...] = (len(rows.types), 2)
@@ -311,14 +311,14 @@ class Metric(ABC):
         It does not know the language, or not one item has what it needs.
         """
         self.refuse_language(captions.language)
-        missing = missing_inputs(captions, self.needs)
+        missing = find_missing_inputs(captions, self.needs)
         if missing and len(missing) == len(captions):
-            raise self._refusal(missing.values(), captions.name)
+            raise self._make_refusal(missing.values(), captions.name)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
         """Raise an error where not one item of a whole set has a value, and say what helps."""
         if measurement.ids and len(measurement.reasons) == len(measurement.ids):
-            raise self._refusal(measurement.reasons.values(), name)
+            raise self._make_refusal(measurement.reasons.values(), name)
 
     def prepared(self, captions: CaptionSet) -> Any:
         """What `prepare` returns, checked. Where it fails and no item could be scored anyway, the error says that."""
@@ -334,7 +334,7 @@ class Metric(ABC):
             raise InputError(f"{self}: prepare returned {found}, expected {expected}, which is its corpus_state")
         return state
 
-    def _refusal(self, reasons: Iterable[str], name: str) -> InputError:
+    def _make_refusal(self, reasons: Iterable[str], name: str) -> InputError:
         ((reason, _),) = Counter(reasons).most_common(1)
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
@@ -360,7 +360,7 @@ class MeanMetric(Metric):
         return result
 
 
-def name_of(value: Any, metric: str, parameter: str) -> Any:
+def convert_parameter(value: Any, metric: str, parameter: str) -> Any:
     """Return a parameter as a metric has it: the name of an encoder or a tokenizer that was given as an object."""
     if isinstance(value, str):
         return find_object(value) or value

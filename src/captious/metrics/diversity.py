@@ -17,10 +17,10 @@ from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.io.formats import read_rows
 from captious.io.join import gather_references
-from captious.metrics.bleu import ORDERS, bleu, statistics
-from captious.metrics.cider import frequencies, similarities
+from captious.metrics.bleu import ORDERS, bleu, count_statistics
+from captious.metrics.cider import get_document_frequencies, compute_similarities
 from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
-from captious.metrics.rows import Scored, TypeSets, item_means, where
+from captious.metrics.rows import Scored, TypeSets, item_means, give_reason
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, count_words, mark_changes
@@ -62,19 +62,19 @@ class DivN(NgramMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the item's value, and 1."""
         table = self.table(captions)
-        reasons = where(distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
+        reasons = give_reason(count_distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
         return Scored(item_means(div(table, self.n)), reasons)
 
 
 def div(table: TextTable, n: int) -> Floats:
     """div-n of each item."""
-    distinct, total = distinct_and_total(table, n)
-    tokens = distinct_and_total(table, 1)[1]
+    distinct, total = count_distinct_and_total(table, n)
+    tokens = count_distinct_and_total(table, 1)[1]
     result: Floats = np.divide(distinct, total, out=(tokens > 0).astype(np.float64), where=total > 0)
     return result
 
 
-def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
+def count_distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     """Distinct and running n-grams of each item's candidates."""
     grams = table.ngrams(n)
     rows = grams.candidate_rows
@@ -127,18 +127,18 @@ class VocabSize(TokenMetric):
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the words of each item."""
-        return Scored(type_sets(self.table(captions), 1))
+        return Scored(collect_type_sets(self.table(captions), 1))
 
     def aggregate(self, rows: Floats) -> Floats:
         """The number of distinct tokens."""
         return rows[..., 0]
 
 
-def type_sets(table: TextTable, n: int) -> TypeSets:
+def collect_type_sets(table: TextTable, n: int) -> TypeSets:
     """The distinct n-grams of each item's candidates, as text so that shards unite."""
     grams = table.ngrams(n)
     rows = grams.candidate_rows
-    texts = _gram_texts(table, n, np.unique(grams.gram[rows]))
+    texts = _format_ngrams(table, n, np.unique(grams.gram[rows]))
     types: list[set[str]] = [set() for _ in range(table.items)]
     for item, gram in zip(table.item[grams.caption[rows]].tolist(), grams.gram[rows].tolist(), strict=True):
         types[item].add(texts[gram])
@@ -146,7 +146,7 @@ def type_sets(table: TextTable, n: int) -> TypeSets:
     return TypeSets(tuple(map(frozenset, types)), tokens.astype(np.int64))
 
 
-def _gram_texts(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
+def _format_ngrams(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
     words: list[list[str]] = [[] for _ in grams]
     current = grams
     for order in range(n, 0, -1):
@@ -189,8 +189,8 @@ class DistinctN(NgramMetric):
         """Rows: the item's value and 1, or its set of n-grams."""
         table = self.table(captions)
         if self.over == "corpus":
-            return Scored(type_sets(table, self.n))
-        distinct, tokens = distinct_and_total(table, self.n)[0], distinct_and_total(table, 1)[1]
+            return Scored(collect_type_sets(table, self.n))
+        distinct, tokens = count_distinct_and_total(table, self.n)[0], count_distinct_and_total(table, 1)[1]
         return Scored(item_means(distinct / np.maximum(tokens, 1)))
 
     def aggregate(self, rows: Floats) -> Floats:
@@ -254,15 +254,15 @@ class SelfCider(TokenMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer_name(captions))
+        return get_document_frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the item's value, and 1."""
         table = self.table(captions)
-        similarity, counts = similarities(table, state, "d", candidates=True), captions.candidates.counts
+        similarity, counts = compute_similarities(table, state, "d", candidates=True), captions.candidates.counts
         ends = np.cumsum(np.square(counts)).tolist()
         values = [
-            _spread(similarity[end - number * number : end].reshape(number, number))
+            _score_similarities(similarity[end - number * number : end].reshape(number, number))
             for end, number in zip(ends, counts.tolist(), strict=True)
         ]
         return Scored(item_means(np.array(values)))
@@ -272,15 +272,15 @@ class SelfCider(TokenMetric, MeanMetric):
         return {**super().settings(state), "idf": str(state)}
 
 
-def _spread(similarity: Floats) -> float:
+def _score_similarities(similarity: Floats) -> float:
     """The value of one item from the similarities of its candidates, of which only those for i ≤ j are looked at."""
     if len(similarity) < 2:
         return float("nan")
     kernel = np.triu(similarity) + np.triu(similarity, 1).T
-    return diversity_of(np.sqrt(np.linalg.svd(kernel, compute_uv=False)), len(kernel))
+    return compute_diversity(np.sqrt(np.linalg.svd(kernel, compute_uv=False)), len(kernel))
 
 
-def diversity_of(values: Floats, m: int) -> float:
+def compute_diversity(values: Floats, m: int) -> float:
     """−log(largest share) / log(m); NaN where there is nothing to share out."""
     total = float(values.sum())
     if m < 2 or total <= 0:
@@ -317,7 +317,7 @@ class Lsa(TokenMetric, MeanMetric):
             row = np.repeat(np.arange(end - first), [len(part) for part in parts])
             counts = np.zeros((end - first, len(words)))
             np.add.at(counts, (row, column), 1)
-            values[item] = diversity_of(np.linalg.svd(counts, compute_uv=False), end - first)
+            values[item] = compute_diversity(np.linalg.svd(counts, compute_uv=False), end - first)
         return Scored(item_means(values))
 
 
@@ -347,10 +347,10 @@ class MBleu(NgramMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         table = self.table(captions)
-        return Scored(table.mean_rows(bleu(table.once("mbleu", lambda: _against_the_others(table)), self.n)))
+        return Scored(table.mean_rows(bleu(table.once("mbleu", lambda: _count_against_others(table)), self.n)))
 
 
-def _against_the_others(table: TextTable) -> Floats:
+def _count_against_others(table: TextTable) -> Floats:
     """BLEU statistics of each candidate with the other candidates of its item as references."""
 
     def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
@@ -364,10 +364,10 @@ def _against_the_others(table: TextTable) -> Floats:
         after = np.append(np.where(first[1:], 0, count[1:]), 0)
         return rows, np.where(first, after, count[head])
 
-    return statistics(table, _closest_other_length(table), highest_counts)
+    return count_statistics(table, _find_closest_lengths(table), highest_counts)
 
 
-def _closest_other_length(table: TextTable) -> Ints:
+def _find_closest_lengths(table: TextTable) -> Ints:
     lengths, item = table.lengths[table.candidates], table.item[table.candidates]
     best = np.zeros(len(lengths), dtype=np.int64)
     bounds = np.searchsorted(item, np.arange(table.items + 1)).tolist()
@@ -440,7 +440,7 @@ class Novelty(TokenMetric, MeanMetric):
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""
         if self.against != "refs":
-            return _known(self.against, self.tokenizer_name(captions), _changed(self.against))
+            return _read_known_captions(self.against, self.tokenizer_name(captions), _get_modification_time(self.against))
         return KnownCaptions.of(self.table(captions))
 
     def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:
@@ -455,13 +455,13 @@ class Novelty(TokenMetric, MeanMetric):
 
 
 @lru_cache(maxsize=2)
-def _known(source: str, tokenizer: str, changed: int) -> KnownCaptions:
+def _read_known_captions(source: str, tokenizer: str, changed: int) -> KnownCaptions:
     """The captions of a file, read once for all shards."""
     references = gather_references(read_rows(source)).references
     return KnownCaptions.of(TextTable.of(CaptionSet.of(dict.fromkeys(references, ()), references), tokenizer))
 
 
-def _changed(source: str) -> int:
+def _get_modification_time(source: str) -> int:
     """When a file was last written; 0 where the source is no local file."""
     path = Path(source)
     return path.stat().st_mtime_ns if path.is_file() else 0

@@ -21,22 +21,22 @@ from captious.render import Column, Document, Graph, Phrase, Result, Section, Sp
 from captious.render.document import Tone, Value
 from captious.render.tables import columns as table_columns
 
+# Parts that the table shows where a breakdown does not say how many; JSON holds all.
 SHOWN = 10
-"""Parts that the table shows where a breakdown does not say how many; JSON holds all."""
+# Parts that the line of the sum spells out.
 SUMMANDS = 4
-"""Parts that the line of the sum spells out."""
+# Values below this, such as a BLEU without a match of some order, are shown with two digits.
 TINY = 0.001
-"""Values below this, such as a BLEU without a match of some order, are shown with two digits."""
 ADDS = Column("adds", signed=True, bar=True)
+# Column of what a judge said of a part.
 VERDICT = "verdict"
-"""Column of what a judge said of a part."""
 VERDICTS: Mapping[str, Tone] = {
     "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
     "unknown": "unsure", "not read": "quiet", "not mentioned": "unsure", "cannot": "unsure",
     "not counted": "unsure", "contradicted": "bad", "entailment": "good", "neutral": "unsure", "contradiction": "bad",
 }  # fmt: skip
+# What stands behind a marked run of words, by its tone.
 MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
-"""What stands behind a marked run of words, by its tone."""
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -95,7 +95,7 @@ class MarkedText(NamedTuple):
             spans += [Span(f"{word} ", "good" if part >= 0 else "bad", abs(part) / most) for word, part in pairs]
         elif self.verdicts:
             pieces = zip(self.words, self.groups, strict=True)
-            spans += [_judged(word, self.verdicts.get(group, "")) for word, group in pieces]
+            spans += [_mark_verdict(word, self.verdicts.get(group, "")) for word, group in pieces]
         else:
             spans += self._runs()
         return Phrase(tuple(spans))
@@ -169,7 +169,7 @@ class Explanation(Result):
     @property
     def title(self) -> str:
         """The value, and of what it is."""
-        return f"{self.label} {'has no value' if math.isnan(self.value) else _shown(self.value)} of {self.id}"
+        return f"{self.label} {'has no value' if math.isnan(self.value) else _format_value(self.value)} of {self.id}"
 
     @property
     def parts(self) -> Sequence[Contribution]:
@@ -214,7 +214,7 @@ class Explanation(Result):
         rows: list[Sequence[Value]] = []
         most = len(parts) if breakdown.shown is None else breakdown.shown
         for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
-            details = [_toned(column, part.details.get(column.key or column.name)) for column in breakdown.columns]
+            details = [_color_verdict(column, part.details.get(column.key or column.name)) for column in breakdown.columns]
             amount = float(f"{part.adds:.1e}") if tiny else part.adds
             candidate = None if part.candidate is None else part.candidate + 1
             rows.append((part.name, amount, *details, *([candidate] if several else [])))
@@ -230,12 +230,12 @@ class Explanation(Result):
         spelled = len(parts) if len(parts) == SUMMANDS + 1 else SUMMANDS  # "1 more" is no shorter than the number
         first, rest = parts[:spelled], parts[spelled:]
         digits = ".1e" if self._tiny else ".4f"
-        terms = [f"{first[0]:{digits}}", *(_signed(adds, digits) for adds in first[1:])]
+        terms = [f"{first[0]:{digits}}", *(_format_signed(adds, digits) for adds in first[1:])]
         if rest:
             unit = self.breakdown.unit
             plural = "es" if unit.endswith("ch") else "s"
-            terms.append(f"{_signed(sum(rest), digits)} ({len(rest)} more {unit}{plural})")
-        terms += [f"{_signed(part.adds, digits)} ({part.name})" for part in self.breakdown.penalties]
+            terms.append(f"{_format_signed(sum(rest), digits)} ({len(rest)} more {unit}{plural})")
+        terms += [f"{_format_signed(part.adds, digits)} ({part.name})" for part in self.breakdown.penalties]
         return f"sum: {' '.join(terms)} = {self.value:{digits}}"
 
     @property
@@ -266,32 +266,32 @@ class Explanation(Result):
         }
 
 
-def candidate_labels(number: int) -> list[str]:
+def label_candidates(number: int) -> list[str]:
     """What the candidates of an item are called.
 
-    >>> candidate_labels(1), candidate_labels(2)
+    >>> label_candidates(1), label_candidates(2)
     (['candidate'], ['candidate 1', 'candidate 2'])
     """
     return ["candidate"] if number == 1 else [f"candidate {rank}" for rank in range(1, number + 1)]
 
 
-def _toned(column: Column, value: Any) -> Value:
+def _color_verdict(column: Column, value: Any) -> Value:
     """A value of a part; a verdict has its color."""
     tone = VERDICTS.get(value) if column.name == VERDICT else None
     return Phrase((Span(value, tone),)) if tone else value
 
 
-def _judged(text: str, verdict: str) -> Span:
+def _mark_verdict(text: str, verdict: str) -> Span:
     """A piece of a text in brackets with the mark of its verdict; without a mark it stays as it is."""
     tone = VERDICTS.get(verdict, "")
     return Span(f"[{text}]{MARKS[tone]}" if tone in MARKS else text, tone)
 
 
-def _signed(adds: float, digits: str) -> str:
+def _format_signed(adds: float, digits: str) -> str:
     return f"{'−' if adds < 0 else '+'} {abs(adds):{digits}}"
 
 
-def _shown(value: float) -> str:
+def _format_value(value: float) -> str:
     return f"{value:.1e}" if 0 < abs(value) < TINY else f"{value:.4f}"
 
 
@@ -322,14 +322,14 @@ class Explanations(Result):
     def document(self) -> Document:
         """One explanation after the other, which of them another one holds already, and which metrics have none."""
         sections: list[Section] = []
-        higher = {one.label: self._higher_order(one) for one in self.explanations}
+        higher = {one.label: self._find_higher_order(one) for one in self.explanations}
         for place, one in enumerate((one for one in self.explanations if not higher[one.label]), 1):
             sections.append(Text([], title=one.title))
-            sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
+            sections += [_rename_section(section, f"-{place}" if place > 1 else "") for section in one.sections()]
         notes = []
         for other in dict.fromkeys(filter(None, higher.values())):
             same = [one for one in self.explanations if higher[one.label] == other]
-            labels = ", ".join(f"{one.label} {_shown(one.value)}" for one in same)
+            labels = ", ".join(f"{one.label} {_format_value(one.value)}" for one in same)
             notes.append(f"{labels}: the same {same[0].breakdown.unit}s are in {other}")
         if self.unexplained:
             verb = "does" if len(self.unexplained) == 1 else "do"
@@ -344,17 +344,17 @@ class Explanations(Result):
             name="explanation",
         )
 
-    def _higher_order(self, one: Explanation) -> str:
+    def _find_higher_order(self, one: Explanation) -> str:
         """The label of the last explanation that differs in its order or value alone and has all parts of this one.
 
         BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. It is
         empty where there is none.
         """
-        names, own = {part.name for part in one.parts}, _without_variant(one.metric)
+        names, own = {part.name for part in one.parts}, _strip_variant(one.metric)
         for other in reversed(self.explanations):
             if other is one or one.reason:
                 return ""
-            if _without_variant(other.metric) == own and names <= {part.name for part in other.parts}:
+            if _strip_variant(other.metric) == own and names <= {part.name for part in other.parts}:
                 return other.label
         return ""
 
@@ -367,16 +367,16 @@ class Explanations(Result):
         }
 
 
-def _without_variant(metric: str) -> str:
+def _strip_variant(metric: str) -> str:
     """A written form without its order and its value, in which variants of one metric differ.
 
-    >>> _without_variant("bleu(n=4)") == _without_variant("bleu(n=2)"), _without_variant("chair(value=s,lemmas=spacy)")
+    >>> _strip_variant("bleu(n=4)") == _strip_variant("bleu(n=2)"), _strip_variant("chair(value=s,lemmas=spacy)")
     (True, 'chair(,lemmas=spacy)')
     """
     return re.sub(r"\b(?:n=\d+|value=\w+)", "", metric)
 
 
-def _renamed(section: Section, suffix: str) -> Section:
+def _rename_section(section: Section, suffix: str) -> Section:
     """A section whose table has a key that no other explanation uses, and no title: its headings say enough."""
     if isinstance(section, Table):
         return replace(section, key=f"{section.key}{suffix}", title="")

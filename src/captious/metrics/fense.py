@@ -16,14 +16,14 @@ from captious.metrics._fluency import (
     HINT,
     PENALTY,
     THRESHOLD,
-    absences,
-    error_probabilities,
-    identity,
-    languages,
-    penalties,
+    find_missing_probabilities,
+    get_error_probabilities,
+    describe_source,
+    get_source_languages,
+    compute_penalty_factors,
     refuse_settings,
 )
-from captious.metrics.clip.encoded import to_references
+from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.rows import Scored, candidate_means
@@ -70,7 +70,7 @@ class Fense(MeanMetric):
     @property
     def languages(self) -> tuple[str, ...]:
         """English, where a detector reads the captions."""
-        return languages(self.fluency)
+        return get_source_languages(self.fluency)
 
     @property
     def _sbert(self) -> Sbert:
@@ -82,7 +82,7 @@ class Fense(MeanMetric):
 
     def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
         """The sentence encoder, and where the probabilities of errors come from."""
-        return {**self._sbert.settings(state), "fluency": identity(self.fluency)}
+        return {**self._sbert.settings(state), "fluency": describe_source(self.fluency)}
 
     def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
@@ -90,14 +90,14 @@ class Fense(MeanMetric):
         probabilities, cosines, factors = self._parts(captions, state)
         rows = candidate_means(captions, cosines * factors)
         warnings = [line.replace(self._sbert.label, self.label, 1) for line in similar.warnings]
-        reasons = {**absences(probabilities, captions), **similar.reasons}
+        reasons = {**find_missing_probabilities(probabilities, captions), **similar.reasons}
         return replace(similar, rows=rows, reasons=reasons, warnings=warnings)
 
     def _parts(self, captions: CaptionSet, state: Shared[TextEncoder]) -> tuple[Floats, Floats, Floats]:
         """The probability of an error, the similarity and the factor of each candidate."""
-        probabilities = error_probabilities(self.fluency, captions)
-        cosines = to_references(captions, state.value, over="mean")
-        return probabilities, cosines, penalties(probabilities, self.threshold, self.penalty)
+        probabilities = get_error_probabilities(self.fluency, captions)
+        cosines = compute_reference_cosines(captions, state.value, over="mean")
+        return probabilities, cosines, compute_penalty_factors(probabilities, self.threshold, self.penalty)
 
     def break_down(self, item: CaptionSet, state: Shared[TextEncoder]) -> Breakdown:
         """The similarity, and what an error of fluency takes off, for each candidate."""

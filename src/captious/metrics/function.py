@@ -17,7 +17,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.registry import FUNCTIONS, METRICS
-from captious.metrics.rows import Scored, candidate_means, missing_inputs
+from captious.metrics.rows import Scored, candidate_means, find_missing_inputs
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FunctionMetric(MeanMetric):
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
-        missing = missing_inputs(captions, self.needs)
+        missing = find_missing_inputs(captions, self.needs)
         owners = captions.candidates.owners.tolist()
         values = np.full(len(owners), np.nan)
         for place, (owner, caption) in enumerate(zip(owners, captions.candidates.values, strict=True)):
@@ -100,7 +100,7 @@ def metric_from(
     >>> report["overlap"].values.round(4).tolist()
     [0.6667, 1.0]
     """
-    name = _checked_name(function, name)
+    name = _check_name(function, name)
     options = {
         "label": label,
         "range": range,
@@ -120,7 +120,7 @@ def metric_from(
     return metric
 
 
-def _checked_name(function: Any, name: str) -> str:
+def _check_name(function: Any, name: str) -> str:
     """The name of the metric, the function's own unless given; a name that no metric can have is refused."""
     if not callable(function):
         raise InputError(f"metric_from: {type(function).__name__}, expected a function of a caption and its references")

@@ -11,22 +11,22 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.clip.encoded import pairs_of_items
+from captious.metrics.clip.encoded import pair_items
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids, where
+from captious.metrics.rows import Scored, find_blank_texts, candidate_means, format_ids, give_reason
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, Weights, encoder_id
 from captious.models.features import EncodedRows, text_features
 from captious.models.painters import FAULTS, Imagined, Painter, PainterOptions, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
+# [l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
+# slip: cosines of texts with pictures are those between .1 and .4.
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
-"""[l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
-slip: cosines of texts with pictures are those between .1 and .4."""
 CHUNK = 4096
+# Pictures of one text.
 MOST_SEEDS = 10_000
-"""Pictures of one text."""
 CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
@@ -103,7 +103,7 @@ class Imagine(MeanMetric):
         """The rescaled cosines of −1 and 1, unless values are clipped."""
         if self.clip:
             return (0.0, 1.0)
-        low, high = rescaled(np.array([-1.0, 1.0]), self.kind).tolist()
+        low, high = rescale_cosines(np.array([-1.0, 1.0]), self.kind).tolist()
         return (low, high)
 
     @property
@@ -131,15 +131,15 @@ class Imagine(MeanMetric):
         painter, encoder = state.value
         reasons, others = {}, captions.references
         if self.against == "source":
-            texts = sources(captions)
+            texts = get_sources(captions)
             others = Ragged.of([[text] if text else [] for text in texts])
-            reasons = where(np.array([not text for text in texts], np.bool_), "no source text")
+            reasons = give_reason(np.array([not text for text in texts], np.bool_), "no source text")
         shift = self.seeds if self.pairing == "different" else 0
         seeds = tuple(range(self.seeds)), tuple(range(shift, shift + self.seeds))
-        result = likeness(captions, others, painter, encoder, self.kind, seeds, self.references, self.clip)
+        result = compare_pictures(captions, others, painter, encoder, self.kind, seeds, self.references, self.clip)
         return Scored(
             candidate_means(captions, result.values.mean(axis=1), *result.values.T),
-            {**result.faults, **reasons, **blank_texts(captions, references=self.against == "references")},
+            {**result.faults, **reasons, **find_blank_texts(captions, references=self.against == "references")},
             {"truncated": len(result.truncated), "unpainted": result.unpainted},
             self._warnings(captions, painter, result),
         )
@@ -160,7 +160,7 @@ class Imagine(MeanMetric):
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
             number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"
-            ids = listed_ids(captions, result.truncated)
+            ids = format_ids(captions, result.truncated)
             warnings.append(f"{label}: {number} longer than painter or encoder read (ids {ids})")
         if result.unpainted:
             warnings.append(f"{label}: {result.unpainted:,} pictures could not be painted")
@@ -178,7 +178,7 @@ class Imagine(MeanMetric):
         return np.where(np.isnan(measurement.values)[:, None], np.nan, values)
 
 
-def sources(captions: CaptionSet) -> list[str]:
+def get_sources(captions: CaptionSet) -> list[str]:
     """The source text of each item, empty where it has none."""
     texts = captions.columns.get("source", (None,) * len(captions))
     return [text.strip() if isinstance(text, str) else "" for text in texts]
@@ -192,12 +192,12 @@ class PairSide:
     pictures: Imagined
 
 
-def rescaled(cosines: Floats, kind: str, clip: bool = False) -> Floats:
+def rescale_cosines(cosines: Floats, kind: str, clip: bool = False) -> Floats:
     """F(s) = (s − l) / (h − l), which the paper does not clip.
 
-    >>> rescaled(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
+    >>> rescale_cosines(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
     [0.0, 0.5, 1.0]
-    >>> rescaled(np.array([0.25, 0.7]), "text&image", clip=True).round(6).tolist()
+    >>> rescale_cosines(np.array([0.25, 0.7]), "text&image", clip=True).round(6).tolist()
     [0.5, 1.0]
     """
     low, high = RANGES[kind]
@@ -209,17 +209,17 @@ def pair_cosines(kind: str, one: PairSide, two: PairSide, left: Ints, right: Int
     """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
     pictures_left, pictures_right = one.pictures.index[left], two.pictures.index[right]
     if kind == "image":
-        return _by_seed(one.pictures.rows, pictures_left, two.pictures.rows, pictures_right)
+        return _compute_cosines(one.pictures.rows, pictures_left, two.pictures.rows, pictures_right)
     texts_left, texts_right = (
         np.broadcast_to(side.texts.index[indices][:, None], pictures_left.shape)
         for side, indices in ((one, left), (two, right))
     )
-    first = _by_seed(one.texts.rows, texts_left, two.pictures.rows, pictures_right)
-    second = _by_seed(two.texts.rows, texts_right, one.pictures.rows, pictures_left)
+    first = _compute_cosines(one.texts.rows, texts_left, two.pictures.rows, pictures_right)
+    second = _compute_cosines(two.texts.rows, texts_right, one.pictures.rows, pictures_left)
     return (first + second) / 2
 
 
-def _by_seed(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
+def _compute_cosines(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
     """Cosines of rows at indices of any shape; NaN where either index is −1."""
     values = np.full(at_first.size, np.nan)
     one, two = at_first.ravel(), at_second.ravel()
@@ -247,7 +247,7 @@ class PictureSimilarity:
     """How many pictures could not be painted."""
 
 
-def likeness(
+def compare_pictures(
     captions: CaptionSet,
     others: Ragged,
     painter: Painter,
@@ -270,26 +270,26 @@ def likeness(
     against = [others.values[index] for index in right.tolist()]
     one = PairSide(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
     two = PairSide(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
-    first, second, starts = pairs_of_items(candidates.owners[left], others.owners[right])
-    cosines = rescaled(pair_cosines(kind, one, two, first, second), kind, clip)
-    values[left] = _joined(cosines, starts[:-1], several)
+    first, second, starts = pair_items(candidates.owners[left], others.owners[right])
+    cosines = rescale_cosines(pair_cosines(kind, one, two, first, second), kind, clip)
+    values[left] = _reduce_pairs(cosines, starts[:-1], several)
     faults: dict[int, str] = {}
     for index in np.flatnonzero(np.isnan(values[left]).any(axis=1)).tolist():
         reference = two.pictures.fault(int(second[starts[index]])) or FAULTS[2]
         faults[int(candidates.owners[left[index]])] = one.pictures.fault(index) or f"reference: {reference}"
     truncated = [
-        *candidates.owners[left[_truncated(one, texts, painter, encoder, kind)]].tolist(),
-        *others.owners[right[_truncated(two, against, painter, encoder, kind)]].tolist(),
+        *candidates.owners[left[_find_truncated(one, texts, painter, encoder, kind)]].tolist(),
+        *others.owners[right[_find_truncated(two, against, painter, encoder, kind)]].tolist(),
     ]
     unpainted = int((one.pictures.codes > 0).sum() + (two.pictures.codes > 0).sum())
     return PictureSimilarity(values, faults, truncated, unpainted)
 
 
-def _joined(values: Floats, starts: Ints, several: str) -> Floats:
+def _reduce_pairs(values: Floats, starts: Ints, several: str) -> Floats:
     """One row per candidate from the rows of its pairs; pairs without a value are left out.
 
     >>> rows = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, 5.0]])
-    >>> _joined(rows, np.array([0, 2]), "mean").tolist()
+    >>> _reduce_pairs(rows, np.array([0, 2]), "mean").tolist()
     [[2.0, nan], [2.0, 5.0]]
     """
     if several == "max":
@@ -301,7 +301,7 @@ def _joined(values: Floats, starts: Ints, several: str) -> Floats:
     return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
 
 
-def _truncated(side: PairSide, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
+def _find_truncated(side: PairSide, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
     """Texts truncated by the painter, or by the encoder where it reads texts at all."""
     beyond: Bools = side.texts.lengths > encoder.limit
     return painter.exceeds_limit(texts) | beyond if kind != "image" else painter.exceeds_limit(texts)

@@ -15,8 +15,8 @@ from captious._core.values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
-from captious.metrics.registry import version_of
-from captious.metrics.rows import Rows, TypeSets, join_rows, rows_with_nan
+from captious.metrics.registry import get_package_version
+from captious.metrics.rows import Rows, TypeSets, join_rows, find_nan_rows
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
 
@@ -60,7 +60,7 @@ class Signature:
                 **metric.model_settings(state),
                 **metric.settings(state),
                 **({"list": captions.selection} if captions.selection else {}),
-                **version_of(type(metric)),
+                **get_package_version(type(metric)),
             },
             items=len(captions),
             references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
@@ -161,7 +161,7 @@ class Measurement(PlainState):
     @cached_property
     def _total(self) -> Floats:
         """The sum of all rows."""
-        return self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
+        return self.rows.total() if isinstance(self.rows, TypeSets) else _fill_unscored(self.rows).sum(axis=0)
 
     @property
     def additive(self) -> bool:
@@ -173,7 +173,7 @@ class Measurement(PlainState):
         """The corpus value as resampling wants it."""
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
-        rows = _zeroed(self.rows).take(_order(self.ids), axis=0)
+        rows = _fill_unscored(self.rows).take(_get_order(self.ids), axis=0)
         return Statistic(rows, self.metric.aggregate, self._total, self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
@@ -210,7 +210,7 @@ class Measurement(PlainState):
 _orders: deque[tuple[tuple[str, ...], Ints]] = deque(maxlen=4)
 
 
-def _order(ids: tuple[str, ...]) -> Ints:
+def _get_order(ids: tuple[str, ...]) -> Ints:
     """`id_order` of the items of a run, which all its metrics share. A dictionary would hash all ids at each look."""
     for known, order in tuple(_orders):
         if known is ids or known == ids:
@@ -220,9 +220,9 @@ def _order(ids: tuple[str, ...]) -> Ints:
     return order
 
 
-def _zeroed(rows: Floats) -> Floats:
+def _fill_unscored(rows: Floats) -> Floats:
     """The rows with those of unscored items as zeros, which add nothing."""
-    unscored = rows_with_nan(rows)
+    unscored = find_nan_rows(rows)
     if not len(unscored):
         return rows
     rows = rows.copy()

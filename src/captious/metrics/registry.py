@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.metrics.contract import Metric
 
+# The module of each metric; imported when first used.
 METRICS = {
     "bleu": "captious.metrics.bleu:Bleu",
     "rouge": "captious.metrics.rouge:Rouge",
@@ -74,10 +75,10 @@ METRICS = {
     "dsg": "captious.metrics.judges.dsg:Dsg",
     "vqascore": "captious.metrics.judges.vqascore:VqaScore",
 }
-"""The module of each metric; imported when first used."""
+# Metrics of this process that `captious.metric_from` made of functions.
 FUNCTIONS: dict[str, type[Metric]] = {}
-"""Metrics of this process that `captious.metric_from` made of functions."""
 
+# Labels of tables and papers, in lower case, and what they stand for.
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
     **{f"capeval {value}": f"capeval(value={value})" for value in ("coverage", "precision", "f1")},
@@ -107,25 +108,24 @@ LABELS = {
     "spice (spacy)": "spice",
     "spider (spacy)": "spider",
 }
-"""Labels of tables and papers, in lower case, and what they stand for."""
+# Labels that end in n, such as BLEU-4, and the metric behind them.
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
-"""Labels that end in n, such as BLEU-4, and the metric behind them."""
+# Well-known metrics that captious does not have; no other metric is suggested in their place.
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "ter",
     "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
-"""Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
+# Metrics that one asks for by name: they measure a length and no quality.
 NOT_IN_ALL = ("words",)
-"""Metrics that one asks for by name: they measure a length and no quality."""
+# The word for every metric that the given captions allow and that needs no model and no download.
 ALL = "all"
-"""The word for every metric that the given captions allow and that needs no model and no download."""
 
+# Characters of an unknown name that a message repeats.
 LONGEST = 80
-"""Characters of an unknown name that a message repeats."""
 
 _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
@@ -135,7 +135,7 @@ def names() -> list[str]:
     return [*METRICS, *(name for name in plugins.find_points(plugins.METRICS) if name not in METRICS)]
 
 
-def metric_class(name: str) -> type[Metric]:
+def get_metric_class(name: str) -> type[Metric]:
     """The class behind a name."""
     if name in METRICS:
         module, _, attribute = METRICS[name].partition(":")
@@ -144,13 +144,13 @@ def metric_class(name: str) -> type[Metric]:
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if point := plugins.find_points(plugins.METRICS).get(name):
-        return _loaded(point)
+        return _load_plugin(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
     raise InputError(f"unknown metric {name[:LONGEST]!r}{format_choices(name, names())}")
 
 
-def _loaded(point: EntryPoint) -> type[Metric]:
+def _load_plugin(point: EntryPoint) -> type[Metric]:
     """The class of a metric that another package brings, once it is known to be one."""
     from captious.metrics.contract import Metric
 
@@ -166,10 +166,10 @@ def _loaded(point: EntryPoint) -> type[Metric]:
 
 
 @cache
-def version_of(kind: type[Metric]) -> Mapping[str, str]:
+def get_package_version(kind: type[Metric]) -> Mapping[str, str]:
     """Name and version of the package that brings a metric; nothing for metrics of captious and of a script.
 
-    >>> version_of(metric_class("bleu"))
+    >>> get_package_version(get_metric_class("bleu"))
     {}
     """
     package = kind.__module__.partition(".")[0]
@@ -197,7 +197,7 @@ def parse(text: str, **parameters: Any) -> Metric:
             raise InputError(f"{kind.name} has no parameter {name!r}, legal ones: {', '.join(legal)}")
         if name in values or ("" in values and kind.main == name):
             raise InputError(f"{text!r} sets {name}, and so does {name}=...; expected it once")
-    return _made(kind, values, parameters)
+    return _make_metric(kind, values, parameters)
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
@@ -211,23 +211,23 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
     >>> [find_key(name, labels) for name in ("bleu(n=2)", "BLEU-3", "bleu", "cider")]
     ['bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider(idf=coco)']
     """
-    return name if name in labels else _meant_key(name, tuple(labels.items()), where)
+    return name if name in labels else _find_meant_key(name, tuple(labels.items()), where)
 
 
 @lru_cache(maxsize=1 << 10)
-def _meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str:
+def _find_meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str:
     """The same for a name that is no written form; training loops ask for it after every batch."""
     labels = dict(pairs)
     exact = [key for key, label in labels.items() if label == name]
     if len(exact) == 1:
         return exact[0]
-    written, short = _spelled_out(name)
+    written, short = _expand_name(name)
     if written in labels:
         return written
     meant = [
         key
         for key, label in labels.items()
-        if (short and key.partition("(")[0] == short) or ("=" not in name and _words(label) == _words(name) != "")
+        if (short and key.partition("(")[0] == short) or ("=" not in name and _normalize_label(label) == _normalize_label(name) != "")
     ]
     for keys in (meant, [key for key in meant if _is_default_variant(key)]):
         if len(keys) == 1:
@@ -240,12 +240,12 @@ def _meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str
     raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{format_choices(name, labels, hint)}")
 
 
-def short_names(metrics: Iterable[Metric]) -> dict[str, str]:
+def make_short_names(metrics: Iterable[Metric]) -> dict[str, str]:
     """Names of metrics for logs, without parentheses, by the written form; parameters only where they must tell apart.
 
-    >>> short_names(parse_all("bleu(n=4), rouge, cider"))
+    >>> make_short_names(parse_all("bleu(n=4), rouge, cider"))
     {'bleu(n=4)': 'bleu_4', 'rouge': 'rouge', 'cider': 'cider'}
-    >>> short_names(parse_all("cider, cider(idf=coco)"))
+    >>> make_short_names(parse_all("cider, cider(idf=coco)"))
     {'cider': 'cider', 'cider(idf=coco)': 'cider_idf_coco'}
     """
     metrics = list(metrics)
@@ -259,19 +259,19 @@ def short_names(metrics: Iterable[Metric]) -> dict[str, str]:
     return named
 
 
-def _spelled_out(name: str) -> tuple[str, str]:
+def _expand_name(name: str) -> tuple[str, str]:
     """The whole written form that a name stands for, and the short name where it has no parameters."""
     try:
         kind, values = _read(name)
-        return str(_made(kind, values)), "" if values else kind.name
+        return str(_make_metric(kind, values)), "" if values else kind.name
     except InputError:
         return name, name.strip().lower()
 
 
-def _words(label: str) -> str:
+def _normalize_label(label: str) -> str:
     """A label in lower case, whatever the signs between its words.
 
-    >>> _words("SPICE (spaCy) color"), _words("IE-text&image")
+    >>> _normalize_label("SPICE (spaCy) color"), _normalize_label("IE-text&image")
     ('spice-spacy-color', 'ie-text-image')
     """
     return re.sub(r"[\W_]+", "-", label).strip("-").lower()
@@ -308,10 +308,10 @@ def parse_all(
             metrics[spec] = None
             continue
         parts = split_specs(spec)
-        for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
+        for part in [name for one in parts for name in (_list_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
-            for variant in _variants(kind, values):
-                metrics[_made(kind, variant)] = None
+            for variant in _expand_variants(kind, values):
+                metrics[_make_metric(kind, variant)] = None
     for metric in metrics:
         refuse_undeclared(metric)
     if not metrics:
@@ -319,14 +319,14 @@ def parse_all(
     return list(metrics)
 
 
-def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
+def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """Names of the metrics that ``all`` stands for."""
     supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
     for one in captions or ():
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
-    metrics = [metric_class(name)() for name in names() if name not in NOT_IN_ALL]
+    metrics = [get_metric_class(name)() for name in names() if name not in NOT_IN_ALL]
     spoken = {one.language for one in captions or () if one.language}
     return [
         metric.name
@@ -350,11 +350,11 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
         name, own = parse_spec(LABELS[name], "metric", "bleu")
         values = {**own, **values}
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
-        return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
-    return metric_class(name), values
+        return get_metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
+    return get_metric_class(name), values
 
 
-def _made(kind: type[Metric], values: Mapping[str, str], parameters: Mapping[str, Any] = {}) -> Metric:
+def _make_metric(kind: type[Metric], values: Mapping[str, str], parameters: Mapping[str, Any] = {}) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name, and with others."""
     return kind(**convert_arguments(kind, values, kind.name, main=kind.main), **parameters)
 
@@ -366,7 +366,7 @@ def _refuse_missing_commas(text: str) -> None:
         raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")
 
 
-def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
+def _expand_variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
     """The parameters of each metric that a written form stands for."""
     variants = [dict(values)]
     for name, choices in kind.variants.items():

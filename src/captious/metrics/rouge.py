@@ -13,17 +13,17 @@ from captious._core.languages import AUTO
 from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column
 from captious.text.tables import TextTable, mark_changes, run_indices
 from captious.text.tokenizers import Tokenizer
 
 BETA = 1.2
+# Tokens of a candidate that fit one machine word.
 BITS = 64
-"""Tokens of a candidate that fit one machine word."""
+# The one word of an empty caption.
 EMPTY = "(no words)"
-"""The one word of an empty caption."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Rouge(CandidateMetric, MeanMetric):
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the value and 1."""
         table = self.table(captions)
-        left, right, common = table.once("lcs", lambda: _common(table))
+        left, right, common = table.once("lcs", lambda: _compute_common(table))
         lengths = np.maximum(table.lengths, 1)
         precision, recall = common / lengths[left], common / lengths[right]
         heads = np.flatnonzero(mark_changes(left))
@@ -70,17 +70,17 @@ class Rouge(CandidateMetric, MeanMetric):
         """Words of the longest common subsequences: those that precision counts, and those that recall counts."""
         table = self.table(item)
         references = [table.words(one) or [EMPTY] for one in table.references.tolist()]
-        labels = candidate_labels(len(table.candidates))
+        labels = label_candidates(len(table.candidates))
         parts, texts, formulas = list[Contribution](), list[MarkedText](), list[str]()
         for rank, candidate in enumerate(table.candidates.tolist()):
             words = table.words(candidate) or [EMPTY]
-            pairs = [CommonSubsequence(words, other, common_subsequence(words, other)) for other in references]
+            pairs = [CommonSubsequence(words, other, find_common_subsequence(words, other)) for other in references]
             by_precision = max(pairs, key=lambda pair: pair.precision)
             by_recall = max(pairs, key=lambda pair: pair.recall)
             if self.best == "f":
                 by_precision = by_recall = max(pairs, key=lambda pair: pair.f)
-            parts += _word_parts(by_precision, by_recall, rank, len(labels))
-            texts += _marked(labels[rank], by_precision, by_recall)
+            parts += _list_word_parts(by_precision, by_recall, rank, len(labels))
+            texts += _mark_texts(labels[rank], by_precision, by_recall)
             p, r = (f"{len(pair.positions)}" for pair in (by_precision, by_recall))
             formulas.append(f"P = {p}/{len(words)}, R = {r}/{len(by_recall.reference)}")
         mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
@@ -121,7 +121,7 @@ class CommonSubsequence(NamedTuple):
         return float(f_score(np.array([self.precision]), np.array([self.recall]), BETA)[0])
 
 
-def _word_parts(
+def _list_word_parts(
     by_precision: CommonSubsequence, by_recall: CommonSubsequence, rank: int, candidates: int
 ) -> Iterator[Contribution]:
     """What each word of a candidate adds through precision and through recall, which may come from two references."""
@@ -141,20 +141,20 @@ def _word_parts(
         yield Contribution(by_precision.words[index], sum(details.values()), rank, details)
 
 
-def _marked(label: str, by_precision: CommonSubsequence, by_recall: CommonSubsequence) -> list[MarkedText]:
+def _mark_texts(label: str, by_precision: CommonSubsequence, by_recall: CommonSubsequence) -> list[MarkedText]:
     """The candidate and the reference or references that count, with their common subsequences."""
     names = ["reference"] if by_precision == by_recall else ["precision from", "recall from"]
-    ours = _runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])
+    ours = _number_runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])
     return [MarkedText(label, by_precision.words, ours)] + [
-        MarkedText(name, pair.reference, _runs(len(pair.reference), [theirs for _, theirs in pair.positions]))
+        MarkedText(name, pair.reference, _number_runs(len(pair.reference), [theirs for _, theirs in pair.positions]))
         for name, pair in zip(names, (by_precision, by_recall), strict=False)
     ]
 
 
-def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+def find_common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     """Positions of a longest common subsequence in both lists of words.
 
-    >>> common_subsequence("a cat on a mat".split(), "the cat is on a mat".split())
+    >>> find_common_subsequence("a cat on a mat".split(), "the cat is on a mat".split())
     [(1, 1), (2, 3), (3, 4), (4, 5)]
     """
     lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
@@ -174,7 +174,7 @@ def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[
     return pairs
 
 
-def _runs(length: int, positions: Sequence[int]) -> list[int]:
+def _number_runs(length: int, positions: Sequence[int]) -> list[int]:
     """The runs of neighboring positions, numbered; 0 at the others."""
     runs = [0] * length
     number = 0
@@ -193,9 +193,9 @@ def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
     return result
 
 
-def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
+def _compute_common(table: TextTable) -> tuple[Ints, Ints, Ints]:
     left, right, _ = table.pairs
-    common = lcs_lengths(table)
+    common = compute_lcs_lengths(table)
     common[(table.lengths[left] == 0) & (table.lengths[right] == 0)] = 1
     return left, right, common
 
@@ -230,7 +230,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
         """Rows: the value and 1."""
         table = self.table(captions)
         left = table.pairs.left
-        precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
+        precision, recall = table.once(("rouge_n", self.n), lambda: _compute_overlap(table, self.n))
         by_pair = {"precision": precision, "recall": recall, "f": f_score(precision, recall)}[self.value]
         values = np.zeros(len(table.lengths))
         if self.over == "max":
@@ -245,7 +245,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
         table = self.table(item)
         size, counts = np.maximum(table.lengths - self.n + 1, 1), table.counts(self.n)
         references = table.references.tolist()
-        labels = candidate_labels(len(table.candidates))
+        labels = label_candidates(len(table.candidates))
         parts, texts = [], []
         for rank, candidate in enumerate(table.candidates.tolist()):
             # What one shared n-gram adds to the value of the pair; F1 is 2 · shared / (both sizes).
@@ -275,7 +275,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
         )
 
 
-def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
+def _compute_overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
     """Precision and recall of every candidate-reference pair."""
     left, right, _ = table.pairs
     grams = table.ngrams(n)
@@ -292,7 +292,7 @@ def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
     return shared / size[left], shared / size[right]
 
 
-def lcs_lengths(table: TextTable) -> Ints:
+def compute_lcs_lengths(table: TextTable) -> Ints:
     """The LCS length of every pair of ``table.pairs``.
 
     Bit-parallel after Hyyrö (2004): a row of the dynamic programme is one 64-bit word, the candidate's tokens its bits.
@@ -300,7 +300,7 @@ def lcs_lengths(table: TextTable) -> Ints:
     at a time. Candidates of over 64 tokens use Python's long integers.
 
     >>> captions = CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]})
-    >>> lcs_lengths(TextTable.of(captions)).tolist()  # b d; c or d
+    >>> compute_lcs_lengths(TextTable.of(captions)).tolist()  # b d; c or d
     [2, 1]
     """
     left, right, _ = table.pairs
@@ -312,16 +312,16 @@ def lcs_lengths(table: TextTable) -> Ints:
         references = right[pairs]
         if steps is None or not np.array_equal(references, steps.references):
             steps = _Steps.of(table, references)
-        result[pairs] = steps.lcs_lengths(_bits(table, turn))
+        result[pairs] = steps.lcs_lengths(_set_bits(table, turn))
     for pair in np.flatnonzero(long).tolist():
         sides = [
             table.tokens[table.starts[side] : table.starts[side + 1]].tolist() for side in (left[pair], right[pair])
         ]
-        result[pair] = _long(*sides)
+        result[pair] = _compute_long_lcs(*sides)
     return result
 
 
-def _bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
+def _set_bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
     """Set a bit for each token at which candidate number ``turn`` of its item has the unigram of a group."""
     starts, lengths, unigrams = table.starts, table.lengths, table.ngrams(1)
     mine = np.flatnonzero(table.rank == turn)
@@ -367,11 +367,11 @@ class _Steps(NamedTuple):
             state[:number] = (current + common) | (current - common)
             first += number
         result = np.empty(len(self.references), dtype=np.int64)
-        result[self.order] = _ones(~state)
+        result[self.order] = _count_ones(~state)
         return result
 
 
-def _ones(words: npt.NDArray[np.uint64]) -> Ints:
+def _count_ones(words: npt.NDArray[np.uint64]) -> Ints:
     """The number of bits that are set in each word: in each two bits, each four, each byte, and all."""
     pairs, fours, bytes_ = (np.uint64(one) for one in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
     words = words - ((words >> np.uint64(1)) & pairs)
@@ -381,7 +381,7 @@ def _ones(words: npt.NDArray[np.uint64]) -> Ints:
     return ones
 
 
-def _long(left: list[int], right: list[int]) -> int:
+def _compute_long_lcs(left: list[int], right: list[int]) -> int:
     positions: dict[int, int] = {}
     for bit, token in enumerate(left):
         positions[token] = positions.get(token, 0) | (1 << bit)

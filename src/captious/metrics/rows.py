@@ -14,8 +14,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 
+# Ids that a warning lists before it only counts.
 LISTED = 5
-"""Ids that a warning lists before it only counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,8 @@ class TypeSets:
         return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
 
 
+# One row of statistics per item. Those of an array add up over items; NaN marks an item without a value.
 Rows = Floats | TypeSets
-"""One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
@@ -89,14 +89,14 @@ class Scored:
             list(chain.from_iterable(part.notes for part in parts)),
         )
 
-    def completed(self, missing: Mapping[int, str], undefined: str) -> Scored:
+    def fill_reasons(self, missing: Mapping[int, str], undefined: str) -> Scored:
         """The same with a reason for every item without a value, and a row of NaN for every reason.
 
         ``missing`` has the reasons of items that lack what the metric needs. ``undefined`` is that of other NaN rows.
         """
         reasons, rows = {**missing, **self.reasons, **missing}, self.rows
         if isinstance(rows, np.ndarray):
-            for index in rows_with_nan(rows).tolist():
+            for index in find_nan_rows(rows).tolist():
                 reasons.setdefault(index, undefined)
             if reasons:
                 rows = rows.copy()
@@ -104,12 +104,12 @@ class Scored:
         return replace(self, rows=rows, reasons=reasons)
 
 
-def rows_with_nan(rows: Floats) -> Ints:
+def find_nan_rows(rows: Floats) -> Ints:
     """The rows that hold a NaN; where there is none, one sum shows it."""
     return np.flatnonzero(np.isnan(rows).any(axis=1)) if np.isnan(rows.sum()) else np.zeros(0, dtype=np.int64)
 
 
-def missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
+def find_missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
     """Reasons of items that lack what a metric needs, by index."""
     missing = {"no candidate caption": captions.candidates.counts == 0}
     if "references" in needs:
@@ -143,12 +143,12 @@ def item_means(values: Floats) -> Floats:
     return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
 
 
-def where(mask: Bools, reason: str) -> dict[int, str]:
+def give_reason(mask: Bools, reason: str) -> dict[int, str]:
     """A reason for each item of a mask."""
     return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
 
 
-def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
+def find_blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
     """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
 
     Without ``candidates`` a blank candidate is no reason: the metric scores it.
@@ -157,29 +157,29 @@ def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool
     reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
     if references:
         number = np.bincount(others.owners[~others.blank], minlength=len(captions))
-        reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
+        reasons = {**give_reason((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
     return reasons
 
 
-def encoded_means(
+def score_encoded_captions(
     label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
 ) -> Scored:
     """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
     truncated = captions.candidates.owners[lengths > limit].tolist()
-    warnings = truncation_warning(label, captions, truncated, limit)
+    warnings = warn_truncated(label, captions, truncated, limit)
     return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
 
 
-def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
+def warn_truncated(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
     """A warning on captions that were truncated, given the item of each; nothing where there are none."""
     if not items:
         return []
     number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
-    ids = listed_ids(captions, items)
+    ids = format_ids(captions, items)
     return [f"{label}: {number} longer than the encoder's {limit} tokens and were truncated (ids {ids})"]
 
 
-def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
+def format_ids(captions: CaptionSet, items: Sequence[int]) -> str:
     """The first ids of these items, each once."""
     ids = list(dict.fromkeys(captions.ids[item] for item in items))
     return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")

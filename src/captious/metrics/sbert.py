@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet
-from captious.metrics.clip.encoded import to_references
+from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, blank_texts, encoded_means
+from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.features import text_features
 from captious.models.sentences import load_sentences
@@ -47,21 +47,21 @@ class Sbert(MeanMetric):
     def prepare(self, captions: CaptionSet) -> Shared[TextEncoder]:
         """Load the sentence encoder."""
         encoder = load_sentences(self.weights)
-        return Shared(encoder, _model_id(encoder))
+        return Shared(encoder, _get_model_id(encoder))
 
     def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
         """The model by name and content, and its precision."""
-        return {"model": _model_id(state.value), "precision": state.value.precision}
+        return {"model": _get_model_id(state.value), "precision": state.value.precision}
 
     def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         encoder = state.value
-        values = to_references(captions, encoder, over=self.over)
+        values = compute_reference_cosines(captions, encoder, over=self.over)
         lengths = text_features(encoder, captions.candidates.values).lengths
-        return encoded_means(
-            self.label, captions, values, blank_texts(captions, references=True), lengths, encoder.limit
+        return score_encoded_captions(
+            self.label, captions, values, find_blank_texts(captions, references=True), lengths, encoder.limit
         )
 
 
-def _model_id(encoder: TextEncoder) -> str:
+def _get_model_id(encoder: TextEncoder) -> str:
     return f"{encoder.name}#{encoder.fingerprint}"

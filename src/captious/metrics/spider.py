@@ -16,10 +16,10 @@ from captious.metrics._fluency import (
     HINT,
     PENALTY,
     THRESHOLD,
-    absences,
-    error_probabilities,
-    identity,
-    penalties,
+    find_missing_probabilities,
+    get_error_probabilities,
+    describe_source,
+    compute_penalty_factors,
     refuse_settings,
 )
 from captious.metrics.cider import Cider
@@ -121,7 +121,7 @@ class Spider(CandidateMetric, MeanMetric):
         """The settings of CIDEr-D and of SPICE, and where the probabilities of errors come from."""
         spice: Metric = self._spice
         settings = {**self._cider.settings(state), **spice.settings(spice.prepare(CaptionSet.of({})))}
-        return {**settings, "fluency": identity(self.fluency)} if self.fluency else settings
+        return {**settings, "fluency": describe_source(self.fluency)} if self.fluency else settings
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
         """Also those about the length penalty of CIDEr-D."""
@@ -136,19 +136,19 @@ class Spider(CandidateMetric, MeanMetric):
         value = {"spider": spider, "cider": cider, "spice": spice}[self.value]
         rows = np.stack([value, np.ones(len(value))], axis=1)
         if self.best:
-            rows[~_largest(spider, captions)] = 0
+            rows[~_mark_largest(spider, captions)] = 0
         return Scored(rows, reasons, warnings=scored.warnings)
 
     def _parts(self, captions: CaptionSet) -> tuple[Floats, Floats, Mapping[int, str]]:
         """SPICE, and what SPIDEr is multiplied by, for each candidate, and the reasons of items without a value."""
-        spice, reasons = self._spice_values(captions)
+        spice, reasons = self._score_spice(captions)
         if not self.fluency:
             return spice, np.ones(len(spice)), reasons
-        probabilities = error_probabilities(self.fluency, captions)
-        reasons = {**absences(probabilities, captions), **reasons}
-        return spice, penalties(probabilities, self.threshold, self.penalty), reasons
+        probabilities = get_error_probabilities(self.fluency, captions)
+        reasons = {**find_missing_probabilities(probabilities, captions), **reasons}
+        return spice, compute_penalty_factors(probabilities, self.threshold, self.penalty), reasons
 
-    def _spice_values(self, captions: CaptionSet) -> tuple[Floats, dict[int, str]]:
+    def _score_spice(self, captions: CaptionSet) -> tuple[Floats, dict[int, str]]:
         spice = self._spice
         if isinstance(spice, Spice):
             return spice.candidate_scores(captions, spice.prepare(captions))[:, 0], {}
@@ -161,7 +161,7 @@ class Spider(CandidateMetric, MeanMetric):
         """Half of CIDEr-D, half of SPICE, and what an error of fluency takes off, for each candidate that counts."""
         cider = np.asarray(self._cider.score_candidates(item, state).rows)[:, 0]
         spice, factors, _ = self._parts(item)
-        counted = _largest((cider + spice) / 2 * factors, item) if self.best else np.ones(len(cider), dtype=np.bool_)
+        counted = _mark_largest((cider + spice) / 2 * factors, item) if self.best else np.ones(len(cider), dtype=np.bool_)
         parts = []
         for rank in np.flatnonzero(counted).tolist():
             share = 1 / int(counted.sum())
@@ -189,7 +189,7 @@ class Spider(CandidateMetric, MeanMetric):
         return helps.get(reason, super().hint(reason))
 
 
-def _largest(values: Floats, captions: CaptionSet) -> Bools:
+def _mark_largest(values: Floats, captions: CaptionSet) -> Bools:
     """Which candidate of each item has the largest value, the first of equal ones; NaN is the smallest."""
     owners = captions.candidates.owners
     order = np.lexsort((np.arange(len(values)), -np.nan_to_num(values, nan=-np.inf), owners))

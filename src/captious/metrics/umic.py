@@ -11,8 +11,8 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.models.crossencoders import ORIGINAL, Backbone, called, judge, load_backbone, read_marker
+from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
+from captious.models.crossencoders import ORIGINAL, Backbone, get_metric_name, score_pairs, load_backbone, read_marker
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id
 from captious.options import get_runtime
@@ -60,7 +60,7 @@ class Umic(MeanMetric):
             backbone = str(read_marker(self.weights)["backbone"]) if self.weights else ""
         except InputError:
             backbone = ""
-        return "UMIC" if backbone == ORIGINAL else called(backbone) if backbone else "umic"
+        return "UMIC" if backbone == ORIGINAL else get_metric_name(backbone) if backbone else "umic"
 
     def prepare(self, captions: CaptionSet) -> Shared[Backbone]:
         """Load the cross-encoder."""
@@ -81,20 +81,20 @@ class Umic(MeanMetric):
         faults: dict[int, str] = {}
         if usable:
             shown = [image for n in usable if (image := images[owners[n]]) is not None]
-            judged = judge(backbone, shown, [texts[n] for n in usable])
+            judged = score_pairs(backbone, shown, [texts[n] for n in usable])
             values[usable] = judged.scores
             for index, why in judged.faults.items():
                 item = int(owners[usable[index]])
                 faults[item] = f"image: {why.removeprefix(f'{images[item]}: ')}"
-            lengths[usable] = backbone.token_counts([texts[n] for n in usable])
-        reasons = {**faults, **blank_texts(captions)}
-        return encoded_means(self.label, captions, values, reasons, lengths, backbone.limit)
+            lengths[usable] = backbone.count_tokens([texts[n] for n in usable])
+        reasons = {**faults, **find_blank_texts(captions)}
+        return score_encoded_captions(self.label, captions, values, reasons, lengths, backbone.limit)
 
     def settings(self, state: Shared[Backbone]) -> Mapping[str, str]:
         """The model by content, its encoder, and the precision."""
         backbone = state.value
         encoder = backbone.frozen_encoder
-        model = {"model": f"{called(backbone.name)}#{backbone.fingerprint}{',upright' * get_runtime().upright}"}
+        model = {"model": f"{get_metric_name(backbone.name)}#{backbone.fingerprint}{',upright' * get_runtime().upright}"}
         if encoder is None:
             return {**model, "precision": resolve_precision(backbone.device, get_runtime().precision)}
         return {**model, "encoder": encoder_id(encoder), "precision": encoder.precision}

@@ -1,4 +1,4 @@
-"""Any ``diffusers`` text-to-image pipeline as a painter: Stable Diffusion 1, 2, XL, turbo, or your own.
+"""Any ``import_diffusers`` text-to-image pipeline as a painter: Stable Diffusion 1, 2, XL, turbo, or your own.
 
 A pipeline is loaded only when a picture is missing: its fingerprint is remembered between runs as long as its files do
 not change. Pictures are decoded in groups, and the denoiser can be compiled on a GPU.
@@ -22,29 +22,29 @@ import numpy as np
 from captious._core.files import digest, get_data_folder, load_json, write_atomically
 from captious._core.types import Bools
 from captious.errors import InputError, format_one_line, format_suggestion, require
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.hub import REPOSITORY, Unreachable, fetch, find_local, get_weights_folder
 from captious.models.painters import PaintedBatch, Painter, PainterOptions, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
-from captious.models.store import file_state
+from captious.models.store import get_file_state
 from captious.options import get_runtime
 
 
-def fingerprint(parts: Mapping[str, Any], settings: str) -> str:
+def compute_fingerprint(parts: Mapping[str, Any], settings: str) -> str:
     """Twelve digits over the modules, schedulers and tokenizers of a painter, and its settings."""
-    contents = [f"{name}={_content(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
+    contents = [f"{name}={_hash_part(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
     return digest(settings.encode(), *contents)
 
 
-def _content(part: Any) -> str:
+def _hash_part(part: Any) -> str:
     if hasattr(part, "state_dict") and hasattr(part, "parameters"):
-        return weights_digest(part, dtypes=True).hex() + _settled(part)
+        return hash_weights(part, dtypes=True).hex() + _describe_config(part)
     if hasattr(part, "get_vocab"):
         return hashlib.blake2b(repr(sorted(part.get_vocab().items())).encode(), digest_size=16).hexdigest()
-    return _settled(part)
+    return _describe_config(part)
 
 
-def _settled(part: Any) -> str:
+def _describe_config(part: Any) -> str:
     """Class and configuration, less what differs between versions of the library and places of a folder."""
     config = getattr(part, "config", {})
     entries = config.to_dict() if hasattr(config, "to_dict") else dict(config) if isinstance(config, Mapping) else {}
@@ -61,18 +61,18 @@ COMPILE: dict[str, Any] = {"mode": "default"}
 _DIVISIBLE = {"return_dict", "generator", "force_not_quantize"}
 
 
-def settle(pipeline: Any, device: Any, compile: bool) -> None:
+def prepare_pipeline(pipeline: Any, device: Any, compile: bool) -> None:
     """Move the pipeline to the device, in the form that computes fastest there."""
     if compile and device.type != "cuda":
         raise InputError("compile is for a GPU; leave it out")
     pipeline.to(device)
-    for module in _parts(pipeline, DECODERS):
-        module.decode = in_groups(infinite_as_nan(module.decode))
+    for module in _get_modules(pipeline, DECODERS):
+        module.decode = decode_in_groups(mark_infinite(module.decode))
     if compile:
-        compile_heavy(pipeline)
+        compile_modules(pipeline)
 
 
-def in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., Any]:
+def decode_in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., Any]:
     """``decode`` of a model of diffusers, but for at most ``size`` pictures at a time."""
 
     def grouped(latents: Any, *others: Any, **options: Any) -> Any:
@@ -91,7 +91,7 @@ def in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., 
     return grouped
 
 
-def infinite_as_nan(decode: Callable[..., Any]) -> Callable[..., Any]:
+def mark_infinite(decode: Callable[..., Any]) -> Callable[..., Any]:
     """``decode``, but what is infinite is not a number: the pipeline would clamp infinity to white, which scores."""
 
     def decode_marked(*arguments: Any, **options: Any) -> Any:
@@ -103,19 +103,19 @@ def infinite_as_nan(decode: Callable[..., Any]) -> Callable[..., Any]:
     return decode_marked
 
 
-def compile_heavy(pipeline: Any) -> None:
+def compile_modules(pipeline: Any) -> None:
     """Compile denoiser and decoder, which do nearly all the work, when they are first called."""
     import torch
 
-    for module in _parts(pipeline, (*DENOISERS, *DECODERS)):
+    for module in _get_modules(pipeline, (*DENOISERS, *DECODERS)):
         module.to(memory_format=torch.channels_last)
-    decoders = [getattr(module, "decoder", None) for module in _parts(pipeline, DECODERS)]
-    for module in (*_parts(pipeline, DENOISERS), *decoders):
+    decoders = [getattr(module, "decoder", None) for module in _get_modules(pipeline, DECODERS)]
+    for module in (*_get_modules(pipeline, DENOISERS), *decoders):
         if module is not None:
             module.compile(dynamic=False, **COMPILE)
 
 
-def _parts(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
+def _get_modules(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
     modules = (getattr(pipeline, name, None) for name in names)
     return [module for module in modules if module is not None]
 
@@ -148,7 +148,7 @@ class Diffusion:
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """Which texts are longer than the limit of every tokenizer of the pipeline."""
-        return beyond([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
+        return find_too_long([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Paint in batches."""
@@ -184,7 +184,7 @@ class Diffusion:
         return lambda: values
 
 
-def beyond(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
+def find_too_long(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
     """Texts longer than any of the tokenizers reads."""
     limited = [part for part in tokenizers if part is not None and part.model_max_length < 10**6]
     if not limited or not texts:
@@ -199,7 +199,7 @@ T = TypeVar("T")
 EXTRA = "imagine"
 
 
-def diffusers() -> Any:
+def import_diffusers() -> Any:
     """The library, without its advice."""
     require("torch", EXTRA)
     with quiet():
@@ -214,7 +214,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
 
     ``load`` gets the folder or the id, and whether it must stay offline.
     """
-    folder = local(name)
+    folder = find_local(name)
     if folder is not None and not (folder / index).is_file():
         raise InputError(f"painter {name!r}: {folder} has no {index}, expected a folder in the layout of diffusers")
     if folder is not None:
@@ -232,7 +232,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
     except Unreachable:
         raise InputError(
             f"painter {name!r}: not on this machine, and the hub cannot be reached; download huggingface.co/{name} "
-            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter"
+            f"whole, put it at {get_weights_folder() / name}/, or anywhere and give its path as painter"
         ) from None
     return _load(name, lambda: load(name, False))
 
@@ -248,7 +248,7 @@ def _load(name: str, load: Callable[[], T]) -> T:
 def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
     """The painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
-    library, runtime = diffusers(), get_runtime()
+    library, runtime = import_diffusers(), get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
 
@@ -256,7 +256,7 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # the name of this argument differs between versions
             return library.DiffusionPipeline.from_pretrained(
-                path, torch_dtype=torch_dtype(precision), local_files_only=offline
+                path, torch_dtype=get_torch_dtype(precision), local_files_only=offline
             )
 
     pipeline = open_model(name, "model_index.json", load)
@@ -267,8 +267,8 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
     if not options.safety and getattr(pipeline, "safety_checker", None) is not None:
         pipeline.register_modules(safety_checker=None)
     if options.scheduler is not None:
-        pipeline.scheduler = _scheduler(library, options.scheduler, pipeline.scheduler.config)
-    side = options.size or _side(pipeline)
+        pipeline.scheduler = _make_scheduler(library, options.scheduler, pipeline.scheduler.config)
+    side = options.size or _get_side(pipeline)
     steps, guidance = options.steps or STEPS, GUIDANCE if options.guidance is None else options.guidance
     wanted = {"num_inference_steps": steps, "guidance_scale": guidance, "height": side, "width": side}
     call = {key: value for key, value in wanted.items() if key in legal}
@@ -276,20 +276,20 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
         f"steps={steps},guidance={guidance:g},scheduler={type(pipeline.scheduler).__name__},size={side},"
         f"precision={precision},safety={'yes' if options.safety else 'no'}"
     )
-    mark = fingerprint(pipeline.components, f"{settings},{_own(pipeline)}")  # before modules are moved or compiled
-    settle(pipeline, device, options.compile)
+    mark = compute_fingerprint(pipeline.components, f"{settings},{_describe_pipeline(pipeline)}")  # before modules are moved or compiled
+    prepare_pipeline(pipeline, device, options.compile)
     most = MOST if device.type == "cuda" else FEW
-    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)
+    return Diffusion(_get_name(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)
 
 
-def _own(pipeline: Any) -> str:
+def _describe_pipeline(pipeline: Any) -> str:
     """The kind of pipeline and what is set of itself, such as ``force_zeros_for_empty_prompt``; its parts aside."""
     own = {key: value for key, value in pipeline.config.items() if not isinstance(value, (list, tuple))}
     plain = {key: value for key, value in own.items() if not key.startswith("_")}
     return type(pipeline).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
-def _side(pipeline: Any) -> int:
+def _get_side(pipeline: Any) -> int:
     """The side of the square that the model was trained for."""
     side = getattr(pipeline, "default_sample_size", None)
     if side is None:
@@ -300,7 +300,7 @@ def _side(pipeline: Any) -> int:
     return side * int(getattr(pipeline, "vae_scale_factor", 1))
 
 
-def _scheduler(library: Any, name: str, config: Any) -> Any:
+def _make_scheduler(library: Any, name: str, config: Any) -> Any:
     schedulers = [one for one in dir(library) if one.endswith("Scheduler")]
     if name not in schedulers:
         raise InputError(
@@ -310,9 +310,9 @@ def _scheduler(library: Any, name: str, config: Any) -> Any:
         return getattr(library, name).from_config(config)
 
 
-def _called(name: str) -> str:
+def _get_name(name: str) -> str:
     """A folder by its last part, a hub id as it is."""
-    path = local(name)
+    path = find_local(name)
     return path.resolve().name if path is not None else name
 
 
@@ -353,7 +353,7 @@ class LazyPipeline:
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """Which texts the pipeline would truncate, by its tokenizers alone."""
-        return beyond(self.tokenizers, texts)
+        return find_too_long(self.tokenizers, texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Paint as the pipeline does, which is loaded now."""
@@ -363,8 +363,8 @@ class LazyPipeline:
 
 def open_pipeline(name: str, options: PainterOptions) -> Painter:
     """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
-    folder = local(name)
-    state = None if folder is None else _folder_state(folder, options)
+    folder = find_local(name)
+    state = None if folder is None else _hash_folder(folder, options)
     if folder is None or state is None:
         return load_diffusion(name, options)
     path = get_data_folder() / "painters" / f"{state}.json"
@@ -379,13 +379,13 @@ def open_pipeline(name: str, options: PainterOptions) -> Painter:
     return pipeline
 
 
-def _folder_state(folder: Path, options: PainterOptions) -> str | None:
+def _hash_folder(folder: Path, options: PainterOptions) -> str | None:
     """A digest of everything that moves the fingerprint; None where a file may yet change unseen."""
     runtime = get_runtime()
     entries = sorted(folder.rglob("*"))
     if not runtime.cache or any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob skips these
         return None
-    states = [file_state(str(entry)) for entry in entries if not entry.is_dir()]
+    states = [get_file_state(str(entry)) for entry in entries if not entry.is_dir()]
     settled = [state for state in states if state is not None]
     if not settled or len(settled) < len(states):
         return None

@@ -77,13 +77,13 @@ def refuse_different(state: Mapping[str, Any], expected: Mapping[str, Any], mess
     missing, unexpected = [*(expected.keys() - state.keys())], [*(state.keys() - expected.keys())]
     shaped = [key for key in state.keys() & expected.keys() if state[key].shape != expected[key].shape]
     if missing or unexpected or shaped:
-        raise InputError(f"{message}: {differences(missing, unexpected, shaped)}")
+        raise InputError(f"{message}: {format_differences(missing, unexpected, shaped)}")
 
 
-def differences(missing: list[str], unexpected: list[str], shaped: list[str], shown: int = 3) -> str:
+def format_differences(missing: list[str], unexpected: list[str], shaped: list[str], shown: int = 3) -> str:
     """A few of the keys that differ, for an error.
 
-    >>> differences(["a", "b"], [], ["c"])
+    >>> format_differences(["a", "b"], [], ["c"])
     'missing a, b; of another shape c'
     """
     named = {"missing": missing, "unexpected": unexpected, "of another shape": shaped}

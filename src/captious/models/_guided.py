@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from captious._core.types import Bools
 from captious.errors import InputError
-from captious.models._diffusion import diffusers, fingerprint, open_model
+from captious.models._diffusion import import_diffusers, compute_fingerprint, open_model
 from captious.models._folders import read_json
 from captious.models.devices import quiet
-from captious.models.encoder import token_counts
+from captious.models.encoder import count_tokens
 from captious.models.loading import load_trainable
 from captious.models.painters import PaintedBatch, PainterOptions, Prompt, as_pixels
 from captious.options import get_runtime
@@ -50,15 +50,15 @@ class Guided:
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """Which texts are longer than the guide's token limit."""
-        return token_counts(self.guide, texts) > self.guide.limit
+        return count_tokens(self.guide, texts) > self.guide.limit
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Optimize one picture after another."""
         for index, prompt in enumerate(prompts):
-            pixels, codes = as_pixels(self._one(prompt)[None])
+            pixels, codes = as_pixels(self._optimize_picture(prompt)[None])
             yield PaintedBatch([index], pixels, codes)
 
-    def _one(self, prompt: Prompt) -> Any:
+    def _optimize_picture(self, prompt: Prompt) -> Any:
         import torch
 
         draws = torch.Generator("cpu").manual_seed(prompt.seed)
@@ -69,7 +69,7 @@ class Guided:
         optimizer = torch.optim.Adam([latent], lr=RATE)
         for _ in range(self.steps):
             optimizer.zero_grad()
-            views = self.guide.image_tensor(self._views(self._decoded(latent), draws))
+            views = self.guide.image_tensor(self._make_views(self._decoded(latent), draws))
             loss = -(torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -95,7 +95,7 @@ class Guided:
         pictures: torch.Tensor = (self.decoder.decode(scaled).sample / 2 + 0.5).clamp(0, 1)
         return pictures
 
-    def _views(self, picture: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+    def _make_views(self, picture: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
         """The whole and random squares of it, as the guide wants them."""
         import torch
 
@@ -116,10 +116,10 @@ class Guided:
 def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> Guided:
     """The painter over a decoder by folder or hub id."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
-    library = diffusers()
+    library = import_diffusers()
 
     def load(path: str, offline: bool) -> Any:
-        kind = _decoder_class(library, path, offline)
+        kind = _read_decoder_class(library, path, offline)
         if kind not in DECODERS:
             raise InputError(f"painter 'guided:{name}': is a {kind}, expected {' or '.join(DECODERS)}")
         with quiet():
@@ -137,12 +137,12 @@ def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> G
         raise InputError(f"painter 'guided:{name}': size is {side}, expected a multiple of {times}")
     steps = options.steps or STEPS
     settings = f"guide={guide.name}#{guide.fingerprint},steps={steps},rate={RATE:g},cutouts={cutouts},size={side}"
-    weights_id = fingerprint({"decoder": decoder}, settings)
+    weights_id = compute_fingerprint({"decoder": decoder}, settings)
     called = f"guided:{Path(name).name if Path(name).exists() else name}"
     return Guided(called, weights_id, settings, (side, side, 3), decoder, guide, steps, cutouts)
 
 
-def _decoder_class(library: Any, path: str, offline: bool) -> str:
+def _read_decoder_class(library: Any, path: str, offline: bool) -> str:
     """The class that the configuration of a folder or a repository names."""
     if Path(path).is_dir():
         return str(read_json(Path(path) / "config.json").get("_class_name", "model whose config.json names no class"))

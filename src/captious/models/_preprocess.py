@@ -35,7 +35,7 @@ RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 class ImagePreprocessing:
     """Shorter side to ``size``, center square of ``crop``, RGB; ``squash`` resizes both sides to ``size`` instead.
 
-    >>> ImagePreprocessing().resized(640, 427), ImagePreprocessing().offset(335)
+    >>> ImagePreprocessing().compute_size(640, 427), ImagePreprocessing().offset(335)
     ((335, 224), 56)
     """
 
@@ -60,7 +60,7 @@ class ImagePreprocessing:
         """Everything that can move a pixel, in one string."""
         return json.dumps(asdict(self), sort_keys=True)
 
-    def resized(self, width: int, height: int) -> tuple[int, int]:
+    def compute_size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing; the longer side is cut to a whole number, not rounded."""
         if self.squash:
             return self.size, self.size
@@ -78,7 +78,7 @@ class ImagePreprocessing:
 
         if self.order == "rgb-first":
             picture = picture.convert("RGB")
-        size = self.resized(*picture.size)
+        size = self.compute_size(*picture.size)
         if size != picture.size:
             picture = picture.resize(size, Image.Resampling[self.resample.upper()])
         if size != (self.crop, self.crop):
@@ -132,21 +132,21 @@ class ImagePreprocessing:
 def _from_config(config: Mapping[str, Any], order: Order) -> ImagePreprocessing:
     size = config.get("size", 224)
     squash = isinstance(size, Mapping) and "shortest_edge" not in size
-    edge = _side(size)
+    edge = _parse_side(size)
     cropped = config.get("do_center_crop", not squash)
     normal = config.get("do_normalize", True)
     return ImagePreprocessing(
         size=edge,
-        crop=_side(config.get("crop_size", edge)) if cropped else edge,
+        crop=_parse_side(config.get("crop_size", edge)) if cropped else edge,
         resample=RESAMPLES[config.get("resample", 3)],
-        mean=_three(config.get("image_mean", CLIP_MEAN)) if normal else (0.0, 0.0, 0.0),
-        std=_three(config.get("image_std", CLIP_STD)) if normal else (1.0, 1.0, 1.0),
+        mean=_parse_color(config.get("image_mean", CLIP_MEAN)) if normal else (0.0, 0.0, 0.0),
+        std=_parse_color(config.get("image_std", CLIP_STD)) if normal else (1.0, 1.0, 1.0),
         order=config.get("captious_order", order),
         squash=squash,
     )
 
 
-def _side(size: object) -> int:
+def _parse_side(size: object) -> int:
     """The side of a square, however it is written."""
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
@@ -157,6 +157,6 @@ def _side(size: object) -> int:
     return int(str(size))
 
 
-def _three(values: Any) -> tuple[float, float, float]:
+def _parse_color(values: Any) -> tuple[float, float, float]:
     red, green, blue = (float(value) for value in values)
     return red, green, blue

@@ -26,7 +26,7 @@ from captious.errors import InputError, format_one_line, require
 from captious.models._folders import write_json
 from captious.models.devices import quiet
 from captious.models.encoder import Tokens
-from captious.models.hub import fetch, weights_folder
+from captious.models.hub import fetch, get_weights_folder
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
@@ -84,7 +84,7 @@ class SubwordTokenizer:
         """Token ids of a batch, padded to its longest."""
         if self.canonical:
             texts = [canonicalize(text) for text in texts]
-        rows = self._by_words([clean_text(text) for text in texts]) if self.clean else self.rows(texts)
+        rows = self._tokenize_words([clean_text(text) for text in texts]) if self.clean else self.rows(texts)
         front = [self.start] if self.start >= 0 else []
         return pad(rows, front, self.end, self.pad, self.limit, self.full)
 
@@ -94,7 +94,7 @@ class SubwordTokenizer:
         encode = getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)
         return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
 
-    def _by_words(self, texts: Sequence[str]) -> list[list[int]]:
+    def _tokenize_words(self, texts: Sequence[str]) -> list[list[int]]:
         """CLIP's rows: every word is looked up once, and the library is asked only for new words and rare scripts."""
         plain = [text.isascii() and "<|" not in text for text in texts]
         pieces = [_WORD.findall(text) if simple else [] for text, simple in zip(texts, plain, strict=True)]
@@ -121,7 +121,7 @@ class SubwordTokenizer:
         return json.dumps(parts, sort_keys=True).encode()
 
     def save(self, folder: Path) -> None:
-        """Write the files from which :func:`tokenizer_of` and ``transformers`` read it again."""
+        """Write the files from which :func:`read_tokenizer` and ``transformers`` read it again."""
         stored = require("tokenizers", "clip").Tokenizer.from_str(self.backend.to_str())
         stored.enable_truncation(self.limit)
         stored.enable_padding(pad_id=self.pad, pad_token=stored.id_to_token(self.pad))
@@ -174,12 +174,12 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
     return Tokens(ids, lengths)
 
 
-def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> SubwordTokenizer:
+def read_tokenizer(folder: Path, limit: int, own_limit: bool = False) -> SubwordTokenizer:
     """Read the tokenizer of a folder: ``tokenizer.json``, ``vocab.json`` with ``merges.txt``, or ``spiece.model``.
 
     With ``own_limit`` the limit is at most the ``model_max_length`` of its settings.
     """
-    settings = _settings(folder)
+    settings = _read_settings(folder)
     if own_limit:
         limit = min(limit, int(settings.get("model_max_length", limit)))
     if (folder / "tokenizer.json").is_file():
@@ -241,7 +241,7 @@ def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str)
     backend.no_truncation()
     backend.no_padding()
     frame = backend.encode("", add_special_tokens=True).ids
-    named = {key: backend.token_to_id(_token(settings.get(key))) for key in ("bos_token", "eos_token", "pad_token")}
+    named = {key: backend.token_to_id(_get_token(settings.get(key))) for key in ("bos_token", "eos_token", "pad_token")}
     if len(frame) > 2:
         raise InputError(f"{where}: its tokenizer frames a text with {len(frame)} tokens, expected a start and an end")
     start, end = (
@@ -254,7 +254,7 @@ def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str)
     return SubwordTokenizer(backend, limit, -1 if start is None else start, end, pad, clip, settings=settings)
 
 
-def _settings(folder: Path) -> dict[str, Any]:
+def _read_settings(folder: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
@@ -266,7 +266,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def _token(entry: Any) -> str:
+def _get_token(entry: Any) -> str:
     """A special token, which is written as a string or as an object."""
     return str(entry.get("content", "")) if isinstance(entry, dict) else str(entry or "")
 
@@ -278,11 +278,11 @@ REPOSITORY = "openai/clip-vit-base-patch32"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 
-def clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
+def find_clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
     """CLIP's tokenizer: from files beside a checkpoint, else from the user's folder, else from the hub."""
-    for folder in (beside, weights_folder()):
+    for folder in (beside, get_weights_folder()):
         if (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file():
-            return tokenizer_of(folder, limit)
+            return read_tokenizer(folder, limit)
         if (folder / MERGES).is_file():
             return from_backend(from_list(folder / MERGES), limit, {}, str(folder / MERGES))
     try:
@@ -292,11 +292,11 @@ def clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
     except InputError:
         fetched = None
     if fetched is not None:
-        return tokenizer_of(fetched, limit)
+        return read_tokenizer(fetched, limit)
     raise InputError(
         f"{beside}: CLIP's tokenizer is not on this machine, and the hub cannot be reached; download tokenizer.json "
         f"from the hub repository {REPOSITORY} (or {MERGES} from github.com/openai/CLIP) and put it in "
-        f"{weights_folder()} or beside the checkpoint"
+        f"{get_weights_folder()} or beside the checkpoint"
     )
 
 
@@ -310,9 +310,9 @@ def from_list(path: Path) -> Any:
     merges = [(left, right) for left, _, right in (line.partition(" ") for line in lines[1 : COUNT + 1])]
     if len(merges) < COUNT:
         raise InputError(f"{path}: has {len(merges)} merges, expected {COUNT}")
-    letters = _bytes_as_letters()
+    letters = _list_byte_letters()
     words = [*letters, *(letter + "</w>" for letter in letters), *map("".join, merges), START, END]
-    return _byte_pairs({word: number for number, word in enumerate(words)}, merges)
+    return _build_byte_pairs({word: number for number, word in enumerate(words)}, merges)
 
 
 def from_files(vocabulary: Path, merges: Path) -> Any:
@@ -326,12 +326,12 @@ def from_files(vocabulary: Path, merges: Path) -> Any:
         (left, right) for left, _, right in (line.partition(" ") for line in lines) if right and left != "#version:"
     ]
     try:
-        return _byte_pairs(ids, pairs)
+        return _build_byte_pairs(ids, pairs)
     except InputError as error:
         raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
 
 
-def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
+def _build_byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
     tokenizers = require("tokenizers", "clip")
     if START not in vocabulary or END not in vocabulary:
         raise InputError(
@@ -360,7 +360,7 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> An
     return backend
 
 
-def _bytes_as_letters() -> list[str]:
+def _list_byte_letters() -> list[str]:
     """A printable character for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return [chr(byte) for byte in printable] + [chr(256 + extra) for extra in range(256 - len(printable))]
@@ -372,7 +372,7 @@ def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> SubwordToke
     Case and accents stay, unless the model has ``lower`` case alone and the folder has no ``tokenizer.json``.
     """
     if (folder / "tokenizer.json").is_file():
-        return tokenizer_of(folder, limit)
+        return read_tokenizer(folder, limit)
     path = folder / "vocab.txt"
     if not path.is_file():
         raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of a BERT, or tokenizer.json")

@@ -22,12 +22,12 @@ from captious._core.types import Floats, Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import read_wordpiece
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
 from captious.models.encoder import Features
-from captious.models.features import distinct_values, gather
-from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.features import find_distinct, gather
+from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
 from captious.models.pipeline import Fetch, OomBackoff
-from captious.models.segments import FeatureSpace, as_keys, text_key
+from captious.models.segments import FeatureSpace, as_keys, hash_text
 from captious.models.store import open_store
 from captious.options import Runtime, get_runtime
 
@@ -107,24 +107,24 @@ def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids
     return reference[:theirs], candidate[:ours]
 
 
-def pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
+def score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
     """The score of each pair of reference and candidate, NaN where it is not finite, and its tokens before truncation.
 
     A distinct pair is scored once; the store has its score from then on.
     """
     with _ONE_AT_A_TIME:
-        return _pair_scores(model, pairs)
+        return _score_pairs(model, pairs)
 
 
-def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
-    different, distinct = distinct_values(pairs)
-    contents = [text_key(f"{len(reference)} {reference}{candidate}") for reference, candidate in different]
+def _score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
+    different, distinct = find_distinct(pairs)
+    contents = [hash_text(f"{len(reference)} {reference}{candidate}") for reference, candidate in different]
     store = open_store(FeatureSpace(model.name, model.fingerprint, "pairs", (1,)))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
-            for some, logits, tokens in _batches(model, [different[number] for number in missing]):
+            for some, logits, tokens in _score_batches(model, [different[number] for number in missing]):
                 finite = np.isfinite(logits[:, 0])
                 keys = as_keys(contents[missing[number]] for number in some)
                 store.put(keys[finite], logits[finite], tokens[finite].astype(np.int32))
@@ -136,10 +136,10 @@ def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[
     return values[distinct], np.append(lengths.astype(np.int64), 0)[index][distinct]
 
 
-def _batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
+def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
     """Scores in batches of pairs of like length: which pairs, their scores, their tokens."""
     runtime = get_runtime()
-    texts, index = distinct_values([text for pair in pairs for text in pair])
+    texts, index = find_distinct([text for pair in pairs for text in pair])
     ids = model.pieces(texts)
     sides = [(ids[one], ids[two]) for one, two in index.reshape(-1, 2).tolist()]
     tokens = np.array([len(one) + len(two) + SPECIAL for one, two in sides], np.int64)
@@ -164,7 +164,7 @@ def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None
     for library in ("torch", "transformers", "huggingface_hub"):
         require(library, "bleurt")  # before a part that other models share asks for it, in the name of their extra
     runtime = get_runtime()
-    key = (weights, activation, limit, runtime.device, runtime.precision, file_stats(local(weights)))
+    key = (weights, activation, limit, runtime.device, runtime.precision, get_file_stats(find_local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, activation, limit, runtime))
 
 
@@ -174,22 +174,22 @@ def _load(folder: Path, weights: str, activation: str, limit: int | None, runtim
             f"weights {weights!r}: {folder} is a checkpoint of TensorFlow, expected one of the PyTorch port"
         )
     config = read_json(folder / "config.json", "a BLEURT checkpoint of the PyTorch port")
-    module, shape = _module(folder, config, activation)
+    module, shape = _build_module(folder, config, activation)
     name = Path(weights).name
     most = shape["max_position_embeddings"]
-    limit = limit or _limit(folder, name, most)
+    limit = limit or _find_limit(folder, name, most)
     if not SPECIAL < limit <= most:
         raise InputError(f"limit {limit}: {weights} has {most} positions, expected {SPECIAL + 1} to {most}")
-    pieces, first, separator, vocabulary = _tokenizer(folder, limit)
+    pieces, first, separator, vocabulary = _load_tokenizer(folder, limit)
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
     making = json.dumps([shape, activation, limit, precision, first, separator], sort_keys=True)
-    fingerprint = digest(weights_digest(module), making.encode(), vocabulary)
-    module = module.to(device, torch_dtype(precision)).eval()
+    fingerprint = digest(hash_weights(module), making.encode(), vocabulary)
+    module = module.to(device, get_torch_dtype(precision)).eval()
     return BleurtModel(name, fingerprint, precision, limit, first, separator, pieces, module)
 
 
-def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[Any, dict[str, Any]]:
+def _build_module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[Any, dict[str, Any]]:
     """The model with the weights of a folder, and its shape."""
     torch, library = require("torch", "clip"), require("transformers", "clip")
     shape = {key: type(value)(config.get(key, value)) for key, value in SHAPE.items()}
@@ -197,7 +197,7 @@ def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[A
     files = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()]
     if not files:
         raise InputError(f"{folder}: has no weights, expected pytorch_model.bin or model.safetensors")
-    state = renamed(read_state(files[0]), "rembert" if embedding else "bert")
+    state = rename_tensors(read_state(files[0]), "rembert" if embedding else "bert")
     if embedding:
         shape["input_embedding_size"] = int(embedding)
         kind, settings = library.RemBertForSequenceClassification, library.RemBertConfig
@@ -216,7 +216,7 @@ def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[A
     return module, shape
 
 
-def renamed(state: Mapping[str, torch.Tensor], model: str) -> dict[str, torch.Tensor]:
+def rename_tensors(state: Mapping[str, torch.Tensor], model: str) -> dict[str, torch.Tensor]:
     """The tensors of the port under the names of ``transformers``; ``model`` is ``bert`` or ``rembert``."""
     names = {
         key: re.sub(r"^bleurt\.", f"{model}.", key).replace("embedding_projection", "embedding_hidden_mapping_in")
@@ -226,22 +226,22 @@ def renamed(state: Mapping[str, torch.Tensor], model: str) -> dict[str, torch.Te
     return {name: state[key] for key, name in names.items()}
 
 
-def _limit(folder: Path, name: str, most: int) -> int:
+def _find_limit(folder: Path, name: str, most: int) -> int:
     """Tokens of a pair in training: as the original's settings say, the name (bleurt-base-128), or the tokenizer's."""
     number = re.search(r"-(128|512)$", name)
     limits = (
-        _stored(folder / "bleurt_config.json", "max_seq_length"),
+        _read_number(folder / "bleurt_config.json", "max_seq_length"),
         int(number[1]) if number else 0,
-        _stored(folder / "tokenizer_config.json", "model_max_length"),
+        _read_number(folder / "tokenizer_config.json", "model_max_length"),
     )
     return next((limit for limit in limits if 0 < limit <= most), most)
 
 
-def _stored(path: Path, key: str) -> int:
+def _read_number(path: Path, key: str) -> int:
     return int(read_json(path).get(key) or 0) if path.is_file() else 0
 
 
-def _tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
+def _load_tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
     """Pieces of texts, the ids of [CLS] and [SEP], and what stands for the vocabulary in fingerprints."""
     models = sorted(folder.glob("*.model"))
     if not models:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from captious._core.types import Floats
 from captious.errors import InputError, require
-from captious.models._folders import differences
+from captious.models._folders import format_differences
 
 # Keys under which training scripts put the weights.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
@@ -113,7 +113,7 @@ BLOCK = {
 TRANSPOSED = ("visual.proj", "text_projection")
 
 
-def blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
+def map_blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
     """Every key of a tower's blocks, with the keys it becomes."""
     ours = "vision_model" if tower else "text_model"
     return {
@@ -126,10 +126,10 @@ def blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
     }
 
 
-def pairs(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
+def map_keys(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
     """Every key of a model, with the keys it becomes: the three projections of attention are one tensor at OpenAI's."""
     single = {source: (target,) for source, target in TOP.items()}
-    return single | blocks("visual.", image_layers) | blocks("", text_layers)
+    return single | map_blocks("visual.", image_layers) | map_blocks("", text_layers)
 
 
 # Positions that stay as they are: most captions that CLIP was trained on were shorter.
@@ -155,7 +155,7 @@ def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, fac
     return np.concatenate((old[:copied], later.reshape(-1, old.shape[1])))
 
 
-def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
+def merge_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
     """One positional table where a checkpoint has two: the frozen one for 20 positions, then the trained one."""
     merged = dict(state)
     trained = merged.pop(RESIDUAL, None)
@@ -178,13 +178,13 @@ WIDE_HEADS = {1280: 16, 1408: 16, 1664: 16}
 
 def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
     """A ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
-    state = merged_positions({key: value for key, value in tensors.items() if key not in IGNORED}, where)
-    config = _configuration(state, where, activation)
-    model = _without_weights(config)
+    state = merge_positions({key: value for key, value in tensors.items() if key not in IGNORED}, where)
+    config = _infer_config(state, where, activation)
+    model = _build_empty(config)
     expected = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     weights: dict[str, Any] = {}
     shaped: list[str] = []
-    for source, targets in pairs(
+    for source, targets in map_keys(
         *(tower.num_hidden_layers for tower in (config.vision_config, config.text_config))
     ).items():
         tensor = state[source].t() if source in TRANSPOSED else state[source]
@@ -194,26 +194,26 @@ def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick
         ):
             shaped.append(f"{source} {tuple(tensor.shape)}")
             continue
-        weights.update({target: _own(part) for target, part in zip(targets, parts, strict=True)})
+        weights.update({target: _copy_tensor(part) for target, part in zip(targets, parts, strict=True)})
     if shaped:
-        raise InputError(f"{where}: its towers do not fit together: {differences([], [], shaped)}")
+        raise InputError(f"{where}: its towers do not fit together: {format_differences([], [], shaped)}")
     model.load_state_dict(weights, assign=True)
     return model
 
 
-def _configuration(state: Mapping[str, Any], where: str, activation: str) -> Any:
+def _infer_config(state: Mapping[str, Any], where: str, activation: str) -> Any:
     """The sizes of both towers, read off the tensors; the differing keys are named if it is another architecture."""
     if any(key.startswith("visual.layer1.") for key in state):
         raise InputError(f"{where}: is a ResNet CLIP, expected one with a vision transformer, such as ViT-B/32")
-    layers = {tower: _layers(state, f"{tower}transformer.resblocks.") for tower in ("visual.", "")}
-    expected = set(TOP) | {key for tower, count in layers.items() for key in blocks(tower, max(count, 1))}
+    layers = {tower: _count_layers(state, f"{tower}transformer.resblocks.") for tower in ("visual.", "")}
+    expected = set(TOP) | {key for tower, count in layers.items() for key in map_blocks(tower, max(count, 1))}
     missing, unexpected = sorted(expected - set(state)), sorted(set(state) - expected)
     if missing or unexpected:
-        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences(missing, unexpected, [])}")
+        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {format_differences(missing, unexpected, [])}")
     tables = ("visual.conv1.weight", "visual.positional_embedding", "token_embedding.weight", "positional_embedding")
     flat = [key for key, dims in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != dims]
     if flat or state["visual.proj"].dim() != 2:
-        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences([], [], flat or ['visual.proj'])}")
+        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {format_differences([], [], flat or ['visual.proj'])}")
     image_width, _, patch, _ = state["visual.conv1.weight"].shape
     grid = round((state["visual.positional_embedding"].shape[0] - 1) ** 0.5)
     vocabulary, text_width = state["token_embedding.weight"].shape
@@ -245,7 +245,7 @@ def _configuration(state: Mapping[str, Any], where: str, activation: str) -> Any
     )
 
 
-def _without_weights(config: Any) -> Any:
+def _build_empty(config: Any) -> Any:
     """A model without tensors yet: random ones would take longer to make than everything else."""
     torch = require("torch", "clip")
     with torch.device("meta"):
@@ -256,11 +256,11 @@ def _without_weights(config: Any) -> Any:
     return model.eval()
 
 
-def _own(tensor: Any) -> Any:
+def _copy_tensor(tensor: Any) -> Any:
     """A copy with memory of its own, which safetensors demands."""
     return tensor.clone(memory_format=require("torch", "clip").contiguous_format)
 
 
-def _layers(state: Mapping[str, Any], prefix: str) -> int:
+def _count_layers(state: Mapping[str, Any], prefix: str) -> int:
     numbers = {key.removeprefix(prefix).split(".")[0] for key in state if key.startswith(prefix)}
     return max((int(number) + 1 for number in numbers if number.isdigit()), default=0)

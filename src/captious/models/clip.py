@@ -17,10 +17,10 @@ import numpy as np
 from captious._core.files import digest
 from captious._core.types import Ints
 from captious.errors import InputError, require
-from captious.models._folders import differences, load_pretrained, read_json
+from captious.models._folders import format_differences, load_pretrained, read_json
 from captious.models._preprocess import ImagePreprocessing, Order
-from captious.models._tokenizers import SubwordTokenizer, tokenizer_of
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models._tokenizers import SubwordTokenizer, read_tokenizer
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
 from captious.models.encoder import Features, Pixels, Tokens
 from captious.options import Runtime
 
@@ -89,21 +89,21 @@ class TorchEncoder:
     def image_features(self, pixels: Pixels) -> Features:
         """Vectors of a batch of prepared images."""
         with require("torch", "clip").inference_mode():
-            return _array(self.image_tensor(self.pixels_to_tensor(pixels)))
+            return _to_array(self.image_tensor(self.pixels_to_tensor(pixels)))
 
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts."""
         torch = require("torch", "clip")
         with torch.inference_mode():
-            return _array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+            return _to_array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
 
     def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         """Bytes, n × height × width × 3, to what ``image_tensor`` takes; the bytes travel, the device normalizes."""
         torch = require("torch", "clip")
-        tensor = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
+        tensor = torch.as_tensor(pixels if _is_writeable(pixels) else np.array(pixels))
         channels_first = tensor.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
         normal = self.normalize(channels_first.float() / 255)
-        return normal.to(torch_dtype(self.precision)).contiguous()
+        return normal.to(get_torch_dtype(self.precision)).contiguous()
 
     def normalize(self, values: torch.Tensor) -> torch.Tensor:
         """Values from 0 to 1, n × 3 × height × width, with the mean and deviation that the model was trained with."""
@@ -111,13 +111,13 @@ class TorchEncoder:
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """Features of normalized pixels, with gradients."""
-        return _pooled(self.module.get_image_features(pixel_values=pixels))
+        return _get_pooled(self.module.get_image_features(pixel_values=pixels))
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
         """Features of token ids, with gradients."""
         if self.causal or self.tokenizer.full:
-            return _pooled(self.module.get_text_features(input_ids=ids))
-        return _pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.attention_mask(ids)))
+            return _get_pooled(self.module.get_text_features(input_ids=ids))
+        return _get_pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.attention_mask(ids)))
 
     def attention_mask(self, ids: torch.Tensor) -> torch.Tensor:
         """1 for the tokens of a text, its first end token included, 0 for its padding."""
@@ -150,8 +150,8 @@ def wrap(
     on = resolve_device(device)
     precision = resolve_precision(on, precision)
     module = module.float().eval()
-    fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, precision)
-    module = module.to(device=on, dtype=torch_dtype(precision))
+    fingerprint = compute_fingerprint(module, preparation.text, tokenizer.text, precision)
+    module = module.to(device=on, dtype=get_torch_dtype(precision))
     if on.type == "cuda":
         from captious.models._gpu.forward import speed_up
 
@@ -189,15 +189,15 @@ ARCHITECTURE = (
 )
 
 
-def fingerprint_of(module: Any, *parts: str) -> str:
+def compute_fingerprint(module: Any, *parts: str) -> str:
     """Twelve digits over a model in fp32 and what else moves its features.
 
     Equal for a checkpoint, the same saved in another layout, and the same loaded again.
     """
-    return digest(weights_digest(module), architecture(module).encode(), *(part.encode() for part in parts))
+    return digest(hash_weights(module), describe_architecture(module).encode(), *(part.encode() for part in parts))
 
 
-def architecture(module: Any) -> str:
+def describe_architecture(module: Any) -> str:
     """The shape of a model as one string, the same for a model that was saved and loaded again."""
     config = module.config
     parts = {
@@ -211,17 +211,17 @@ def _as_list(value: Any) -> Any:
     return list(value) if isinstance(value, (list, tuple)) else value
 
 
-def _pooled(output: Any) -> torch.Tensor:
+def _get_pooled(output: Any) -> torch.Tensor:
     """Features, which ``transformers`` 5 returns inside an object."""
     return cast("torch.Tensor", getattr(output, "pooler_output", output))
 
 
-def _writeable(pixels: Pixels | torch.Tensor) -> bool:
+def _is_writeable(pixels: Pixels | torch.Tensor) -> bool:
     """Torch warns of arrays that it could not write to."""
     return not isinstance(pixels, np.ndarray) or pixels.flags.writeable
 
 
-def _array(features: torch.Tensor) -> Features:
+def _to_array(features: torch.Tensor) -> Features:
     return cast(Features, features.float().cpu().numpy())
 
 
@@ -249,10 +249,10 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
     missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
     shaped = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
     if missing or shaped:
-        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], shaped)}")
+        raise InputError(f"{folder}: its weights are not those of its config.json: {format_differences(missing, [], shaped)}")
     text, vision = module.config.text_config, module.config.vision_config
     # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows.
-    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings), own_limit=kind != "clip")
+    tokenizer = read_tokenizer(folder, int(text.max_position_embeddings), own_limit=kind != "clip")
     if kind == "siglip":
         tokenizer = replace(tokenizer, full=True)
     if kind == "clip":

@@ -32,7 +32,7 @@ def cost(encoder: Encoder) -> Cost:
     """The cost of an encoder, counted while it encodes one image and one text."""
     torch = require("torch", "clip")
     from captious.models.clip import TorchEncoder
-    from captious.models.devices import torch_dtype
+    from captious.models.devices import get_torch_dtype
     from captious.models.mini import NumpyClip
 
     model: Any = encoder
@@ -46,16 +46,16 @@ def cost(encoder: Encoder) -> Cost:
     elif not isinstance(encoder, TorchEncoder):
         raise InputError(f"{encoder.name}: its cost cannot be counted, expected an encoder that runs on torch or NumPy")
     side = model.preparation.crop
-    pixels = torch.zeros(1, 3, side, side, dtype=torch_dtype(model.precision), device=model.device)
+    pixels = torch.zeros(1, 3, side, side, dtype=get_torch_dtype(model.precision), device=model.device)
     ids = torch.zeros(1, model.limit, dtype=torch.long, device=model.device)
     return Cost(
         parameters=sum(tensor.numel() for tensor in model.module.parameters()),
-        image_flops=_flops(lambda: model.image_tensor(pixels)),
-        text_flops=_flops(lambda: model.text_tensor(ids)),
+        image_flops=_count_flops(lambda: model.image_tensor(pixels)),
+        text_flops=_count_flops(lambda: model.text_tensor(ids)),
     )
 
 
-def _flops(run: Callable[[], Any]) -> float:
+def _count_flops(run: Callable[[], Any]) -> float:
     attention = require("torch.nn.attention", "clip")
     counter = require("torch.utils.flop_counter", "clip").FlopCounterMode(display=False)
     # The counter knows the products of plain attention, not every fused kernel.

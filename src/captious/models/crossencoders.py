@@ -23,12 +23,12 @@ from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
 from captious.models._folders import read_json, write_json
-from captious.models.devices import resolve_precision, torch_dtype, weights_digest
+from captious.models.devices import resolve_precision, get_torch_dtype, hash_weights
 from captious.models.encoder import Encoder, Tokens
-from captious.models.features import distinct_values
-from captious.models.hub import ModelRegistry, file_stats
-from captious.models.segments import FeatureSpace, as_keys, key_of
-from captious.models.store import file_index, file_state, lookup, open_store, record
+from captious.models.features import find_distinct
+from captious.models.hub import ModelRegistry, get_file_stats
+from captious.models.segments import FeatureSpace, as_keys, hash_content
+from captious.models.store import open_file_index, get_file_state, lookup, open_store, record
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ NAMES = ("fusion", "vilt", "blip", "uniter")
 ORIGINAL = "uniter"
 
 
-def called(backbone: str) -> str:
+def get_metric_name(backbone: str) -> str:
     """What a metric on this backbone is called.
 
-    >>> called("fusion"), called("uniter")
+    >>> get_metric_name("fusion"), get_metric_name("uniter")
     ('umic-fusion', 'umic')
     """
     return "umic" if backbone == ORIGINAL else f"umic-{backbone}"
@@ -114,14 +114,14 @@ class Backbone(ABC):
     @property
     def fingerprint(self) -> str:
         """Twelve digits over the weights and what happens before them."""
-        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
+        return self.sealed or digest(hash_weights(self.module), self.reads.encode())
 
     @property
     def frozen_encoder(self) -> Encoder | None:
         """The encoder whose states the model reads; None where it reads images and tokens itself."""
         return None
 
-    def token_counts(self, texts: Sequence[str]) -> Ints:
+    def count_tokens(self, texts: Sequence[str]) -> Ints:
         """Tokens of each caption before truncation."""
         return self.texts(texts).lengths
 
@@ -149,7 +149,7 @@ class TokenIds:
 
     def take(self, rows: Ints) -> tuple[Any, Any]:
         """Ids and mask, b × k × longest."""
-        indices, inside = spread(self.starts, self.counts, rows)
+        indices, inside = pad_ragged(self.starts, self.counts, rows)
         torch = require("torch", "clip")
         ids = np.where(inside, self._padded[indices], 0)
         return torch.from_numpy(ids).to(self.device), torch.from_numpy(inside).to(self.device)
@@ -159,10 +159,10 @@ class TokenIds:
         return np.append(self.flat, 0)
 
 
-def spread(starts: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Bools]:
+def pad_ragged(starts: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Bools]:
     """Indices of ragged rows as a padded array, and a mask of what is inside; padding points to index 0.
 
-    >>> indices, inside = spread(np.array([0, 2]), np.array([2, 3]), np.array([[1], [0]]))
+    >>> indices, inside = pad_ragged(np.array([0, 2]), np.array([2, 3]), np.array([[1], [0]]))
     >>> indices.tolist(), inside[1].tolist()
     ([[[2, 3, 4]], [[0, 1, 0]]], [[True, True, False]])
     """
@@ -172,7 +172,7 @@ def spread(starts: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Bools]:
     return np.where(inside, starts[rows][..., None] + steps, 0), inside
 
 
-def parameters(backbone: Backbone) -> int:
+def count_parameters(backbone: Backbone) -> int:
     """Number of trained parameters, without those of a frozen encoder."""
     return sum(one.numel() for one in backbone.module.parameters())
 
@@ -189,8 +189,8 @@ def mark(folder: str | Path, backbone: Backbone, record: dict[str, Any]) -> None
         "kind": "umic",
         "format": FORMAT,
         "backbone": backbone.name,
-        "called": called(backbone.name),
-        "parameters": parameters(backbone),
+        "called": get_metric_name(backbone.name),
+        "parameters": count_parameters(backbone),
         "captious": __version__,
         **record,
     }
@@ -221,7 +221,7 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     """
     folder, runtime = Path(folder), get_runtime()
     read_marker(folder)
-    key = (str(folder.resolve()), file_stats(folder), runtime.device, runtime.precision, regions)
+    key = (str(folder.resolve()), get_file_stats(folder), runtime.device, runtime.precision, regions)
 
     def load() -> Backbone:
         backbone = open_backbone(folder, regions)
@@ -237,7 +237,7 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     record = read_marker(folder)
     kind = record["backbone"]
     if regions is not None and kind != "uniter":
-        raise InputError(f"{folder}: is {called(kind)}, which looks at images itself; regions are for uniter")
+        raise InputError(f"{folder}: is {get_metric_name(kind)}, which looks at images itself; regions are for uniter")
     if kind == "fusion":
         from captious.models.fusion import load_fusion
 
@@ -247,7 +247,7 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
 
         return load_uniter(folder, regions)
     if not (folder / "model").is_dir():
-        raise InputError(f"{folder}: has no folder model, though {MARKER} says that it is {called(kind)}")
+        raise InputError(f"{folder}: has no folder model, though {MARKER} says that it is {get_metric_name(kind)}")
     from captious.models.matching import LOADERS
 
     return LOADERS[kind](folder / "model")
@@ -271,16 +271,16 @@ class Judged:
             return np.asarray(1 / (1 + np.exp(-self.logits)), dtype=np.float64)
 
 
-def judge(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
+def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
     """Logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
     runtime = get_runtime()
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
-    store = open_store(FeatureSpace(called(backbone.name), backbone.fingerprint, kind, (1,)))
-    distinct, image = distinct_values(paths)
-    contents = content_keys(backbone.files(distinct))
-    pairs, pair_of = distinct_values(list(zip(image.tolist(), texts, strict=True)))
-    keys = as_keys(_pair_key(contents[index], text) for index, text in pairs)
+    store = open_store(FeatureSpace(get_metric_name(backbone.name), backbone.fingerprint, kind, (1,)))
+    distinct, image = find_distinct(paths)
+    contents = get_content_keys(backbone.files(distinct))
+    pairs, pair_of = find_distinct(list(zip(image.tolist(), texts, strict=True)))
+    keys = as_keys(_hash_pair(contents[index], text) for index, text in pairs)
     rows, _, cached = store.gather(keys)
     logits = np.full(len(pairs), np.nan)
     logits[cached] = rows[cached, 0]
@@ -321,7 +321,7 @@ def _compute(
         by_length = np.argsort(texts.lengths, kind="stable")
         with (
             torch.inference_mode(),
-            torch.autocast(backbone.device.type, dtype=torch_dtype(precision), enabled=autocast),
+            torch.autocast(backbone.device.type, dtype=get_torch_dtype(precision), enabled=autocast),
         ):
             for at in range(0, len(by_length), runtime.batch):
                 batch = by_length[at : at + runtime.batch]
@@ -334,15 +334,15 @@ def _compute(
     return logits, faults
 
 
-def content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
+def get_content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
     """The key of each image's content, looked up where its file has not changed; None where it cannot be read."""
-    files = file_index()
-    states = [file_state(path) for path in paths]
+    files = open_file_index()
+    states = [get_file_state(path) for path in paths]
     contents = lookup(files, states)
     new = [number for number, key in enumerate(contents) if key is None]
     for number in new:
         try:
-            contents[number] = key_of(read_image(paths[number]))
+            contents[number] = hash_content(read_image(paths[number]))
         except UnreadableImage:
             continue
     keys = {number: key for number in new if (key := contents[number]) is not None}
@@ -351,5 +351,5 @@ def content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
     return contents
 
 
-def _pair_key(content: bytes | None, text: str) -> bytes:
-    return key_of((content or b"") + b"\0" + text.encode("utf-8", "surrogatepass"))
+def _hash_pair(content: bytes | None, text: str) -> bytes:
+    return hash_content((content or b"") + b"\0" + text.encode("utf-8", "surrogatepass"))

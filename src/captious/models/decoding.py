@@ -22,7 +22,7 @@ from captious.engines.child import GONE, Child, Pipes
 from captious.engines.processes import THREADS
 from captious.io.images import UnreadableImage, decode_image, is_plain_jpeg, read_image
 from captious.models.encoder import Encoder, Pixels
-from captious.models.segments import key_of
+from captious.models.segments import hash_content
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,7 +39,7 @@ Wanted = Callable[[bytes], bool]
 Keep = Callable[[Pixels], Pixels]
 
 
-def always(key: bytes) -> bool:
+def accept_all(key: bytes) -> bool:
     """Every image is wanted."""
     return True
 
@@ -87,9 +87,9 @@ class ReadFile(NamedTuple):
             content = read_image(source)
         except UnreadableImage as error:
             return cls(source, b"", None, str(error))
-        return cls(source, content, key_of(content))
+        return cls(source, content, hash_content(content))
 
-    def decoded(self, preparation: Preparation, upright: bool, keep_jpeg: bool = False) -> DecodedImage:
+    def decode_content(self, preparation: Preparation, upright: bool, keep_jpeg: bool = False) -> DecodedImage:
         """Decode the content; ``keep_jpeg`` leaves plain JPEG files to a GPU."""
         if self.fault is not None:
             return DecodedImage(self.key, None, self.fault)
@@ -109,7 +109,7 @@ def decode(
     file = ReadFile.of(path)
     if file.key is not None and not wanted(file.key):
         return DecodedImage(file.key, None, None)
-    return file.decoded(preparation, upright, keep_jpeg)
+    return file.decode_content(preparation, upright, keep_jpeg)
 
 
 class DecodingProcess:
@@ -152,17 +152,17 @@ class DecodingProcess:
             pipes.send(list(paths))
             keys: list[bytes | None] = pipes.receive()
         except GONE:
-            return self._one_by_one(paths, [None] * len(paths), [wanted] * len(paths), keep)
+            return self._decode_each(paths, [None] * len(paths), [wanted] * len(paths), keep)
         answers = [key is not None and wanted(key) for key in keys]
         try:
             pipes.send(answers)
             images: list[DecodedImage] = pipes.receive()
         except GONE:
             # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
-            return self._one_by_one(paths, keys, [partial(_answer, answer) for answer in answers], keep)
+            return self._decode_each(paths, keys, [partial(_return_answer, answer) for answer in answers], keep)
         return self.shared.kept(images, keep)
 
-    def _one_by_one(
+    def _decode_each(
         self, paths: Sequence[ImageSource], keys: Sequence[bytes | None], asks: Sequence[Wanted], keep: Keep
     ) -> list[DecodedImage]:
         """Go on after a crash with a new process: a single image is given up, of several each is tried alone."""
@@ -183,7 +183,7 @@ class DecodingProcess:
         return child
 
 
-def _answer(answer: bool, key: bytes) -> bool:
+def _return_answer(answer: bool, key: bytes) -> bool:
     return answer
 
 
@@ -195,7 +195,7 @@ class SharedMemory:
     """Memory for pixels that two processes see, where the system has such memory without a name in a file system."""
 
     def __init__(self, descriptors: Sequence[int] | None = None) -> None:
-        self.descriptors = list(_new_memory() if descriptors is None else descriptors)
+        self.descriptors = list(_open_memory() if descriptors is None else descriptors)
         views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
         self._bytes = np.frombuffer(views[0], np.uint8) if views else np.empty(0, np.uint8)
 
@@ -230,7 +230,7 @@ class SharedMemory:
         self.descriptors, self._bytes = [], _ELSEWHERE
 
 
-def _new_memory() -> list[int]:
+def _open_memory() -> list[int]:
     """The descriptor of new memory that takes room only where it is written; none where the system refuses."""
     with suppress(AttributeError, OSError):
         descriptor = os.memfd_create("captious")
@@ -249,7 +249,7 @@ def serve(parent: Pipes) -> None:
         parent.send([file.key for file in files])
         answers = parent.receive()
         images = [
-            file.decoded(preparation, upright, keep_jpeg)
+            file.decode_content(preparation, upright, keep_jpeg)
             if answer or file.key is None
             else DecodedImage(file.key, None, None)
             for file, answer in zip(files, answers, strict=True)
@@ -303,7 +303,7 @@ Decoder = Callable[[Sequence[ImageSource], Wanted], list[DecodedImage]]
 
 
 @contextmanager
-def file_decoder(
+def open_decoder(
     encoder: Encoder,
     upright: bool,
     threads: int,
@@ -341,7 +341,7 @@ def file_decoder(
                 if not isinstance(content, bytes):  # decoded already, and large to send
                     images[index] = here(path, wanted)
                     continue
-                key = key_of(content)
+                key = hash_content(content)
                 if not wanted(key):
                     images[index] = DecodedImage(key, None, None)
                     continue

@@ -49,14 +49,14 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     return precision
 
 
-def torch_dtype(precision: str) -> Any:
+def get_torch_dtype(precision: str) -> Any:
     """The torch type of a precision."""
     torch = require("torch", "clip")
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 @contextmanager
-def tf32_products() -> Iterator[None]:
+def use_tf32() -> Iterator[None]:
     """Multiply in TF32 on a GPU: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
     matmul = require("torch", "clip").backends.cuda.matmul
     before = matmul.allow_tf32
@@ -82,7 +82,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def weights_digest(module: Any, dtypes: bool = False) -> bytes:
+def hash_weights(module: Any, dtypes: bool = False) -> bytes:
     """A digest of every tensor, in the order of their names; ``dtypes`` tells types apart, for models of any type."""
     torch = require("torch", "clip")
     state = hashlib.blake2b(digest_size=16)

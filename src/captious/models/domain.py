@@ -25,15 +25,15 @@ STRANGE = 0.1
 UNKNOWN_ID = 1
 
 
-def outside_domain(encoder: Encoder, texts: Sequence[str], images: Sequence[ImageSource]) -> str:
+def describe_mismatch(encoder: Encoder, texts: Sequence[str], images: Sequence[ImageSource]) -> str:
     """What makes the values of a mini meaningless here, in words; nothing for other encoders and for drawn scenes."""
     if encoder.name not in MINI:
         return ""
     reasons = []
-    photos = [not is_drawn(picture) for image in _spread(images, SAMPLE_IMAGES) if (picture := _opened(image))]
+    photos = [not is_drawn(picture) for image in _sample_evenly(images, SAMPLE_IMAGES) if (picture := _open_or_none(image))]
     if sum(photos) > len(photos) / 2:
         reasons.append(f"{sum(photos)} of {len(photos)} images looked at are no drawings")
-    if sample := [text for text in _spread(texts, SAMPLE_TEXTS) if text.strip()]:
+    if sample := [text for text in _sample_evenly(texts, SAMPLE_TEXTS) if text.strip()]:
         tokens = encoder.tokenize(sample)
         unknown = int((tokens.ids == UNKNOWN_ID).sum()) / max(1, int((tokens.lengths - 2).sum()))
         if unknown > STRANGE:
@@ -52,17 +52,17 @@ def is_drawn(picture: Image) -> bool:
     return bool((pixels[:, 1:] == pixels[:, :-1]).all(axis=2).mean() >= FLAT)
 
 
-def _opened(image: ImageSource) -> Image | None:
+def _open_or_none(image: ImageSource) -> Image | None:
     try:
         return open_image(image)
     except UnreadableImage:
         return None
 
 
-def _spread(values: Sequence[Value], most: int) -> list[Value]:
+def _sample_evenly(values: Sequence[Value], most: int) -> list[Value]:
     """A selection of at most so many values, at even distances.
 
-    >>> _spread("abcdef", 3)
+    >>> _sample_evenly("abcdef", 3)
     ['a', 'c', 'e']
     """
     step = max(1, -(-len(values) // most))

@@ -21,7 +21,7 @@ from captious.models._folders import (
     write_json,
 )
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import tokenizer_of
+from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
 from captious.models.hub import find
@@ -38,7 +38,7 @@ TEXT_POOLINGS = ("mean", "cls", "pooler")
 HEADS = ("residual", "linear")
 
 
-def pooled_width(pooling: str, width: int) -> int:
+def get_pooled_width(pooling: str, width: int) -> int:
     """Numbers in a pooled vector of states that have ``width``."""
     return 2 * width if pooling == "cls+mean" else width
 
@@ -94,7 +94,7 @@ class ResidualHead(torch.nn.Module):
         return linear + perceptron
 
 
-def new_head(kind: str, width: int, dimension: int, hidden: int, dropout: float) -> torch.nn.Module:
+def make_head(kind: str, width: int, dimension: int, hidden: int, dropout: float) -> torch.nn.Module:
     """A head by name: ``linear`` is that of ``transformers``' VisionTextDualEncoderModel."""
     if kind == "linear":
         return torch.nn.Linear(width, dimension, bias=False)
@@ -144,23 +144,23 @@ class DualModule(torch.nn.Module):
             text_config=text.config,
         )
         self.vision_model, self.text_model = (
-            _without_pooler(vision, shape.image_pooling),
-            _without_pooler(text, shape.text_pooling),
+            _drop_pooler(vision, shape.image_pooling),
+            _drop_pooler(text, shape.text_pooling),
         )
         widths = (
-            pooled_width(shape.image_pooling, vision.config.hidden_size),
-            pooled_width(shape.text_pooling, text.config.hidden_size),
+            get_pooled_width(shape.image_pooling, vision.config.hidden_size),
+            get_pooled_width(shape.text_pooling, text.config.hidden_size),
         )
         self.image_head, self.text_head = (
-            new_head(shape.heads, width, shape.dimension, shape.hidden, shape.dropout) for width in widths
+            make_head(shape.heads, width, shape.dimension, shape.hidden, shape.dropout) for width in widths
         )
         self.logit_scale = torch.nn.Parameter(torch.tensor(scale))
 
-    def pooled_images(self, pixel_values: torch.Tensor) -> torch.Tensor:
+    def pool_images(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """One vector per image, before the head."""
         return pool_image(self.vision_model(pixel_values=pixel_values), self.shape.image_pooling)
 
-    def lower_layers(self, layers: int) -> list[Any]:
+    def list_lower_layers(self, layers: int) -> list[Any]:
         """The embeddings and the first ``layers`` layers of the image tower."""
         tower = self.vision_model
         if not all(hasattr(tower, part) for part in ("embeddings", "encoder", "layernorm")):
@@ -171,7 +171,7 @@ class DualModule(torch.nn.Module):
 
     def run_lower(self, pixel_values: torch.Tensor, layers: int) -> torch.Tensor:
         """The hidden states of images after the first ``layers`` layers."""
-        first, *rest = self.lower_layers(layers)
+        first, *rest = self.list_lower_layers(layers)
         states: torch.Tensor = first(pixel_values)
         for layer in rest:
             states = layer(states)
@@ -184,23 +184,23 @@ class DualModule(torch.nn.Module):
         last = self.vision_model.layernorm(states)
         return pool_image(SimpleNamespace(last_hidden_state=last, pooler_output=last[:, 0]), self.shape.image_pooling)
 
-    def pooled_texts(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def pool_texts(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """One vector per text, before the head."""
         output = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
         return pool_text(output, attention_mask, self.shape.text_pooling)
 
     def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Vectors of images in the common space."""
-        features: torch.Tensor = self.image_head(self.pooled_images(pixel_values))
+        features: torch.Tensor = self.image_head(self.pool_images(pixel_values))
         return features
 
     def get_text_features(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Vectors of texts in the common space."""
-        features: torch.Tensor = self.text_head(self.pooled_texts(input_ids, attention_mask))
+        features: torch.Tensor = self.text_head(self.pool_texts(input_ids, attention_mask))
         return features
 
 
-def _without_pooler(tower: Any, pooling: str) -> Any:
+def _drop_pooler(tower: Any, pooling: str) -> Any:
     """The tower without its pooler where nothing uses that: it would be saved, counted and never trained."""
     if pooling != "pooler" and getattr(tower, "pooler", None) is not None:
         tower.pooler = None
@@ -225,19 +225,19 @@ class DualEncoder(TorchEncoder):
     def freeze_image_layers(self, layers: int) -> None:
         """Train only the layers of the image tower after the first ``layers``."""
         self.module.vision_model.requires_grad_(True)
-        for part in self.module.lower_layers(layers):
+        for part in self.module.list_lower_layers(layers):
             part.requires_grad_(False)
         self.frozen_layers = layers
 
-    def frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
         """What the frozen part gives for normalized pixels: pooled vectors, or hidden states of the frozen layers."""
         if self.frozen_layers is None:
-            return cast("torch.Tensor", self.module.pooled_images(pixels))
+            return cast("torch.Tensor", self.module.pool_images(pixels))
         return cast("torch.Tensor", self.module.run_lower(pixels, self.frozen_layers))
 
-    def frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
+    def encode_frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
         """The pooled vectors of token ids."""
-        return cast("torch.Tensor", self.module.pooled_texts(ids, self.attention_mask(ids)))
+        return cast("torch.Tensor", self.module.pool_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
         """Project the output of :meth:`frozen_images` into the common space."""
@@ -278,7 +278,7 @@ def new_dual(
         torch.manual_seed(seed)
         module = DualModule(_load_tower(folders[0]), _load_tower(folders[1]), shape or DualHeads())
     name = name or f"{folders[0].name}+{folders[1].name}"
-    return _encoder(module, *folders, name, Runtime(device=device, precision=precision))
+    return _build_encoder(module, *folders, name, Runtime(device=device, precision=precision))
 
 
 def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | None = None) -> DualEncoder:
@@ -289,12 +289,12 @@ def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | No
     expected = {key: tensor for key, tensor in module.state_dict().items() if _is_head(key)}
     refuse_different(heads, expected, f"{folder / WEIGHTS}: is not of the shape that {DUAL_MARKER} says")
     module.load_state_dict(heads, strict=False)
-    return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or get_runtime())
+    return _build_encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or get_runtime())
 
 
-def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
+def _build_encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
     tower = module.text_model.config
-    tokenizer = tokenizer_of(text, int(tower.max_position_embeddings), own_limit=True)
+    tokenizer = read_tokenizer(text, int(tower.max_position_embeddings), own_limit=True)
     side = module.vision_model.config.image_size
     preparation = ImagePreprocessing.read(vision, ImagePreprocessing(side, side, "bicubic", *IMAGENET, "rgb-first"))
     encoder = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)

@@ -94,17 +94,17 @@ def note_model(model: Any) -> None:
         used[model.fingerprint] = str(getattr(model, "name", type(model).__name__))
 
 
-def given_encoder(weights: Any, members: Sequence[str] = MEMBERS) -> Any:
+def find_given_encoder(weights: Any, members: Sequence[str] = MEMBERS) -> Any:
     """Return the encoder that was given as an object in the place of a name; None if it is a name."""
     if isinstance(weights, str):
         known = plugins.find_object(weights)
         if known is None:
             return None
         weights = known.object
-    return _checked(weights, type(weights).__name__, members)
+    return _check_members(weights, type(weights).__name__, members)
 
 
-def installed_encoder(weights: str, runtime: Runtime, members: Sequence[str] = MEMBERS) -> Any:
+def load_installed_encoder(weights: str, runtime: Runtime, members: Sequence[str] = MEMBERS) -> Any:
     """Return the encoder that an installed package brings under this name; None if there is none.
 
     Its entry point, of the group ``captious.encoders``, is a function of the `captious.Runtime` in force.
@@ -115,10 +115,10 @@ def installed_encoder(weights: str, runtime: Runtime, members: Sequence[str] = M
     where, make = plugins.describe_point(point, "encoder"), plugins.load_point(point, "encoder")
     if not callable(make):
         raise InputError(f"{where}: {point.value} is not a function, expected one of captious.Runtime")
-    return _checked(make(runtime), where, members)
+    return _check_members(make(runtime), where, members)
 
 
-def _checked(encoder: Any, where: str, members: Sequence[str]) -> Any:
+def _check_members(encoder: Any, where: str, members: Sequence[str]) -> Any:
     """Refuse an object that is not an encoder."""
     missing = [member for member in members if not hasattr(encoder, member)]
     if missing:
@@ -137,7 +137,7 @@ def encoder_id(encoder: Encoder) -> str:
     return ",".join([f"{encoder.name}#{encoder.fingerprint}", *get_runtime().image_options])
 
 
-def token_counts(encoder: TextEncoder, texts: Sequence[str]) -> Ints:
+def count_tokens(encoder: TextEncoder, texts: Sequence[str]) -> Ints:
     """The number of tokens of each text, start and end included; nothing is encoded."""
     blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])

@@ -10,7 +10,7 @@ from typing import Any
 from captious._core.files import digest, expand_home
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, refuse_missing
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
 from captious.models.hub import REPOSITORY, TEXT_FILES, ModelRegistry, find
 from captious.options import get_runtime
 from captious.syntax.scenegraph import Fact
@@ -66,7 +66,7 @@ def read_graph(text: str) -> tuple[Fact, ...]:
     >>> read_graph("( dog")
     (('dog',),)
     """
-    written = [_parts(piece.rpartition("(")[2]) for piece in text.split(")")]
+    written = [_split_parts(piece.rpartition("(")[2]) for piece in text.split(")")]
     facts: set[Fact] = set()
     for subject, relation, target in (parts for parts in written[:-1] if len(parts) == 3 and all(parts)):
         facts.add((subject,))
@@ -79,7 +79,7 @@ def read_graph(text: str) -> tuple[Fact, ...]:
     return tuple(sorted(facts))
 
 
-def _parts(text: str) -> list[str]:
+def _split_parts(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split(",")]
 
 
@@ -110,7 +110,7 @@ def load_factual(weights: str) -> Factual:
                 tokenizer = require("transformers", "clip").AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{folder}: its tokenizer cannot be loaded ({format_one_line(error)})") from None
-        fingerprint = digest(weights_digest(module), f"{BEAMS} {LONGEST} {precision}".encode())
-        return Factual(Path(weights).name, fingerprint, module.to(device, torch_dtype(precision)).eval(), tokenizer)
+        fingerprint = digest(hash_weights(module), f"{BEAMS} {LONGEST} {precision}".encode())
+        return Factual(Path(weights).name, fingerprint, module.to(device, get_torch_dtype(precision)).eval(), tokenizer)
 
     return _LOADED.get((weights, str(device), precision), load)

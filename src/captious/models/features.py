@@ -23,9 +23,9 @@ from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, TextEncoder, note_model
-from captious.models.pipeline import image_batches, text_batches
-from captious.models.segments import FeatureSpace, Keys, as_keys, text_key, unique_keys
-from captious.models.store import Store, file_index, file_state, lookup, open_store, record
+from captious.models.pipeline import encode_image_batches, encode_text_batches
+from captious.models.segments import FeatureSpace, Keys, as_keys, hash_text, find_unique_keys
+from captious.models.store import Store, open_file_index, get_file_state, lookup, open_store, record
 from captious.options import get_runtime
 
 NOT_FINITE = "the encoder gave a vector that is not finite"
@@ -54,14 +54,14 @@ def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> En
     """Vectors of image files and of images in memory."""
     note_model(encoder)
     with _ONE_AT_A_TIME:
-        return _image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
+        return _get_image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
 def text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
     """Vectors of texts."""
     note_model(encoder)
     with _ONE_AT_A_TIME:
-        return _text_features(encoder, texts)
+        return _get_text_features(encoder, texts)
 
 
 def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
@@ -78,10 +78,10 @@ def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
     return values
 
 
-def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
+def find_distinct(values: Sequence[Value]) -> tuple[list[Value], Ints]:
     """The distinct values in the order of their first appearance, and the index among them of each value.
 
-    >>> distinct, index = distinct_values(["b", "a", "b"])
+    >>> distinct, index = find_distinct(["b", "a", "b"])
     >>> distinct, index.tolist()
     (['b', 'a'], [0, 1, 0])
     """
@@ -89,11 +89,11 @@ def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
     return list(numbers), np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
 
 
-def _image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
-    paths, distinct = distinct_values(names)
-    files = file_index()
-    store = open_store(vector_space(encoder, image_kind("images")))
-    states = [file_state(path) for path in paths]
+def _get_image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
+    paths, distinct = find_distinct(names)
+    files = open_file_index()
+    store = open_store(get_vector_space(encoder, get_image_kind("images")))
+    states = [get_file_state(path) for path in paths]
     contents = lookup(files, states)
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
@@ -107,15 +107,15 @@ def _image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
     return _expand(rows, lengths, index, faults, distinct)
 
 
-def _text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
-    different, distinct = distinct_values(texts)
-    contents = [text_key(text) for text in different]
-    store = open_store(vector_space(encoder, "texts"))
+def _get_text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
+    different, distinct = find_distinct(texts)
+    contents = [hash_text(text) for text in different]
+    store = open_store(get_vector_space(encoder, "texts"))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
-            for batch in text_batches(encoder, [different[number] for number in missing]):
+            for batch in encode_text_batches(encoder, [different[number] for number in missing]):
                 keys = as_keys(contents[missing[number]] for number in batch.indices)
                 put_vectors(store, keys, batch.features, batch.lengths)
         finally:
@@ -155,7 +155,7 @@ def encode_missing(
         return not store.holds(key)
 
     try:
-        for batch in image_batches(encoder, [paths[number] for number in missing], wanted):
+        for batch in encode_image_batches(encoder, [paths[number] for number in missing], wanted):
             numbers = [missing[index] for index in batch.indices]
             for number, image in zip(numbers, batch.images, strict=True):
                 contents[number] = image.key
@@ -179,11 +179,11 @@ def encode_missing(
 
 def put_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
     """Store vectors at unit length; those that are not finite are left out."""
-    unit, finite = unit_rows(features)
+    unit, finite = normalize_rows(features)
     store.put(keys[finite], unit[finite], None if lengths is None else lengths[finite].astype(np.int32))
 
 
-def unit_rows(features: Features) -> tuple[Features, Bools]:
+def normalize_rows(features: Features) -> tuple[Features, Bools]:
     """Rows at unit length (zeros stay zeros), and which of them are finite."""
     rows = np.asarray(features, np.float32)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -192,19 +192,19 @@ def unit_rows(features: Features) -> tuple[Features, Bools]:
     return unit, finite
 
 
-def image_kind(kind: str) -> str:
+def get_image_kind(kind: str) -> str:
     """What a store of images' features is called, by the options that move them: ``images-upright``."""
     return "-".join([kind, *get_runtime().image_options])
 
 
-def vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:
-    """The space of an encoder's vectors: of :func:`image_kind`, or of ``texts``."""
+def get_vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:
+    """The space of an encoder's vectors: of :func:`get_image_kind`, or of ``texts``."""
     return FeatureSpace(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
 def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, Ints32, Ints]:
     """Rows and lengths of distinct contents, and the row of each content: −1 where there is none."""
-    keys, _, inverse = unique_keys(as_keys(filter(None, contents)))
+    keys, _, inverse = find_unique_keys(as_keys(filter(None, contents)))
     rows, lengths, stored = store.gather(keys)
     row_of = np.where(stored, np.cumsum(stored) - 1, -1)
     index = np.full(len(contents), -1, np.int64)

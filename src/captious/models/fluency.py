@@ -19,9 +19,9 @@ from captious._core.types import Floats, Floats32, Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.features import distinct_values
-from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.features import find_distinct
+from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.options import Runtime, get_runtime
 
@@ -50,7 +50,7 @@ class FluencyDetector:
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """The probability that each text has a fluency error; a distinct text is read once."""
-        different, index = distinct_values(list(map(without_signs, texts)))
+        different, index = find_distinct(list(map(strip_punctuation, texts)))
         tokens = self.tokenizer(different)
         lengths = np.minimum(tokens.lengths, LIMIT)
         order, values = np.argsort(-lengths, kind="stable"), np.zeros(len(different))
@@ -58,7 +58,7 @@ class FluencyDetector:
         pace = OomBackoff(runtime.log)
 
         def begin(some: Ints) -> Fetch:
-            errors = self._errors(tokens.ids[some, : int(lengths[some].max())], lengths[some])
+            errors = self._run_batch(tokens.ids[some, : int(lengths[some].max())], lengths[some])
             return lambda: errors
 
         for start in range(0, len(order), runtime.batch):
@@ -67,7 +67,7 @@ class FluencyDetector:
             runtime.progress("fluency", start + len(some), len(order))
         return values[index]
 
-    def _errors(self, ids: Ints, lengths: Ints) -> Floats32:
+    def _run_batch(self, ids: Ints, lengths: Ints) -> Floats32:
         torch = require("torch", "clip")
         mask = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
         device = self.module["clf"].weight.device
@@ -80,10 +80,10 @@ class FluencyDetector:
         return errors
 
 
-def without_signs(text: str) -> str:
+def strip_punctuation(text: str) -> str:
     """A text as the detector reads it: in lower case, and nothing but words and white space.
 
-    >>> without_signs("A dog's bark, twice.")
+    >>> strip_punctuation("A dog's bark, twice.")
     'a dogs bark twice'
     """
     return _SIGNS.sub("", text).lower()
@@ -94,25 +94,25 @@ def load_detector(weights: str) -> FluencyDetector:
     for library in ("torch", "transformers"):
         require(library, "clip")
     runtime = get_runtime()
-    key = (weights, runtime.device, runtime.precision, file_stats(local(weights)))
+    key = (weights, runtime.device, runtime.precision, get_file_stats(find_local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, runtime))
 
 
 def _load(path: Path, weights: str, runtime: Runtime) -> FluencyDetector:
     folder = path if path.is_dir() else path.parent
-    file = _checkpoint(folder) if path.is_dir() else path
-    state, classes = _tensors(file)
-    module = _module(state, classes, folder, file)
+    file = _find_checkpoint(folder) if path.is_dir() else path
+    state, classes = _read_tensors(file)
+    module = _build_module(state, classes, folder, file)
     tokenizer = read_wordpiece(folder, LIMIT, lower=True)
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
-    fingerprint = digest(weights_digest(module), f"{LIMIT} {precision}".encode(), tokenizer.text.encode())
+    fingerprint = digest(hash_weights(module), f"{LIMIT} {precision}".encode(), tokenizer.text.encode())
     return FluencyDetector(
-        Path(weights).name, fingerprint, precision, tokenizer, module.to(device, torch_dtype(precision)).eval()
+        Path(weights).name, fingerprint, precision, tokenizer, module.to(device, get_torch_dtype(precision)).eval()
     )
 
 
-def _checkpoint(folder: Path) -> Path:
+def _find_checkpoint(folder: Path) -> Path:
     """The one checkpoint of a folder."""
     files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
     if len(files) != 1:
@@ -121,7 +121,7 @@ def _checkpoint(folder: Path) -> Path:
     return files[0]
 
 
-def _tensors(file: Path) -> tuple[dict[str, Any], int]:
+def _read_tensors(file: Path) -> tuple[dict[str, Any], int]:
     """The tensors of a checkpoint and its number of classes."""
     stored: Mapping[str, Any] = read_state(file)
     tensors = stored.get("state_dict", stored)
@@ -135,7 +135,7 @@ def _tensors(file: Path) -> tuple[dict[str, Any], int]:
     return state, int(stored.get("num_classes", len(state["clf.weight"])))
 
 
-def _module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) -> Any:
+def _build_module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) -> Any:
     """The BERT and the linear map on its first state, with these tensors, whose shapes say the sizes."""
     torch, library = require("torch", "clip"), require("transformers", "clip")
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}

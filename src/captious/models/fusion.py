@@ -21,9 +21,9 @@ from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models._folders import fill, read_state, save_state
 from captious.models.clip import TorchEncoder
-from captious.models.crossencoders import Backbone, mark, spread
-from captious.models.encoder import token_counts
-from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
+from captious.models.crossencoders import Backbone, mark, pad_ragged
+from captious.models.encoder import count_tokens
+from captious.models.states import HiddenStates, ImageStates, TextStates, load_frozen_encoder, get_image_states, get_text_states
 
 if TYPE_CHECKING:
     import torch
@@ -223,7 +223,7 @@ class TextBatches:
     def take(self, rows: Ints) -> tuple[Any, Any, Any]:
         """Token states, which of them are there, and vectors."""
         chosen = self.states.index[rows]
-        indices, inside = spread(self.states.starts, self.states.counts, chosen)
+        indices, inside = pad_ragged(self.states.starts, self.states.counts, chosen)
         states = self.on_device[torch.from_numpy(indices).to(self.on_device.device)].to(self.device)
         number = torch.from_numpy(chosen).to(self.device)
         return states, torch.from_numpy(inside).to(self.device), self.vectors[number]
@@ -266,20 +266,20 @@ class Fusion(Backbone):
 
     def pictures(self, paths: Sequence[ImageSource]) -> ImageBatches:
         """Lay images out."""
-        return ImageBatches.of(image_states(self.encoder, paths), self.device)
+        return ImageBatches.of(get_image_states(self.encoder, paths), self.device)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> TextBatches:
         """Lay captions out."""
-        return TextBatches.of(text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
+        return TextBatches.of(get_text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
 
     @property
     def frozen_encoder(self) -> TorchEncoder:
         """The encoder whose states are fused."""
         return self.encoder
 
-    def token_counts(self, texts: Sequence[str]) -> Ints:
+    def count_tokens(self, texts: Sequence[str]) -> Ints:
         """Tokens of each caption before truncation; nothing is encoded."""
-        return token_counts(self.encoder, [self.prefix + text for text in texts])
+        return count_tokens(self.encoder, [self.prefix + text for text in texts])
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
         """Logits of each image with each of its captions."""
@@ -299,10 +299,10 @@ class Fusion(Backbone):
         mark(folder, self, self.record())
 
 
-def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
+def make_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
     """An untrained fusion over the encoder of these weights; equal seeds give equal weights."""
-    encoder = frozen(weights)
-    shape = FusionConfig(*_shape_of(encoder))
+    encoder = load_frozen_encoder(weights)
+    shape = FusionConfig(*_get_shape(encoder))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = FusionModule(replace(shape, **sizes))
@@ -315,7 +315,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
     weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), saved["weights"])
     try:
-        encoder = frozen(weights)
+        encoder = load_frozen_encoder(weights)
     except InputError as error:
         raise InputError(f"{folder}: its encoder {saved['name']} is not available: {error}") from None
     same = encoder.precision == saved["precision"]
@@ -327,7 +327,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     encoder = copy(encoder)  # others may hold it under its own name
     encoder.name = saved["name"]
     shape: FusionConfig = from_json(FusionConfig, record["shape"])
-    inside = _shape_of(encoder)
+    inside = _get_shape(encoder)
     wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
     if inside != wanted:
         raise InputError(
@@ -338,7 +338,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     return Fusion(encoder, weights, module.eval(), record.get("prefix", ""))
 
 
-def _shape_of(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
+def _get_shape(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
     """Rows of an image, widths of its and of a token's states, of the vectors, and the most tokens."""
     inside = HiddenStates(encoder)
     return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)

@@ -64,15 +64,15 @@ class Unreachable(InputError):
     """The files are not in the hub's cache, and the hub does not answer."""
 
 
-def weights_folder() -> Path:
+def get_weights_folder() -> Path:
     """Where a user may put checkpoints so that their names alone are enough."""
     return get_data_folder() / "weights"
 
 
-def local(weights: str) -> Path | None:
+def find_local(weights: str) -> Path | None:
     """A path as it is, or a file or folder of that name in the user's folder."""
     published = [source.file for source in SOURCES if source.repository == weights]
-    named = (weights_folder() / name for name in (weights, *published))
+    named = (get_weights_folder() / name for name in (weights, *published))
     path = next((path for path in (expand_home(weights), *named) if path.exists()), None)
     if path is not None:
         refuse_irregular(path)
@@ -86,7 +86,7 @@ def find(weights: str, instead: str = "captious-mini works without a download", 
     """
     if isinstance(weights, ObjectName):
         raise InputError(f"weights {weights}: is an object, but this model is read from files; expected their folder")
-    path = local(weights)
+    path = find_local(weights)
     if path is not None:
         return path
     source = next((source for source in SOURCES if weights in (source.file, source.repository)), None)
@@ -95,7 +95,7 @@ def find(weights: str, instead: str = "captious-mini works without a download", 
     if source is not None:
         raise InputError(
             f"weights {weights!r}: not on this machine; download {source.file} from {source.where}, "
-            f"{_where_to_put(source.file)}"
+            f"{_format_destination(source.file)}"
         )
     owner, _, rest = weights.partition("/")
     name, _, file = rest.partition("/")
@@ -116,7 +116,7 @@ def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
         folder = fetch(repository, (file,), lambda folder: (folder / file).is_file(), f"weights {weights!r}")
     except Unreachable as error:
         raise InputError(
-            f"{error}; download {file} from huggingface.co/{repository}, {_where_to_put(file)}{_also(instead)}"
+            f"{error}; download {file} from huggingface.co/{repository}, {_format_destination(file)}{_format_alternative(instead)}"
         ) from None
     if folder is None:
         raise InputError(f"weights {weights!r}: the hub repository {repository} has no {file}")
@@ -132,7 +132,7 @@ def find_model(repository: str, what: str, instead: str, files: str = HUB_FILES)
     except Unreachable as error:
         raise InputError(
             f"{error}; download {files} from huggingface.co/{repository}, put them into "
-            f"{weights_folder() / repository}/, or anywhere and give their folder{_also(instead)}"
+            f"{get_weights_folder() / repository}/, or anywhere and give their folder{_format_alternative(instead)}"
         ) from None
     if folder is None:
         raise InputError(f"{what}: the hub repository has no config.json with model.safetensors or pytorch_model.bin")
@@ -173,15 +173,15 @@ def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path],
     return folder if complete(folder) else None
 
 
-def _also(instead: str) -> str:
+def _format_alternative(instead: str) -> str:
     return f"; {instead}" if instead else ""
 
 
-def _where_to_put(file: str) -> str:
-    return f"put it at {weights_folder() / file}, or anywhere and give its path as weights"
+def _format_destination(file: str) -> str:
+    return f"put it at {get_weights_folder() / file}, or anywhere and give its path as weights"
 
 
-def file_stats(path: Path | None) -> tuple[object, ...]:
+def get_file_stats(path: Path | None) -> tuple[object, ...]:
     """Changes when a file, or a file in a folder, is replaced; for keys of :class:`ModelRegistry`."""
     if path is None:
         return ()

@@ -12,7 +12,7 @@ import numpy as np
 from captious._core.files import digest
 from captious._core.types import Ints
 from captious.errors import InputError, format_one_line, require
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
 from captious.models.hub import TEXT_FILES, ModelRegistry, find
 from captious.options import get_runtime
 
@@ -106,12 +106,12 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
     chosen = layer if layer is not None else LAYERS.get(Path(weights).name, depth)
     if not 1 <= chosen <= depth:
         raise InputError(f"layer {chosen}: {weights} has {depth} layers, expected 1 to {depth}")
-    fingerprint = digest(weights_digest(module), f"layer {chosen}, {precision}".encode())
+    fingerprint = digest(hash_weights(module), f"layer {chosen}, {precision}".encode())
     limit = min(int(tokenizer.model_max_length), int(module.config.max_position_embeddings))
     if module.config.model_type in ("roberta", "xlm-roberta", "camembert"):  # whose positions start behind the padding
         limit = min(limit, int(module.config.max_position_embeddings) - 2)
     if module.config.model_type in ENCODERS:
         stack = next(part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth)
         del stack[chosen:]
-    module = module.to(device, torch_dtype(precision)).eval()
+    module = module.to(device, get_torch_dtype(precision)).eval()
     return Contextual(Path(weights).name, fingerprint, precision, chosen, limit, module, tokenizer)

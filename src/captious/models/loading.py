@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from captious._core.files import expand_home
 from captious.errors import InputError
-from captious.models.encoder import Encoder, Weights, given_encoder, installed_encoder
-from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.encoder import Encoder, Weights, find_given_encoder, load_installed_encoder
+from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
 from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
@@ -33,22 +33,22 @@ def load(weights: Weights, activation: str | None = None, order: str | None = No
     CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder says otherwise. Models
     of other families keep the preparation they were trained with.
     """
-    own = given_encoder(weights)
+    own = find_given_encoder(weights)
     if own is not None:
         _refuse_activation(activation, own.name)
         return cast(Encoder, own)
     weights = cast(str, weights)
     encoder = _load_once(weights, activation, None)
-    return encoder if order is None or not _reorders(encoder, order) else _load_once(weights, activation, order)
+    return encoder if order is None or not _has_other_order(encoder, order) else _load_once(weights, activation, order)
 
 
 def _load_once(weights: str, activation: str | None, order: str | None) -> Encoder:
     runtime = get_runtime()
-    key = (weights, file_stats(local(weights)), runtime.device, runtime.precision, activation, order)
+    key = (weights, get_file_stats(find_local(weights)), runtime.device, runtime.precision, activation, order)
     return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
 
 
-def _reorders(encoder: Encoder, order: str) -> bool:
+def _has_other_order(encoder: Encoder, order: str) -> bool:
     """Whether asking for an order makes another encoder of this one."""
     config = getattr(getattr(encoder, "module", None), "config", None)
     preparation = getattr(encoder, "preparation", None)
@@ -61,9 +61,9 @@ def load_trainable(weights: str, device: str = "auto", activation: str | None = 
 
     runtime = Runtime(device=device, precision="fp32")
     if weights in MINI:
-        from captious.models.mini import folder_of
+        from captious.models.mini import get_mini_folder
 
-        return load_folder(folder_of(weights), weights, runtime)
+        return load_folder(get_mini_folder(weights), weights, runtime)
     encoder = _load(weights, runtime, activation, None)
     if not isinstance(encoder, TorchEncoder):
         raise InputError(
@@ -80,7 +80,7 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
         from captious.models.mini import load_mini
 
         return load_mini(weights, runtime)
-    installed = installed_encoder(weights, runtime)
+    installed = load_installed_encoder(weights, runtime)
     if installed is not None:
         _refuse_activation(activation, weights)
         return cast(Encoder, installed)
@@ -109,12 +109,12 @@ def _refuse_activation(activation: str | None, where: str) -> None:
 def _load_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
     """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
     from captious.models._preprocess import ImagePreprocessing
-    from captious.models._tokenizers import clip_tokenizer
+    from captious.models._tokenizers import find_clip_tokenizer
     from captious.models.checkpoints import from_openai, read_checkpoint
     from captious.models.clip import check_end, wrap
 
     module = from_openai(read_checkpoint(path), str(path), activation or "quick_gelu")
-    tokenizer = clip_tokenizer(path.parent, module.config.text_config.max_position_embeddings)
+    tokenizer = find_clip_tokenizer(path.parent, module.config.text_config.max_position_embeddings)
     check_end(module, tokenizer, str(path))
     side = module.config.vision_config.image_size
     preparation = ImagePreprocessing(size=side, crop=side, order=cast("Order", order or "crop-first"))

@@ -22,12 +22,12 @@ from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
 from captious.models._folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import SubwordTokenizer, tokenizer_of
+from captious.models._tokenizers import SubwordTokenizer, read_tokenizer
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
 from captious.models.hub import find
-from captious.models.states import SHARE, free_memory
+from captious.models.states import SHARE, get_free_memory
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ else:
 RANK = "rank.safetensors"
 
 
-def pretrained(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
+def load_transformers_model(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
     """A model by folder or hub id: itself, its folder, the keys its file lacks, and the tensors of the file.
 
     ``kind`` is the ``model_type`` it must be of, ``model`` its class in ``transformers``.
@@ -53,14 +53,14 @@ def pretrained(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, s
     return module, folder, set(report["missing_keys"]), read_state(files[0]) if files else {}
 
 
-def positive_row(head: Any, weight: Any, bias: Any) -> None:
+def copy_positive_row(head: Any, weight: Any, bias: Any) -> None:
     """Start a rank head from the row of a two-way matching head that stands for a match."""
     with torch.no_grad():
         head.weight.copy_(weight[1:])
         head.bias.copy_(bias[1:])
 
 
-def placed(module: Any) -> Any:
+def move_to_device(module: Any) -> Any:
     """The model on the device of the runtime, for use."""
     return module.float().to(resolve_device(get_runtime().device)).eval()
 
@@ -91,7 +91,7 @@ class PixelStore:
                 runtime.progress("images", index + 1, len(paths))
                 if keep:
                     store.pixels.append(None if isinstance(image, str) else image)
-                    keep = usable != 32 or size / usable * len(paths) <= SHARE * free_memory()
+                    keep = usable != 32 or size / usable * len(paths) <= SHARE * get_free_memory()
         if not keep:
             store.pixels.clear()
         return store
@@ -195,7 +195,7 @@ class Vilt(_Matching):
         """Patches of an image are embedded once and repeated for its captions."""
         ids, inside = texts
         count = ids.shape[1]
-        patches, mask = self._patches(pictures)
+        patches, mask = self._embed_patches(pictures)
         output = self.module(
             input_ids=ids.flatten(0, 1),
             attention_mask=inside.flatten(0, 1).long(),
@@ -205,7 +205,7 @@ class Vilt(_Matching):
         logits: torch.Tensor = output.logits[:, 0].unflatten(0, (-1, count))
         return logits.float()
 
-    def _patches(self, pictures: list[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _embed_patches(self, pictures: list[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
         """Embedded patches with their positions, and which are there.
 
         The library does the same but shuffles the patches, so that sums differ in their last digits from call to call.
@@ -222,7 +222,7 @@ class Vilt(_Matching):
         side = self.side // self.patch
         square = table[:, 1:].transpose(1, 2).unflatten(2, (side, side))
         positions = [
-            torch.nn.functional.pad(_stretched(square, grid), (0, width - grid[1], 0, height - grid[0]))
+            torch.nn.functional.pad(_resize_positions(square, grid), (0, width - grid[1], 0, height - grid[0]))
             for grid in grids
         ]
         states = (patches + torch.cat(positions)).flatten(2).transpose(1, 2)
@@ -236,16 +236,16 @@ class Vilt(_Matching):
 
 def load_vilt(weights: str | Path) -> Vilt:
     """A ViLT for retrieval, or one with a matching head, whose positive row becomes the rank head."""
-    module, folder, missing, tensors = pretrained(weights, "vilt", "ViltForImageAndTextRetrieval")
+    module, folder, missing, tensors = load_transformers_model(weights, "vilt", "ViltForImageAndTextRetrieval")
     if f"{ITM}.weight" in tensors and "rank_output.weight" in missing:
-        positive_row(module.rank_output, tensors[f"{ITM}.weight"], tensors[f"{ITM}.bias"])
+        copy_positive_row(module.rank_output, tensors[f"{ITM}.weight"], tensors[f"{ITM}.bias"])
         missing -= {"rank_output.weight", "rank_output.bias"}
     refuse_missing(folder, [*missing])
-    tokenizer = tokenizer_of(folder, int(module.config.max_position_embeddings))
-    return Vilt(placed(module), tokenizer)
+    tokenizer = read_tokenizer(folder, int(module.config.max_position_embeddings))
+    return Vilt(move_to_device(module), tokenizer)
 
 
-def _stretched(square: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
+def _resize_positions(square: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
     return torch.nn.functional.interpolate(square, size=grid, mode="bilinear", align_corners=True)
 
 
@@ -301,17 +301,17 @@ class Blip(_Matching):
 
 def load_blip(weights: str | Path) -> Blip:
     """A BLIP for retrieval; its rank head is its own where it was trained here, else the positive row for a match."""
-    module, folder, missing, _ = pretrained(weights, "blip", "BlipForImageTextRetrieval")
+    module, folder, missing, _ = load_transformers_model(weights, "blip", "BlipForImageTextRetrieval")
     refuse_missing(folder, [*missing])
     module.rank = torch.nn.Linear(module.config.text_config.hidden_size, 1)
     if (folder / RANK).is_file():
         fill(module.rank, read_state(folder / RANK), folder / RANK)
     else:
-        positive_row(module.rank, module.itm_head.weight, module.itm_head.bias)
-    tokenizer = tokenizer_of(folder, int(module.config.text_config.max_position_embeddings))
+        copy_positive_row(module.rank, module.itm_head.weight, module.itm_head.bias)
+    tokenizer = read_tokenizer(folder, int(module.config.text_config.max_position_embeddings))
     side = int(module.config.vision_config.image_size)
     usual = ImagePreprocessing(size=side, crop=side, order="rgb-first", squash=True)
-    return Blip(placed(module), tokenizer, ImagePreprocessing.read(folder, usual))
+    return Blip(move_to_device(module), tokenizer, ImagePreprocessing.read(folder, usual))
 
 
 LOADERS: dict[str, Callable[[str | Path], Backbone]] = {"vilt": load_vilt, "blip": load_blip}

@@ -29,7 +29,7 @@ from captious._core.types import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models._folders import read_json
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import pad, tokenizer_of
+from captious.models._tokenizers import pad, read_tokenizer
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.loading import MINI
 from captious.options import Runtime, get_runtime
@@ -47,10 +47,10 @@ _PATTERN = r"\w+(?:'\w+)*|[^\w\s]"
 _TOKEN = re.compile(_PATTERN)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Lower-case words and single punctuation marks.
 
-    >>> words_of("There's a red ball, I think.")
+    >>> split_words("There's a red ball, I think.")
     ["there's", 'a', 'red', 'ball', ',', 'i', 'think', '.']
     """
     return _TOKEN.findall(text.lower())
@@ -76,7 +76,7 @@ class WordTokenizer:
     @classmethod
     def from_texts(cls, texts: Iterable[str], limit: int = 248, least: int = 1) -> WordTokenizer:
         """The tokenizer with every word that texts use ``least`` times or more."""
-        counts = Counter(word for text in texts for word in words_of(text))
+        counts = Counter(word for text in texts for word in split_words(text))
         return cls(tuple(sorted(word for word, count in counts.items() if count >= least)), limit)
 
     @cached_property
@@ -102,12 +102,12 @@ class WordTokenizer:
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """A batch of texts, cut at the limit with the end kept, padded to its longest."""
         vocabulary = self.vocabulary
-        rows = [[vocabulary.get(word, 1) for word in words_of(text)] for text in texts]
+        rows = [[vocabulary.get(word, 1) for word in split_words(text)] for text in texts]
         return pad(rows, [self.start], self.end, self.pad, self.limit)
 
     def text(self) -> str:
         """The content of ``tokenizer.json``: equal for equal tokenizers, so it enters fingerprints."""
-        return json.dumps(_layout(self), ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(_build_layout(self), ensure_ascii=False, indent=1) + "\n"
 
     def save(self, folder: str | Path) -> None:
         """Write ``tokenizer.json`` into a model's folder."""
@@ -132,7 +132,7 @@ class WordTokenizer:
         return tokenizer
 
 
-def _layout(tokenizer: WordTokenizer) -> dict[str, Any]:
+def _build_layout(tokenizer: WordTokenizer) -> dict[str, Any]:
     special = {PAD: tokenizer.pad, UNKNOWN: 1, START: tokenizer.start, END: tokenizer.end}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     frame = [{"SpecialToken": {"id": START, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
@@ -180,10 +180,10 @@ def read_tensors(path: str | Path) -> Arrays:
         tensors = deserialize(read_regular(path))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise InputError(f"{path}: not a whole safetensors file ({error})") from error
-    return {name: _float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
+    return {name: _to_float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
 
 
-def _float32(dtype: str, shape: list[int], data: bytes) -> Floats32:
+def _to_float32(dtype: str, shape: list[int], data: bytes) -> Floats32:
     if dtype == "BF16":  # the upper half of a float32; safetensors.numpy does not know it
         return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
     return np.frombuffer(data, _FLOATS[dtype]).astype(np.float32).reshape(shape)
@@ -229,11 +229,11 @@ class NumpyClip:
 
     def image_features(self, pixels: Pixels) -> Features:
         """Vectors of a batch of prepared images."""
-        return _in_chunks(self._image_features, pixels, self.dimension)
+        return _encode_in_chunks(self._encode_images, pixels, self.dimension)
 
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts."""
-        return _in_chunks(self._text_features, ids, self.dimension)
+        return _encode_in_chunks(self._encode_texts, ids, self.dimension)
 
     @cached_property
     def _vision(self) -> _Tower:
@@ -243,7 +243,7 @@ class NumpyClip:
     def _text(self) -> _Tower:
         return _Tower.read(self.arrays, "text_model.", self.config["text_config"])
 
-    def _image_features(self, pixels: Pixels) -> Features:
+    def _encode_images(self, pixels: Pixels) -> Features:
         own, size = self.arrays, self.config["vision_config"]["patch_size"]
         mean, std = (np.array(three, np.float32) for three in (self.preparation.mean, self.preparation.std))
         values = (pixels.astype(np.float32) / np.float32(255) - mean) / std
@@ -255,11 +255,11 @@ class NumpyClip:
         states = np.concatenate([first, embedded], axis=1)
         states = states + own["vision_model.embeddings.position_embedding.weight"]
         tower = self._vision
-        states = _norm(states, *_pair(own, "vision_model.pre_layrnorm"), tower.epsilon)
-        pooled = _norm(tower.run(states, None)[:, 0], *_pair(own, "vision_model.post_layernorm"), tower.epsilon)
-        return _times(pooled, own["visual_projection.weight"].T)
+        states = _normalize(states, *_get_pair(own, "vision_model.pre_layrnorm"), tower.epsilon)
+        pooled = _normalize(tower.run(states, None)[:, 0], *_get_pair(own, "vision_model.post_layernorm"), tower.epsilon)
+        return _multiply(pooled, own["visual_projection.weight"].T)
 
-    def _text_features(self, ids: Ints) -> Features:
+    def _encode_texts(self, ids: Ints) -> Features:
         own, end = self.arrays, self.config["text_config"]["eos_token_id"]
         # As transformers has it: configurations from before its correction all say 2, which means the highest id.
         ends = (ids if end == 2 else ids == end).argmax(axis=1)
@@ -269,8 +269,8 @@ class NumpyClip:
         tower = self._text
         later = np.triu(np.full((ids.shape[1],) * 2, -np.inf, np.float32), 1)
         last = tower.run(states, later)[np.arange(len(ids)), ends]
-        pooled = _norm(last, *_pair(own, "text_model.final_layer_norm"), tower.epsilon)
-        return _times(pooled, own["text_projection.weight"].T)
+        pooled = _normalize(last, *_get_pair(own, "text_model.final_layer_norm"), tower.epsilon)
+        return _multiply(pooled, own["text_projection.weight"].T)
 
 
 def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
@@ -318,7 +318,7 @@ class _Tower:
         if activation not in ACTIVATIONS:
             raise InputError(f"hidden_act is {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
         layers = tuple(
-            _layer(arrays, f"{prefix}encoder.layers.{number}.", config["num_attention_heads"])
+            _read_layer(arrays, f"{prefix}encoder.layers.{number}.", config["num_attention_heads"])
             for number in range(config["num_hidden_layers"])
         )
         epsilon = config.get("layer_norm_eps", 1e-5)
@@ -328,7 +328,7 @@ class _Tower:
         """Hidden states after the last block."""
         n, tokens, width = states.shape
         for layer in self.layers:
-            mixed = _norm(states, *layer.norm1, self.epsilon) @ layer.query_key_value[0] + layer.query_key_value[1]
+            mixed = _normalize(states, *layer.norm1, self.epsilon) @ layer.query_key_value[0] + layer.query_key_value[1]
             query, key, value = mixed.reshape(n, tokens, 3, self.heads, -1).transpose(2, 0, 3, 1, 4)
             weights = query @ key.swapaxes(-1, -2)
             if mask is not None:
@@ -337,12 +337,12 @@ class _Tower:
             weights /= weights.sum(axis=-1, keepdims=True)
             attended = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
             states = states + (attended @ layer.out[0] + layer.out[1])
-            inner = self.activation(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
+            inner = self.activation(_normalize(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
             states = states + (inner @ layer.down[0] + layer.down[1])
         return states
 
 
-def _layer(arrays: Arrays, prefix: str, heads: int) -> _Layer:
+def _read_layer(arrays: Arrays, prefix: str, heads: int) -> _Layer:
     def linear(name: str) -> tuple[Floats32, Floats32]:
         return np.ascontiguousarray(arrays[f"{prefix}{name}.weight"].T), arrays[f"{prefix}{name}.bias"]
 
@@ -352,20 +352,20 @@ def _layer(arrays: Arrays, prefix: str, heads: int) -> _Layer:
         np.concatenate([query[0] * scale, key[0], value[0]], axis=1),
         np.concatenate([query[1] * scale, key[1], value[1]]),
     )
-    norms = _pair(arrays, f"{prefix}layer_norm1"), _pair(arrays, f"{prefix}layer_norm2")
+    norms = _get_pair(arrays, f"{prefix}layer_norm1"), _get_pair(arrays, f"{prefix}layer_norm2")
     return _Layer(norms[0], joined, linear("self_attn.out_proj"), norms[1], linear("mlp.fc1"), linear("mlp.fc2"))
 
 
-def _pair(arrays: Arrays, name: str) -> tuple[Floats32, Floats32]:
+def _get_pair(arrays: Arrays, name: str) -> tuple[Floats32, Floats32]:
     return arrays[f"{name}.weight"], arrays[f"{name}.bias"]
 
 
-def _times(states: Floats32, weight: Floats32) -> Floats32:
+def _multiply(states: Floats32, weight: Floats32) -> Floats32:
     product: Floats32 = states @ weight
     return product
 
 
-def _norm(states: Floats32, weight: Floats32, bias: Floats32, epsilon: float) -> Floats32:
+def _normalize(states: Floats32, weight: Floats32, bias: Floats32, epsilon: float) -> Floats32:
     centered = states - states.mean(axis=-1, keepdims=True)
     spread = np.sqrt(
         np.einsum("...i,...i->...", centered, centered)[..., None] / np.float32(states.shape[-1]) + epsilon
@@ -389,18 +389,18 @@ def _gelu(values: Floats32) -> Floats32:
 ACTIVATIONS: dict[str, Callable[[Floats32], Floats32]] = {"quick_gelu": _quick_gelu, "gelu": _gelu}
 
 
-def _in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimension: int) -> Features:
+def _encode_in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimension: int) -> Features:
     """Features by a thread per core, each with one BLAS thread; calls wait for each other, as each uses every core."""
     chunks = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
     if not chunks:
         return np.zeros((0, dimension), np.float32)
     threads = min(_MOST_THREADS, os.cpu_count() or 1, len(chunks))
-    with _LOCK, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with _LOCK, _get_blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         return np.concatenate(list(pool.map(encode, chunks)))
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def _get_blas() -> ThreadpoolController:
     """The controller of BLAS threads, made once because that takes longer than a batch."""
     return ThreadpoolController()
 
@@ -415,7 +415,7 @@ IMAGE_WIDTH, TEXT_WIDTH, LAYERS, HEAD = 160, 128, 4, 32
 WIDER = 3
 
 
-def folder_of(name: str) -> Path:
+def get_mini_folder(name: str) -> Path:
     """Where the weights of a mini lie in the package."""
     if name not in MINI:
         raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(MINI)}")
@@ -425,7 +425,7 @@ def folder_of(name: str) -> Path:
 def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
     """The encoder in NumPy, so without torch; on torch where the runtime asks for a GPU or for half precision."""
     runtime = runtime or get_runtime()
-    folder = folder_of(name)
+    folder = get_mini_folder(name)
     if runtime.device in ("auto", "cpu") and runtime.precision in ("auto", "fp32"):
         return load_numpy(folder, name)
     from captious.models.clip import load_folder
@@ -433,7 +433,7 @@ def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
     return load_folder(folder, name, runtime)
 
 
-def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "auto", seed: int = 0) -> TorchEncoder:
+def make_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "auto", seed: int = 0) -> TorchEncoder:
     """A mini with random weights that knows the words of ``texts``, to be trained.
 
     Equal texts and seed give equal weights, whatever the device.
@@ -445,16 +445,16 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
     words = WordTokenizer.from_texts((PREFIX, *texts), LIMIT)
     with tempfile.TemporaryDirectory() as folder:
         words.save(folder)
-        tokenizer = tokenizer_of(Path(folder), LIMIT)
-    return wrap(_module(words, seed), tokenizer, preparation(), name, device, "fp32")
+        tokenizer = read_tokenizer(Path(folder), LIMIT)
+    return wrap(_build_module(words, seed), tokenizer, make_preparation(), name, device, "fp32")
 
 
-def preparation() -> ImagePreprocessing:
+def make_preparation() -> ImagePreprocessing:
     """Resize and crop as for CLIP, only smaller; drawn colors are saturated, so the standard deviation is larger."""
     return ImagePreprocessing(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
-def halve(source: str | Path, target: str | Path) -> None:
+def export_half(source: str | Path, target: str | Path) -> None:
     """Copy what a trained folder needs to be loaded, the weights in float16: the form in which a mini is shipped."""
     source, target = Path(source), Path(target)
     target.mkdir(parents=True, exist_ok=True)
@@ -465,7 +465,7 @@ def halve(source: str | Path, target: str | Path) -> None:
     (target / FILE).write_text(tokenizer.text(), encoding="utf-8", newline="\n")
 
 
-def _module(words: WordTokenizer, seed: int) -> Any:
+def _build_module(words: WordTokenizer, seed: int) -> Any:
     torch = require("torch", "clip")
     transformers = require("transformers", "clip")
     towers = [

@@ -16,10 +16,10 @@ import numpy as np
 from captious._core.types import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, Pixels
-from captious.models.features import distinct_values, unit_rows
-from captious.models.hub import ModelRegistry, file_stats, local
-from captious.models.pipeline import OomBackoff, image_start
-from captious.models.segments import FeatureSpace, as_keys, text_key
+from captious.models.features import find_distinct, normalize_rows
+from captious.models.hub import ModelRegistry, get_file_stats, find_local
+from captious.models.pipeline import OomBackoff, make_image_start
+from captious.models.segments import FeatureSpace, as_keys, hash_text
 from captious.models.store import open_store
 from captious.options import get_runtime
 
@@ -121,8 +121,8 @@ def load_painter(name: str, options: PainterOptions | None = None) -> Painter:
     `PainterOptions`.
     """
     runtime, options = get_runtime(), options or PainterOptions()
-    path = None if _ATTRIBUTE.fullmatch(name) else local(name.removeprefix(GUIDED))
-    key = (name, file_stats(path), options, runtime.device, runtime.precision)
+    path = None if _ATTRIBUTE.fullmatch(name) else find_local(name.removeprefix(GUIDED))
+    key = (name, get_file_stats(path), options, runtime.device, runtime.precision)
     return _LOADED.get(key, lambda: _load(name, options))
 
 
@@ -153,15 +153,15 @@ def allow_painter(name: str) -> None:
     """
     if not _ATTRIBUTE.fullmatch(name):
         raise InputError(f"painter {name!r}: expected module:attribute of Python code")
-    os.environ[ALLOWED] = ",".join(dict.fromkeys([*_allowed(), name]))
+    os.environ[ALLOWED] = ",".join(dict.fromkeys([*_list_allowed(), name]))
 
 
-def _allowed() -> list[str]:
+def _list_allowed() -> list[str]:
     return [name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()]
 
 
 def _is_allowed(name: str) -> bool:
-    return name in _allowed() or any(point.value == name for point in entry_points(group="captious.painters"))
+    return name in _list_allowed() or any(point.value == name for point in entry_points(group="captious.painters"))
 
 
 def _from_module(name: str, options: PainterOptions) -> Painter:
@@ -214,9 +214,9 @@ class Imagined:
 
 def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Sequence[int]) -> Imagined:
     """Vectors of the pictures of texts: from the cache, else from pictures in the cache, else painted."""
-    distinct, text_of = distinct_values(texts)
+    distinct, text_of = find_distinct(texts)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
-    keys = as_keys(prompt_key(prompt) for prompt in prompts)
+    keys = as_keys(hash_prompt(prompt) for prompt in prompts)
     store = open_store(
         FeatureSpace(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,))
     )
@@ -225,9 +225,9 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     if todo:
         pace = OomBackoff(get_runtime().log)
         try:
-            for batch in pictures(painter, [prompts[index] for index in todo]):
+            for batch in get_pictures(painter, [prompts[index] for index in todo]):
                 indices = [todo[index] for index in batch.indices]
-                vectors, wrong = _vectors(encoder, batch, pace)
+                vectors, wrong = _encode_pictures(encoder, batch, pace)
                 store.put(keys[indices], vectors, wrong)
         finally:
             store.flush()
@@ -238,11 +238,11 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     return Imagined(rows[usable], index[text_of], codes.reshape(index.shape)[text_of])
 
 
-def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
+def get_pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
     """Pictures of distinct prompts, some at a time: from the cache where they are there, else painted and kept."""
     runtime = get_runtime()
     store = open_store(FeatureSpace(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
-    keys = as_keys(prompt_key(prompt) for prompt in prompts)
+    keys = as_keys(hash_prompt(prompt) for prompt in prompts)
     step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
     todo: list[int] = []
     for start in range(0, len(prompts), step):
@@ -265,22 +265,22 @@ def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBat
     store.settle()
 
 
-def picture_list(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pixels], list[int]]:
+def list_pictures(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pixels], list[int]]:
     """Pictures in the order of the prompts, equal prompts painted once, and the code of each."""
     distinct = list(dict.fromkeys(prompts))
     painted: dict[Prompt, tuple[Pixels, int]] = {}
-    for batch in pictures(painter, distinct):
+    for batch in get_pictures(painter, distinct):
         for index, pixels, code in zip(batch.indices, batch.pixels, batch.codes.tolist(), strict=True):
             painted[distinct[index]] = (pixels, code)
     return [painted[prompt][0] for prompt in prompts], [painted[prompt][1] for prompt in prompts]
 
 
-def prompt_key(prompt: Prompt) -> bytes:
+def hash_prompt(prompt: Prompt) -> bytes:
     """The key of a text and a seed; the painter's fingerprint stands in the name of the folder."""
-    return text_key(f"{prompt.seed}\0{prompt.text}")
+    return hash_text(f"{prompt.seed}\0{prompt.text}")
 
 
-def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[Features, Ints32]:
+def _encode_pictures(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[Features, Ints32]:
     """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
     from PIL import Image
 
@@ -291,7 +291,7 @@ def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[F
     for start in range(0, len(good), size):
         part = good[start : start + size]
         prepared = [encoder.prepare(Image.fromarray(batch.pixels[index])) for index in part]
-        unit, finite = unit_rows(pace.start(image_start(encoder), prepared)())
+        unit, finite = normalize_rows(pace.start(make_image_start(encoder), prepared)())
         vectors[part[finite]] = unit[finite]
         codes[part[~finite]] = NOT_FINITE
     return vectors, codes

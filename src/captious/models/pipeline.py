@@ -25,9 +25,9 @@ from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import count_cores
 from captious.errors import InputError, format_one_line, require
-from captious.models._gpu.preparation import GpuPreparation, gpu_preparation, on_gpu
+from captious.models._gpu.preparation import GpuPreparation, make_gpu_preparation, is_on_gpu
 from captious.models._gpu.transfers import launch, send
-from captious.models.decoding import SENT, DecodedImage, Wanted, always, file_decoder
+from captious.models.decoding import SENT, DecodedImage, Wanted, accept_all, open_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.options import Runtime, get_runtime
 
@@ -54,7 +54,7 @@ class OomBackoff:
             try:
                 return begin(items)
             except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 if len(items) == 1:
                     line = format_one_line(error, 120)
@@ -62,23 +62,23 @@ class OomBackoff:
             # Outside the handler: the error's traceback holds what the batch had taken.
             self.largest = len(items) // 2
             self.log(f"out of memory with a batch of {len(items)}: going on with {self.largest}")
-            _free()
+            _free_gpu_memory()
         step = self.largest  # a part may lower it further
         parts = [self.start(begin, items[at : at + step]) for at in range(0, len(items), step)]
         return lambda: np.concatenate([fetch() for fetch in parts])
 
 
-def out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, on whichever device.
 
-    >>> out_of_memory(RuntimeError("CUDA error: out of memory")), out_of_memory(RuntimeError("shape mismatch"))
+    >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(RuntimeError("shape mismatch"))
     (True, False)
     """
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
 
 
-def _free() -> None:
+def _free_gpu_memory() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -88,15 +88,15 @@ def _free() -> None:
 IN_FLIGHT = 2
 
 
-def image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
+def make_image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
     """How to begin a batch of images, a list of arrays; with a ``preparation`` they may be of any size."""
-    if not on_gpu(encoder):
-        return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
+    if not is_on_gpu(encoder):
+        return lambda pixels: _wrap_features(encoder.image_features(np.stack(pixels)))
     torch_encoder: Any = encoder
     device = require("torch", "clip").device(torch_encoder.device)
 
     def encode(images: Sequence[Any]) -> torch.Tensor:
-        squares, broken = preparation.squares(images) if preparation else (send(images, device), [])
+        squares, broken = preparation.make_squares(images) if preparation else (send(images, device), [])
         features: torch.Tensor = torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(squares))
         if broken:
             features[broken] = np.nan
@@ -105,16 +105,16 @@ def image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> 
     return lambda images: launch(lambda: encode(images))
 
 
-def text_start(encoder: TextEncoder) -> Start:
+def make_text_start(encoder: TextEncoder) -> Start:
     """How to begin a batch of token ids."""
-    if on_gpu(encoder):
+    if is_on_gpu(encoder):
         torch_encoder: Any = encoder
         device = require("torch", "clip").device(torch_encoder.device)
         return lambda ids: launch(lambda: torch_encoder.text_tensor(send(ids, device)))
-    return lambda ids: _done(encoder.text_features(ids))
+    return lambda ids: _wrap_features(encoder.text_features(ids))
 
 
-def _done(features: Features) -> Fetch:
+def _wrap_features(features: Features) -> Fetch:
     return lambda: features
 
 
@@ -153,42 +153,42 @@ class TextBatch(NamedTuple):
     lengths: Ints
 
 
-def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = always) -> Iterator[ImageBatch]:
+def encode_image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = accept_all) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = get_runtime()
-    backoff, on_device = OomBackoff(runtime.log), gpu_preparation(encoder, runtime.decode)
-    begin = image_start(encoder, on_device)
+    backoff, on_device = OomBackoff(runtime.log), make_gpu_preparation(encoder, runtime.decode)
+    begin = make_image_start(encoder, on_device)
 
     def groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
         """Images and what there is to encode of them."""
-        with closing(_decoded(encoder, paths, wanted, on_device)) as images:
-            for group in _grouped(images, lambda: min(runtime.batch, backoff.largest)):
+        with closing(_decode_ahead(encoder, paths, wanted, on_device)) as images:
+            for group in _group_images(images, lambda: min(runtime.batch, backoff.largest)):
                 pixels = [image.pixels for image in group if image.pixels is not None]
                 yield [image if image.pixels is None else image._replace(pixels=SENT) for image in group], pixels
 
     def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
         with closing(groups()) as read:
             decode = on_device.decode_group if on_device and runtime.decode == "fast" else None
-            for images, pixels in ahead(decode, read, 1, 1) if decode else read:
-                yield images, backoff.start(begin, pixels) if pixels else lambda: _none(encoder)
+            for images, pixels in map_ahead(decode, read, 1, 1) if decode else read:
+                yield images, backoff.start(begin, pixels) if pixels else lambda: _make_empty(encoder)
 
     done = 0
-    for images, fetch in _behind(begun(), IN_FLIGHT if on_gpu(encoder) else 0):
+    for images, fetch in _delay_items(begun(), IN_FLIGHT if is_on_gpu(encoder) else 0):
         yield ImageBatch(list(range(done, done + len(images))), images, fetch())
         done += len(images)
         runtime.progress("images", done, len(paths))
 
 
-def _decoded(
+def _decode_ahead(
     encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted, on_device: GpuPreparation | None
 ) -> Generator[DecodedImage, None, None]:
     """Images in the order of their paths, decoded ahead by threads or processes."""
     runtime = get_runtime()
-    threads, many = workers(encoder, runtime), len(paths) >= MANY_IMAGES
+    threads, many = count_workers(encoder, runtime), len(paths) >= MANY_IMAGES
     run = RUN if many else 1
     window = max((AHEAD_FOR_GPU if on_device else AHEAD) * runtime.batch // run, threads)
     decoder = (
-        file_decoder(
+        open_decoder(
             encoder,
             runtime.upright,
             threads if many else 1,
@@ -197,37 +197,37 @@ def _decoded(
             keep=on_device.keep,
         )
         if on_device
-        else file_decoder(encoder, runtime.upright, threads if many else 1)
+        else open_decoder(encoder, runtime.upright, threads if many else 1)
     )
     with decoder as decode_files:
 
         def read(start: int) -> list[DecodedImage]:
             return decode_files(paths[start : start + run], wanted)
 
-        with closing(ahead(read, range(0, len(paths), run), threads, window)) as runs:
+        with closing(map_ahead(read, range(0, len(paths), run), threads, window)) as runs:
             for images in runs:
                 yield from images
 
 
-def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBatch]:
+def encode_text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBatch]:
     """Encode every text, longest first."""
     runtime = get_runtime()
-    backoff, begin = OomBackoff(runtime.log), text_start(encoder)
-    groups = list(_by_length(texts, runtime.batch, encoder.limit))
+    backoff, begin = OomBackoff(runtime.log), make_text_start(encoder)
+    groups = list(_group_by_length(texts, runtime.batch, encoder.limit))
 
     def begun() -> Iterator[tuple[list[int], Fetch, Ints]]:
-        tokenized = ahead(lambda indices: encoder.tokenize([texts[index] for index in indices]), groups, 1, 2)
+        tokenized = map_ahead(lambda indices: encoder.tokenize([texts[index] for index in indices]), groups, 1, 2)
         for indices, tokens in zip(groups, tokenized, strict=True):
             yield indices, backoff.start(begin, tokens.ids), tokens.lengths
 
     done = 0
-    for indices, fetch, lengths in _behind(begun(), IN_FLIGHT if on_gpu(encoder) else 0):
+    for indices, fetch, lengths in _delay_items(begun(), IN_FLIGHT if is_on_gpu(encoder) else 0):
         yield TextBatch(indices, fetch(), lengths)
         done += len(indices)
         runtime.progress("texts", done, len(texts))
 
 
-def workers(encoder: Encoder, runtime: Runtime) -> int:
+def count_workers(encoder: Encoder, runtime: Runtime) -> int:
     """Threads that decode.
 
     Where a GPU computes, as many as there are cores; a few where the GPU decodes too, for more would hold Python's
@@ -237,13 +237,13 @@ def workers(encoder: Encoder, runtime: Runtime) -> int:
         return runtime.workers
     if runtime.decode == "fast":
         return min(READERS, count_cores())
-    return count_cores() if on_gpu(encoder) else max(1, count_cores() // 2)
+    return count_cores() if is_on_gpu(encoder) else max(1, count_cores() // 2)
 
 
-def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:
+def map_ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:
     """Results in order, computed by threads at most ``window`` items ahead.
 
-    >>> list(ahead(abs, [-1, 2, -3], threads=2, window=2))
+    >>> list(map_ahead(abs, [-1, 2, -3], threads=2, window=2))
     [1, 2, 3]
     """
     waiting: deque[Future[Out]] = deque()
@@ -260,7 +260,7 @@ def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: 
                 future.cancel()
 
 
-def _behind(items: Iterable[In], distance: int) -> Iterator[In]:
+def _delay_items(items: Iterable[In], distance: int) -> Iterator[In]:
     """The same items, each only once ``distance`` more were taken."""
     waiting: deque[In] = deque()
     for item in items:
@@ -270,7 +270,7 @@ def _behind(items: Iterable[In], distance: int) -> Iterator[In]:
     yield from waiting
 
 
-def _grouped(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterator[list[DecodedImage]]:
+def _group_images(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterator[list[DecodedImage]]:
     """Images in groups with so many to encode; groups with few to encode stay bounded too."""
     group: list[DecodedImage] = []
     count = 0
@@ -284,11 +284,11 @@ def _grouped(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterato
         yield group
 
 
-def _none(encoder: Encoder) -> Features:
+def _make_empty(encoder: Encoder) -> Features:
     return np.zeros((0, encoder.dimension), np.float32)
 
 
-def _by_length(texts: Sequence[str], batch: int, limit: int) -> Iterator[list[int]]:
+def _group_by_length(texts: Sequence[str], batch: int, limit: int) -> Iterator[list[int]]:
     """Indices of texts in batches, longest first; a batch of short texts holds more of them."""
     order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
     start = 0

@@ -80,7 +80,7 @@ class Segment:
         at = int(self.high.searchsorted(high))
         if at == len(self.keys) or self.high[at] != high or self.keys[at, 1] != low:
             return False
-        return self.intact(self.rows[at : at + 1], np.array([at]))
+        return self.is_intact(self.rows[at : at + 1], np.array([at]))
 
     def indices(self, keys: Keys) -> Ints:
         """The row of each key, −1 for those that are not here."""
@@ -88,19 +88,19 @@ class Segment:
         at[at == len(self.keys)] = 0
         return np.where((self.keys[at] == keys).all(axis=1), at, -1)
 
-    def intact(self, rows: Rows, indices: Ints) -> bool:
+    def is_intact(self, rows: Rows, indices: Ints) -> bool:
         """Whether rows that were read from these indices are what was written there."""
-        return self.checks is None or bool((checksums(rows) == self.checks[indices]).all())
+        return self.checks is None or bool((compute_checksums(rows) == self.checks[indices]).all())
 
 
-def key_of(content: bytes) -> bytes:
+def hash_content(content: bytes) -> bytes:
     """The key of a content: 16 bytes."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def text_key(text: str) -> bytes:
+def hash_text(text: str) -> bytes:
     """The key of a text, lone surrogates included."""
-    return key_of(text.encode("utf-8", "surrogatepass"))
+    return hash_content(text.encode("utf-8", "surrogatepass"))
 
 
 def as_keys(keys: Iterable[bytes]) -> Keys:
@@ -112,7 +112,7 @@ def as_keys(keys: Iterable[bytes]) -> Keys:
     return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64).reshape(-1, 2)
 
 
-def unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
+def find_unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
     """The sorted distinct keys, the first index of each, and for every key its index among the distinct ones."""
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
@@ -123,7 +123,7 @@ def unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
     return ordered[new], order[new], inverse
 
 
-def checksums(rows: Rows) -> npt.NDArray[np.uint32]:
+def compute_checksums(rows: Rows) -> npt.NDArray[np.uint32]:
     """The CRC-32 of each row, over all its bytes and their order."""
     flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
     return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
@@ -136,7 +136,7 @@ def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
     keys = segment.keys.astype(">u8").tobytes()
     lengths = np.ascontiguousarray(segment.lengths, np.int32)
     flat = np.ascontiguousarray(segment.rows, space.dtype).reshape(-1)
-    checks = checksums(flat.reshape(len(segment), -1))
+    checks = compute_checksums(flat.reshape(len(segment), -1))
     header = {
         "captious-features": FORMAT,
         "encoder": space.encoder,
@@ -222,7 +222,7 @@ def compact(folder: Path, space: FeatureSpace) -> int:
             merged, group, size = merged + _merge(folder, space, group), [], 0
         with suppress(DamagedSegment, FileNotFoundError):
             segment = read_segment(path, space)
-            if segment.intact(segment.rows, np.arange(len(segment))):
+            if segment.is_intact(segment.rows, np.arange(len(segment))):
                 group.append(segment)
                 size += sizes[path]
     return merged + _merge(folder, space, group)
@@ -231,7 +231,7 @@ def compact(folder: Path, space: FeatureSpace) -> int:
 def _merge(folder: Path, space: FeatureSpace, group: list[Segment]) -> int:
     if len(group) < 2:
         return 0
-    keys, first, _ = unique_keys(np.concatenate([segment.keys for segment in group]))
+    keys, first, _ = find_unique_keys(np.concatenate([segment.keys for segment in group]))
     lengths = np.concatenate([segment.lengths for segment in group])[first]
     rows = np.concatenate([segment.rows for segment in group])[first]
     write_segment(folder, space, Segment(keys, lengths, rows))

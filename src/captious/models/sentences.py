@@ -18,18 +18,18 @@ from captious._core.files import digest, load_json
 from captious._core.types import Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
 from captious.models.encoder import (
     TEXT_MEMBERS,
     Features,
     TextEncoder,
     TextWeights,
     Tokens,
-    given_encoder,
-    installed_encoder,
+    find_given_encoder,
+    load_installed_encoder,
 )
 from captious.models.features import text_features
-from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
 from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
@@ -156,16 +156,16 @@ def load_sentences(weights: TextWeights) -> TextEncoder:
 
     An encoder of one's own is returned as it is.
     """
-    own = given_encoder(weights, TEXT_MEMBERS)
+    own = find_given_encoder(weights, TEXT_MEMBERS)
     if own is not None:
         return cast(TextEncoder, own)
     runtime, name = get_runtime(), cast(str, weights)
-    key = (name, runtime.device, runtime.precision, file_stats(local(name)))
+    key = (name, runtime.device, runtime.precision, get_file_stats(find_local(name)))
     return _LOADED.get(key, lambda: _find(name, runtime))
 
 
 def _find(weights: str, runtime: Runtime) -> TextEncoder:
-    installed = installed_encoder(weights, runtime, TEXT_MEMBERS)
+    installed = load_installed_encoder(weights, runtime, TEXT_MEMBERS)
     if installed is not None:
         return cast(TextEncoder, installed)
     return _load(find(weights, instead="", files=FILES), weights, runtime)
@@ -173,7 +173,7 @@ def _find(weights: str, runtime: Runtime) -> TextEncoder:
 
 def _load(folder: Path, weights: str, runtime: Runtime) -> SentenceEncoder:
     torch = require("torch", "clip")
-    modules = _modules(folder)
+    modules = _read_modules(folder)
     tower = folder / modules[0][1]
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
@@ -181,27 +181,27 @@ def _load(folder: Path, weights: str, runtime: Runtime) -> SentenceEncoder:
     module, report = load_pretrained(tower, CLASSES.get(kind, "AutoModel"))
     refuse_missing(tower, [key for key in report["missing_keys"] if not key.startswith("pooler.")])
     module = module.float()
-    tokenizer = _tokenizer(tower)
-    settings = _settings(folder, tower)
-    limit, lower = _limit(settings, module.config, tokenizer), bool(settings.get("do_lower_case"))
+    tokenizer = _load_tokenizer(tower)
+    settings = _read_settings(folder, tower)
+    limit, lower = _find_limit(settings, module.config, tokenizer), bool(settings.get("do_lower_case"))
     pooling = read_json(folder / modules[1][1] / "config.json") if len(modules) > 1 else {}
-    poolings = _poolings(pooling, folder)
-    prompt = _prompt(folder)
+    poolings = _read_poolings(pooling, folder)
+    prompt = _read_prompt(folder)
     if prompt and not pooling.get("include_prompt", True):
         raise InputError(f"{folder}: leaves its prompt out of the pooling, which captious does not do")
     dimension = int(module.config.hidden_size) * len(poolings)
     steps: list[Step] = []
-    contents = [weights_digest(module), f"{poolings} {limit} {lower} {prompt!r} {precision}".encode()]
+    contents = [hash_weights(module), f"{poolings} {limit} {lower} {prompt!r} {precision}".encode()]
     for name, path in modules[2:]:
         if name == "Normalize":
             steps.append(partial(torch.nn.functional.normalize, dim=-1))
         else:
-            dense = _dense(folder / path, dimension)
+            dense = _load_dense(folder / path, dimension)
             dimension = dense.linear.out_features
-            contents.append(weights_digest(dense))
+            contents.append(hash_weights(dense))
             steps.append(dense.to(device))
         contents.append(name.encode())
-    module = module.to(device, torch_dtype(precision)).eval()
+    module = module.to(device, get_torch_dtype(precision)).eval()
     return SentenceEncoder(
         name=Path(weights).name,
         fingerprint=digest(*contents),
@@ -218,7 +218,7 @@ def _load(folder: Path, weights: str, runtime: Runtime) -> SentenceEncoder:
     )
 
 
-def _modules(folder: Path) -> list[tuple[str, str]]:
+def _read_modules(folder: Path) -> list[tuple[str, str]]:
     """The steps of a folder: the class of each, and its subfolder."""
     path = folder / "modules.json"
     if not path.is_file():
@@ -236,7 +236,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     return modules
 
 
-def _tokenizer(folder: Path) -> Any:
+def _load_tokenizer(folder: Path) -> Any:
     library = require("transformers", "clip")
     try:
         with quiet():
@@ -247,13 +247,13 @@ def _tokenizer(folder: Path) -> Any:
         ) from None
 
 
-def _settings(folder: Path, tower: Path) -> dict[str, Any]:
+def _read_settings(folder: Path, tower: Path) -> dict[str, Any]:
     """What sentence-transformers says of its Transformer."""
     paths = [place / name for place in dict.fromkeys((tower, folder)) for name in LENGTH_FILES]
     return next((read_json(path) for path in paths if path.is_file()), {})
 
 
-def _limit(settings: Mapping[str, Any], config: Any, tokenizer: Any) -> int:
+def _find_limit(settings: Mapping[str, Any], config: Any, tokenizer: Any) -> int:
     """Tokens that a text may have: as many as the model was trained with, and has positions for."""
     limits = [int(settings.get("max_seq_length") or tokenizer.model_max_length)]
     if positions := getattr(config, "max_position_embeddings", 0):
@@ -262,7 +262,7 @@ def _limit(settings: Mapping[str, Any], config: Any, tokenizer: Any) -> int:
     return min(limits)
 
 
-def _poolings(config: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+def _read_poolings(config: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     """How token states become one vector; older versions wrote one switch for each way."""
     mode = config.get("pooling_mode")
     if mode is None:
@@ -277,7 +277,7 @@ def _poolings(config: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     return modes
 
 
-def _prompt(folder: Path) -> str:
+def _read_prompt(folder: Path) -> str:
     """The words that the model puts before every text unless told otherwise; most have none."""
     path = folder / "config_sentence_transformers.json"
     settings = read_json(path) if path.is_file() else {}
@@ -285,7 +285,7 @@ def _prompt(folder: Path) -> str:
     return str((settings.get("prompts") or {}).get(name, "")) if name else ""
 
 
-def _dense(folder: Path, width: int) -> Any:
+def _load_dense(folder: Path, width: int) -> Any:
     """A Dense step: a linear map and an activation, with the weights of its folder."""
     nn = require("torch", "clip").nn
     config = read_json(folder / "config.json", "that of a Dense module of sentence-transformers")

@@ -21,24 +21,24 @@ from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder, load_folder
-from captious.models.encoder import Features, token_counts
+from captious.models.encoder import Features, count_tokens
 from captious.models.features import (
     NOT_FINITE,
     EncodedRows,
-    distinct_values,
+    find_distinct,
     encode_missing,
     gather,
     image_features,
-    image_kind,
+    get_image_kind,
     put_vectors,
     text_features,
-    vector_space,
+    get_vector_space,
 )
 from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
-from captious.models.pipeline import text_batches
-from captious.models.segments import FeatureSpace, Keys, as_keys, text_key
-from captious.models.store import Store, file_index, file_state, lookup, open_store
+from captious.models.pipeline import encode_text_batches
+from captious.models.segments import FeatureSpace, Keys, as_keys, hash_text
+from captious.models.store import Store, open_file_index, get_file_state, lookup, open_store
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ _SHAPES: dict[str, tuple[int, int]] = {}
 _TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
 
 
-def frozen(weights: str) -> TorchEncoder:
+def load_frozen_encoder(weights: str) -> TorchEncoder:
     """The encoder of these weights on torch, where its states are; captious-mini too."""
     if weights in MINI:
-        from captious.models.mini import folder_of
+        from captious.models.mini import get_mini_folder
 
         runtime = get_runtime()
         key = (weights, runtime.device, runtime.precision)
-        return _TORCH_MINI.get(key, lambda: load_folder(folder_of(weights), weights, runtime))
+        return _TORCH_MINI.get(key, lambda: load_folder(get_mini_folder(weights), weights, runtime))
     encoder = load(weights)
     if not isinstance(encoder, TorchEncoder):
         raise InputError(f"encoder {weights!r}: has no states to look at, expected a CLIP-like model on torch")
@@ -90,7 +90,7 @@ class HiddenStates(TorchEncoder):
             side = self.preparation.crop
             blank = self.pixels_to_tensor(np.zeros((1, side, side, 3), np.uint8))
             with torch.inference_mode():
-                states, _ = self.of_images(blank)
+                states, _ = self.encode_images(blank)
             _SHAPES[self.fingerprint] = int(states.shape[1]), int(states.shape[2])
         return _SHAPES[self.fingerprint]
 
@@ -99,19 +99,19 @@ class HiddenStates(TorchEncoder):
         """The width of a token's hidden state."""
         ids = torch.from_numpy(self.tokenize(["a"]).ids).to(self.device)
         with torch.inference_mode():
-            return int(self.of_texts(ids)[0].shape[2])
+            return int(self.encode_texts(ids)[0].shape[2])
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """States and vector of normalized pixels."""
-        return _row(*self.of_images(pixels))
+        return _join_row(*self.encode_images(pixels))
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
         """States and vector of token ids."""
-        states, vector = self.of_texts(ids)
+        states, vector = self.encode_texts(ids)
         short = max(0, self.tokens - states.shape[1])
-        return _row(torch.nn.functional.pad(states, (0, 0, 0, short))[:, : self.tokens], vector)
+        return _join_row(torch.nn.functional.pad(states, (0, 0, 0, short))[:, : self.tokens], vector)
 
-    def of_images(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode_images(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of normalized pixels, and their vectors."""
         module = self.module
         output = module.vision_model(pixel_values=pixels)
@@ -120,10 +120,10 @@ class HiddenStates(TorchEncoder):
 
             vector = module.image_head(pool_image(output, module.shape.image_pooling))
         else:
-            vector = _projected(module, "visual_projection", output.pooler_output)
-        return on_grid(output.last_hidden_state), vector
+            vector = _project(module, "visual_projection", output.pooler_output)
+        return pool_grid(output.last_hidden_state), vector
 
-    def of_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of token ids, and their vectors."""
         module, mask = self.module, self.attention_mask(ids)
         masked = {} if self.causal or self.tokenizer.full else {"attention_mask": mask}
@@ -133,14 +133,14 @@ class HiddenStates(TorchEncoder):
 
             vector = module.text_head(pool_text(output, mask, module.shape.text_pooling))
         else:
-            vector = _projected(module, "text_projection", output.pooler_output)
+            vector = _project(module, "text_projection", output.pooler_output)
         return output.last_hidden_state, vector
 
 
-def on_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
+def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
     """States with a square of patches averaged down to at most ``most`` × ``most``; what stands before it stays.
 
-    >>> on_grid(torch.arange(17.0)[None, :, None], most=2)[0, :, 0].tolist()  # 1 + 4 × 4, by 2 × 2
+    >>> pool_grid(torch.arange(17.0)[None, :, None], most=2)[0, :, 0].tolist()  # 1 + 4 × 4, by 2 × 2
     [0.0, 3.5, 5.5, 11.5, 13.5]
     """
     count = states.shape[1]
@@ -154,18 +154,18 @@ def on_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
     return torch.cat([front, pooled.flatten(2).transpose(1, 2)], dim=1)
 
 
-def halved(states: npt.NDArray[Any]) -> Halves:
+def to_half(states: npt.NDArray[Any]) -> Halves:
     """States in half precision, clipped to what it can hold."""
     half: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
     return half
 
 
-def _projected(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
+def _project(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
     projection = getattr(module, name, None)
     return pooled if projection is None else projection(pooled)
 
 
-def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+def _join_row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     return torch.cat([states.flatten(1), vector], dim=1)
 
 
@@ -201,14 +201,14 @@ class ImageStates:
         return states
 
 
-def image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageStates:
+def get_image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageStates:
     """States and vectors of images, with the reason where one cannot be used."""
     inside = HiddenStates(encoder)
-    distinct, distinct_of = distinct_values(paths)
-    kind = image_kind("states")
+    distinct, distinct_of = find_distinct(paths)
+    kind = get_image_kind("states")
     store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, kind, inside.image_shape, "float16"))
-    vectors, files = open_store(vector_space(encoder, image_kind("images"))), file_index()
-    file_states = [file_state(path) for path in distinct]
+    vectors, files = open_store(get_vector_space(encoder, get_image_kind("images"))), open_file_index()
+    file_states = [get_file_state(path) for path in distinct]
     contents = lookup(files, file_states)
     rows, index, keys = _load_rows(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
@@ -216,7 +216,7 @@ def image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageSt
     def keep(store: Store, keys: Keys, rows: Features) -> None:
         finite = np.isfinite(rows).all(axis=1)
         states = rows[finite, : -encoder.dimension].reshape(-1, *inside.image_shape)
-        store.put(keys[finite], halved(states))
+        store.put(keys[finite], to_half(states))
         put_vectors(vectors, keys, rows[:, -encoder.dimension :])
 
     faults: dict[int, str] = {}
@@ -235,7 +235,7 @@ def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | Non
     """Rows where they fit into memory, the row of each content (−1 for none), and its key."""
     keys = as_keys(key or bytes(16) for key in contents)
     size = 2 * int(np.prod(store.space.shape)) * len(contents)
-    if size < SHARE * free_memory() or store.folder is None:
+    if size < SHARE * get_free_memory() or store.folder is None:
         rows, _, index = gather(store, contents)
         return cast(Halves, rows), index, keys
     stored = np.array([key is not None and store.holds(key) for key in contents])
@@ -260,10 +260,10 @@ class TextStates:
         return len(self.index)
 
 
-def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
+def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
     """States and vectors of texts; ``keep`` writes them to the cache."""
-    distinct, index = distinct_values(texts)
-    lengths = token_counts(encoder, distinct)
+    distinct, index = find_distinct(texts)
+    lengths = count_tokens(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
     width = HiddenStates(encoder).text_width
     _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))
@@ -275,7 +275,7 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
     step_of = np.searchsorted(steps, counts)
     for number, step in enumerate(steps):
         chosen = np.flatnonzero(step_of == number)
-        for some, states, pooled in _encoded(encoder, step, [distinct[one] for one in chosen.tolist()], keep):
+        for some, states, pooled in _encode_texts(encoder, step, [distinct[one] for one in chosen.tolist()], keep):
             rows = chosen[some]
             inside = np.arange(step) < counts[rows, None]
             flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
@@ -283,17 +283,17 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
     return TextStates(flat, starts, counts, index, lengths[index], vectors)
 
 
-def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> Iterator[tuple[Ints, Halves, Features]]:
+def _encode_texts(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> Iterator[tuple[Ints, Halves, Features]]:
     """States in rows of ``step`` tokens and unit vectors of texts, in parts, cached where they were met before."""
     if not texts:
         return
     inside = HiddenStates(encoder, step)
     shape = (step, inside.text_width)
     missing = list(range(len(texts)))
-    contents = [text_key(text) for text in texts]
+    contents = [hash_text(text) for text in texts]
     if keep:
         store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
-        vector_store = open_store(vector_space(encoder, "texts"))
+        vector_store = open_store(get_vector_space(encoder, "texts"))
         rows, _, there = store.gather(as_keys(contents))
         missing = np.flatnonzero(~there).tolist()
         if there.any():
@@ -301,9 +301,9 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
             vectors = text_features(encoder, [texts[row] for row in cached.tolist()])
             yield cached, rows[there], vectors.rows[vectors.index]
     try:
-        for batch in text_batches(inside, [texts[one] for one in missing]):
+        for batch in encode_text_batches(inside, [texts[one] for one in missing]):
             at = np.array([missing[one] for one in batch.indices])
-            states = halved(batch.features[:, : -encoder.dimension].reshape(-1, *shape))
+            states = to_half(batch.features[:, : -encoder.dimension].reshape(-1, *shape))
             pooled = batch.features[:, -encoder.dimension :]
             if keep:
                 keys = as_keys(contents[one] for one in at.tolist())
@@ -317,14 +317,14 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
 
 
 def _refuse_too_many(size: int, texts: int) -> None:
-    if size > SHARE * free_memory():
+    if size > SHARE * get_free_memory():
         raise InputError(
             f"the states of {texts:,} texts take {size / 2**30:.1f} GiB, more than memory allows; train with fewer "
             "captions or with draws=1"
         )
 
 
-def free_memory() -> int:
+def get_free_memory() -> int:
     """Bytes of memory that nobody uses."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

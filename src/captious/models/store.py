@@ -1,7 +1,7 @@
 """The store of features: rows of numbers under the key of a content, on disk, shared by processes.
 
-`open_store` gives the store of a space (one encoder, one kind of content). `file_index` is the store that knows which
-content a file had, so that an unchanged file is not read again. `inventory`, `shrink` and `remove` manage the disk.
+`open_store` gives the store of a space (one encoder, one kind of content). `open_file_index` is the store that knows which
+content a file had, so that an unchanged file is not read again. `list_stores`, `shrink` and `remove` manage the disk.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from captious.models.segments import (
     Segment,
     as_keys,
     compact,
-    key_of,
+    hash_content,
     read_header,
     read_segment,
-    unique_keys,
+    find_unique_keys,
     write_segment,
 )
 from captious.options import Runtime, get_runtime
@@ -123,7 +123,7 @@ class Store:
             return
         keys, rows, lengths = (np.concatenate(parts) for parts in zip(*self._pending, strict=True))
         self._pending = []
-        distinct, first, _ = unique_keys(keys)
+        distinct, first, _ = find_unique_keys(keys)
         segment = Segment(distinct, lengths[first], rows[first])
         self.segments.insert(0, self._write(segment) if self.folder is not None and self._writable else segment)
 
@@ -134,7 +134,7 @@ class Store:
             try:
                 if compact(self.folder, self.space):
                     self.refresh()
-                shrink(self.root, size_limit())
+                shrink(self.root, get_size_limit())
             except OSError as error:
                 self._go_without(error)
         memory = np.cumsum([0 if s.path else s.rows.nbytes for s in self.segments])
@@ -177,7 +177,7 @@ class Store:
         def copy(start: int) -> bool:
             indices = at[start : start + step]
             rows[to[start : start + step]] = part = segment.rows[indices]
-            return segment.intact(part, indices)
+            return segment.is_intact(part, indices)
 
         starts = range(0, len(at), step)
         if len(starts) > 1:
@@ -218,12 +218,12 @@ _OPEN: OrderedDict[tuple[Path | None, FeatureSpace], Store] = OrderedDict()
 def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
     """The store of a space, up to date with what other processes wrote; in memory alone where the cache is off."""
     runtime = runtime or get_runtime()
-    root = cache_root() if runtime.cache and size_limit() else None
+    root = get_cache_root() if runtime.cache and get_size_limit() else None
     store = _OPEN.setdefault((root, space), Store(space, root))
     _OPEN.move_to_end((root, space))
     store.log = runtime.log
     store.refresh()
-    while len(_OPEN) > MOST_OPEN or (len(_OPEN) > 2 and sum(map(_memory, _OPEN.values())) > MEMORY_BYTES):
+    while len(_OPEN) > MOST_OPEN or (len(_OPEN) > 2 and sum(map(_count_memory, _OPEN.values())) > MEMORY_BYTES):
         _OPEN.popitem(last=False)
     return store
 
@@ -233,7 +233,7 @@ def close_stores() -> None:
     _OPEN.clear()
 
 
-def _memory(store: Store) -> int:
+def _count_memory(store: Store) -> int:
     return sum(segment.rows.nbytes for segment in store.segments if segment.path is None)
 
 
@@ -242,12 +242,12 @@ FILES = FeatureSpace("", "paths", "content", (16,), "uint8")
 SETTLED_SECONDS = 2.0
 
 
-def file_index() -> Store:
+def open_file_index() -> Store:
     """The store from the state of a file to the key of its content."""
     return open_store(FILES)
 
 
-def file_state(path: ImageSource) -> bytes | None:
+def get_file_state(path: ImageSource) -> bytes | None:
     """Path, size, times and inode of a file as a key; None where it is missing, no file, or changed a moment ago."""
     if isinstance(path, ImageData):
         return None
@@ -258,7 +258,7 @@ def file_state(path: ImageSource) -> bytes | None:
     if not S_ISREG(stat.st_mode) or max(stat.st_mtime, stat.st_ctime) > time.time() - SETTLED_SECONDS:
         return None
     state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-    return key_of(os.fsencode(Path(path).absolute()) + b"\0" + repr(state).encode())
+    return hash_content(os.fsencode(Path(path).absolute()) + b"\0" + repr(state).encode())
 
 
 def lookup(index: Store, states: Sequence[bytes | None]) -> list[bytes | None]:
@@ -288,15 +288,15 @@ STALE_SECONDS = 3600.0
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def cache_root() -> Path:
+def get_cache_root() -> Path:
     """The folder of this user's features."""
     return get_data_folder() / "features"
 
 
 def require_disk() -> None:
     """Refuse to work without a cache on disk, for calls that only fill it."""
-    root = cache_root()
-    if not size_limit():
+    root = get_cache_root()
+    if not get_size_limit():
         raise InputError(f"the cache is switched off ({LIMIT_VARIABLE} is 0): there is nothing to fill")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -304,7 +304,7 @@ def require_disk() -> None:
         raise InputError(f"{root}: cannot be made ({error.strerror}); set CAPTIOUS_HOME to a folder of yours") from None
 
 
-def size_limit() -> int:
+def get_size_limit() -> int:
     """The size the cache may have, in bytes."""
     text = os.environ.get(LIMIT_VARIABLE) or LIMIT
     try:
@@ -359,17 +359,17 @@ class StoreInfo:
     """Files that are skipped, with the reason."""
 
 
-def inventory(root: Path, check: bool = False) -> list[StoreInfo]:
+def list_stores(root: Path, check: bool = False) -> list[StoreInfo]:
     """What is in the cache, the largest first; ``check`` reads every row, to find damage that shows only on use."""
     folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
-    infos = [_info(folder, check) for folder in folders]
+    infos = [_read_info(folder, check) for folder in folders]
     return sorted((info for info in infos if info.segments), key=lambda info: -info.bytes)
 
 
 def shrink(root: Path, keep: int) -> int:
     """Remove the least recently used segments until the cache takes at most ``keep`` bytes; returns the bytes freed."""
-    files = sorted((stat.st_mtime_ns, stat.st_size, path) for path, stat in _stats(root, f"*/*{SUFFIX}"))
-    for path, stat in _stats(root, f"*/{DRAFTS}"):
+    files = sorted((stat.st_mtime_ns, stat.st_size, path) for path, stat in _list_stats(root, f"*/*{SUFFIX}"))
+    for path, stat in _list_stats(root, f"*/{DRAFTS}"):
         if time.time() - stat.st_mtime > STALE_SECONDS:
             _unlink(path)
     excess = sum(size for _, size, _ in files) - keep
@@ -384,9 +384,9 @@ def shrink(root: Path, keep: int) -> int:
 def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
     """Remove whole stores, damaged files and old drafts included; returns the bytes freed."""
     freed = 0
-    for info in filter(chosen, inventory(root)):
+    for info in filter(chosen, list_stores(root)):
         for pattern in (f"*{SUFFIX}", DRAFTS):
-            freed += sum(stat.st_size * _unlink(path) for path, stat in _stats(info.folder, pattern))
+            freed += sum(stat.st_size * _unlink(path) for path, stat in _list_stats(info.folder, pattern))
         with suppress(OSError):  # something in it is not ours
             info.folder.rmdir()
     return freed
@@ -394,13 +394,13 @@ def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
 
 def remove_damaged(root: Path) -> int:
     """Remove the files that are skipped; returns how many."""
-    return sum(_unlink(info.folder / name) for info in inventory(root, check=True) for name in info.damaged)
+    return sum(_unlink(info.folder / name) for info in list_stores(root, check=True) for name in info.damaged)
 
 
-def _info(folder: Path, check: bool) -> StoreInfo:
+def _read_info(folder: Path, check: bool) -> StoreInfo:
     fingerprint, _, kind = folder.name.partition("-")
     info = StoreInfo(folder, fingerprint=fingerprint, kind=kind)
-    for path, stat in _stats(folder, f"*{SUFFIX}"):
+    for path, stat in _list_stats(folder, f"*{SUFFIX}"):
         try:
             header = read_header(path)
             if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
@@ -424,11 +424,11 @@ def _check(path: Path, header: dict[str, Any]) -> None:
         header["encoder"], header["fingerprint"], header["kind"], tuple(header["shape"]), header["dtype"]
     )
     segment = read_segment(path, space)
-    if not segment.intact(segment.rows, np.arange(len(segment))):
+    if not segment.is_intact(segment.rows, np.arange(len(segment))):
         raise DamagedSegment("its rows are damaged (checksum differs)")
 
 
-def _stats(folder: Path, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+def _list_stats(folder: Path, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
     for path in list(folder.glob(pattern)):
         with suppress(FileNotFoundError):
             yield path, path.stat()

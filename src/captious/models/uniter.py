@@ -64,14 +64,14 @@ def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
         raise InputError(f"{path}: conf of shape {arrays['conf'].shape}, expected one number for each region")
     if boxes.shape[1] == 6:
         boxes = np.concatenate([boxes, boxes[:, 4:5] * boxes[:, 5:6]], axis=1)
-    number = how_many(arrays["conf"]) if "conf" in arrays else MOST
+    number = count_regions(arrays["conf"]) if "conf" in arrays else MOST
     return features[:number].astype(np.float32), boxes[:number].astype(np.float32)
 
 
-def how_many(confidence: npt.NDArray[Any]) -> int:
+def count_regions(confidence: npt.NDArray[Any]) -> int:
     """How many regions to use.
 
-    >>> how_many(np.array([0.9] * 40 + [0.1] * 60)), how_many(np.array([0.9] + [0.1] * 60))
+    >>> count_regions(np.array([0.9] * 40 + [0.1] * 60)), count_regions(np.array([0.9] + [0.1] * 60))
     (40, 10)
     """
     return int(np.clip((confidence > CERTAIN).sum(), FEWEST, MOST))
@@ -223,7 +223,7 @@ class Uniter(Backbone):
         """Weights under the original's names, the configuration, the vocabulary."""
         target = Path(folder)
         state = self.module.state_dict()
-        save_state(target / "model.safetensors", {_theirs(key): tensor for key, tensor in state.items()})
+        save_state(target / "model.safetensors", {_to_original_name(key): tensor for key, tensor in state.items()})
         self.module.config.save_pretrained(target)
         self.tokenizer.save(target)
         mark(folder, self, {"regions": self.module.regions})
@@ -234,7 +234,7 @@ def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     folder = Path(folder)
     settings = read_json(folder / "config.json", "that of UNITER beside its weights")
     config = require("transformers", "clip").BertConfig.from_dict(settings)
-    state = {_ours(key): one.float() for key, one in _weights(folder).items()}
+    state = {_to_module_name(key): one.float() for key, one in _read_weights(folder).items()}
     first = state.get("img_embeddings.img_linear.weight")
     if first is None:
         raise InputError(f"{folder}: contains no uniter.img_embeddings.img_linear.weight: not the weights of a UNITER")
@@ -246,14 +246,14 @@ def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     if differ:
         raise InputError(
             f"{folder}: weights of another model: {len(differ)} of {len(wanted)} tensors are missing or of another "
-            f"shape, such as {_theirs(differ[0])}"
+            f"shape, such as {_to_original_name(differ[0])}"
         )
     module.load_state_dict({key: state[key] for key in wanted})
     tokenizer = read_wordpiece(folder, min(LIMIT, int(config.max_position_embeddings)))
     return Uniter(module.to(resolve_device(get_runtime().device)).eval(), tokenizer, regions)
 
 
-def _weights(folder: Path) -> Mapping[str, Any]:
+def _read_weights(folder: Path) -> Mapping[str, Any]:
     if (folder / "model.safetensors").is_file():
         return read_state(folder / "model.safetensors")
     files = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".bin"))
@@ -262,10 +262,10 @@ def _weights(folder: Path) -> Mapping[str, Any]:
     return read_state(files[0])
 
 
-def _ours(key: str) -> str:
+def _to_module_name(key: str) -> str:
     """A name of the original in the module here.
 
-    >>> _ours("uniter.encoder.layer.0.output.LayerNorm.gamma"), _ours("uniter.img_embeddings.LayerNorm.bias")
+    >>> _to_module_name("uniter.encoder.layer.0.output.LayerNorm.gamma"), _to_module_name("uniter.img_embeddings.LayerNorm.bias")
     ('bert.encoder.layer.0.output.LayerNorm.weight', 'img_embeddings.LayerNorm.bias')
     """
     key = key.removeprefix("module.").replace(".gamma", ".weight").replace(".beta", ".bias")
@@ -274,7 +274,7 @@ def _ours(key: str) -> str:
     return f"bert.{key.removeprefix('uniter.')}" if key.startswith("uniter.") else key
 
 
-def _theirs(key: str) -> str:
+def _to_original_name(key: str) -> str:
     """The original's name of a tensor here."""
     if key.startswith("img_embeddings."):
         return f"uniter.{key}"

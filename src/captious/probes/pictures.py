@@ -12,10 +12,10 @@ import numpy as np
 from captious._core.types import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.imagine import Imagine, likeness
+from captious.metrics.imagine import Imagine, compare_pictures
 from captious.metrics.registry import parse
 from captious.models.encoder import Encoder, Pixels, encoder_id
-from captious.models.painters import FAULTS, Painter, Prompt, picture_list
+from captious.models.painters import FAULTS, Painter, Prompt, list_pictures
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
 from captious.render.tables import dumps
 from captious.stats.correlation import standing
@@ -150,7 +150,7 @@ def paint(
     shown = _choose(captions, texts, painter, encoder, tuple(seeds), human, most)
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
-    painted = zip(*picture_list(painter, prompts), strict=True)
+    painted = zip(*list_pictures(painter, prompts), strict=True)
     return PictureGallery(
         captions.name,
         shown,
@@ -191,7 +191,7 @@ def _choose(
         return shown[:most]
 
     def compare(candidates: CaptionSet, others: Ragged, kind: str) -> Floats:
-        values: Floats = likeness(candidates, others, painter, encoder, kind, (seeds, seeds)).values.mean(axis=1)
+        values: Floats = compare_pictures(candidates, others, painter, encoder, kind, (seeds, seeds)).values.mean(axis=1)
         return values
 
     single = CaptionSet.of(dict(zip(captions.ids, texts, strict=True)), name=captions.name)

@@ -35,7 +35,7 @@ from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.models.encoder import Encoder, token_counts
+from captious.models.encoder import Encoder, count_tokens
 from captious.options import SEED, Resampling
 from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
@@ -102,7 +102,7 @@ class Details:
 
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: a detail beyond the limit cannot change the score."""
-        sizes = token_counts(encoder, [prefix + text for text in self.captions().candidates.values])
+        sizes = count_tokens(encoder, [prefix + text for text in self.captions().candidates.values])
         steps = steps_of(self, sizes.astype(np.float64))
         long = np.maximum(steps.right, steps.wrong) > encoder.limit
         fitting = np.array([len(chain.negatives) for chain in self.chains])

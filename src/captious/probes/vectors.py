@@ -71,7 +71,7 @@ class Embedded:
 
 def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     """All images and candidates. An unusable image is left out with its captions, an empty caption alone."""
-    from captious.models.domain import outside_domain
+    from captious.models.domain import describe_mismatch
     from captious.models.features import image_features, text_features
 
     pictures = captions.images
@@ -100,7 +100,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
         tuple(text for text, fine in zip(wording, finite.tolist(), strict=True) if fine),
         int((texts.lengths > encoder.limit).sum()),
         {reason: number for reason, number in dropped.items() if number},
-        outside_domain(encoder, wording, [picture for picture in pictures if picture is not None]),
+        describe_mismatch(encoder, wording, [picture for picture in pictures if picture is not None]),
     )
 
 

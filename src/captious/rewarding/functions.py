@@ -13,7 +13,7 @@ from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
 from captious.errors import InputError
 from captious.metrics.contract import Metric
-from captious.metrics.registry import find_key, parse, short_names
+from captious.metrics.registry import find_key, parse, make_short_names
 from captious.options import Runtime
 from captious.rewarding._monitor import Generate, Monitor, watch_plan
 from captious.rewarding._panel import Panel, ScoredBatch
@@ -181,7 +181,7 @@ def rewards(
     watched = plan.watched if plan else ()
     panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale, language)
     monitor = Monitor(panel, plan) if plan else None
-    names = short_names(members)
+    names = make_short_names(members)
     return Rewards([Reward(panel, monitor, one, f"{PREFIX}/{names[str(one)]}") for one in members], shares)
 
 

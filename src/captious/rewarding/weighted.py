@@ -11,7 +11,7 @@ import numpy as np
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
-from captious.metrics.registry import parse, short_names
+from captious.metrics.registry import parse, make_short_names
 from captious.options import Runtime
 from captious.rewarding._panel import Panel
 from captious.rewarding._rollouts import RolloutReader, extraction
@@ -29,7 +29,7 @@ class WeightedReward:
 
     def __init__(self, panel: Panel, weights: Mapping[Metric, float]) -> None:
         self.panel, self.weights = panel, dict(weights)
-        self.names = {key: f"{PREFIX}/{name}" for key, name in short_names(weights).items()}
+        self.names = {key: f"{PREFIX}/{name}" for key, name in make_short_names(weights).items()}
         self.__name__ = f"{PREFIX}/reward"
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:

@@ -25,7 +25,7 @@ from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import find_key, short_names
+from captious.metrics.registry import find_key, make_short_names
 from captious.metrics.rows import TypeSets
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, Why, link
@@ -177,7 +177,7 @@ class Report(PlainState, Result):
     @property
     def short_names(self) -> dict[str, str]:
         """What logs call the metrics, by their written forms: ``bleu_4``, ``cider``."""
-        return short_names(one.metric for one in self)
+        return make_short_names(one.metric for one in self)
 
     def scalars(self, prefix: str = PREFIX) -> dict[str, float]:
         """Corpus values and the ends of their intervals under names for logs; what has no value is left out.

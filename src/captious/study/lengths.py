@@ -12,7 +12,7 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.errors import InputError
-from captious.models.encoder import Encoder, token_counts
+from captious.models.encoder import Encoder, count_tokens
 from captious.render import Cell, Chart, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.runs.report import join_signatures
@@ -114,7 +114,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
-    length = np.array(count_words(texts, captions.language)) if encoder is None else token_counts(encoder, texts)
+    length = np.array(count_words(texts, captions.language)) if encoder is None else count_tokens(encoder, texts)
     shortest, longest = int(length.min()), int(length.max())
     wanted = edges
     if wanted is None:

@@ -375,9 +375,9 @@ def make_encoder(
             from captious.models.loading import load_trainable
 
             return load_trainable(base, device)
-        from captious.models.mini import new_mini
+        from captious.models.mini import make_mini
 
-        return new_mini(texts, device=device, seed=seed)
+        return make_mini(texts, device=device, seed=seed)
 
 
 def stretch_positions(encoder: Any) -> Any:

@@ -27,7 +27,7 @@ from captious.io.images import ImageFolder, open_image
 from captious.io.rows import Row
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
-from captious.models.states import free_memory
+from captious.models.states import get_free_memory
 from captious.train._schedule import Rows
 
 # Columns with texts about an image, references last.
@@ -169,7 +169,7 @@ class TrainingImages:
         self._pool = ThreadPoolExecutor(workers or min(32, os.cpu_count() or 1), thread_name_prefix="images")
         self._pixels: Pixels | None = None
         first = self._open(0)
-        self.in_memory = first.nbytes * len(self.paths) < SHARE * free_memory() if keep is None else keep
+        self.in_memory = first.nbytes * len(self.paths) < SHARE * get_free_memory() if keep is None else keep
         if self.in_memory:
             self._pixels = np.empty((len(self.paths), *first.shape), dtype=np.uint8)
             for done, pixels in enumerate(self._open_all(range(len(self.paths))), start=1):

@@ -30,7 +30,7 @@ from captious._core.files import (
     write_atomically,
 )
 from captious.errors import InputError, format_one_line, require
-from captious.models.pipeline import ahead
+from captious.models.pipeline import map_ahead
 from captious.options import Runtime
 from captious.train._objective import Objective, TrainingBatch, Validation
 from captious.train._schedule import EpochPlan, compute_rate
@@ -135,7 +135,7 @@ def prepare_batches(
         for step in range(done, plan.steps)
         for numbers in group_neighbors(plan.batches(step), together)
     )
-    return ahead(layout, groups, threads=2, window=AHEAD)
+    return map_ahead(layout, groups, threads=2, window=AHEAD)
 
 
 def group_neighbors(numbers: list[int], together: int) -> list[list[int]]:

@@ -22,7 +22,7 @@ from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError, format_suggestion, require
 from captious.models import crossencoders
 from captious.models.crossencoders import Backbone, LaidOutImages, Texts
-from captious.models.hub import local
+from captious.models.hub import find_local
 from captious.train import processes
 from captious.train._data import Example
 from captious.train._loop import MARKER
@@ -284,7 +284,7 @@ class UmicMethod(Method):
     def keep(self, model: Any) -> None:
         """Copy a local encoder into the output folder, because the model needs it."""
         weights, target = getattr(model, "weights", None), Path(self.job.training.out) / "encoder"
-        folder = local(weights) if weights else None
+        folder = find_local(weights) if weights else None
         if folder is not None and folder.is_dir() and not target.exists():
             shutil.copytree(folder, target, ignore=shutil.ignore_patterns(*UNUSED))
 
@@ -348,7 +348,7 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
 
     Raise InputError for options that do not apply to this backbone.
     """
-    from captious.models.fusion import new_fusion
+    from captious.models.fusion import make_fusion
     from captious.models.matching import DEFAULTS, LOADERS
     from captious.models.uniter import load_uniter
 
@@ -358,7 +358,7 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
         raise InputError(f"regions={regions}: is for a UNITER, but backbone={name}")
     if name == "fusion":
         sizes = vars(FusionSizes(**convert_arguments(FusionSizes, values, name)))
-        return new_fusion(encoder or ENCODER, seed, **sizes)
+        return make_fusion(encoder or ENCODER, seed, **sizes)
     if values:
         raise InputError(f"backbone={written}: only a new fusion has parameters")
     if name in LOADERS:
@@ -385,6 +385,6 @@ def _load_earlier(folder: Path, encoder: str, regions: str | None) -> Backbone:
     if encoder and record["backbone"] == "fusion" and encoder != record["encoder"]["weights"]:
         own = record["encoder"]["weights"]
         raise InputError(
-            f"encoder={encoder}: {folder} is {crossencoders.called('fusion')} and continues with its own, {own!r}"
+            f"encoder={encoder}: {folder} is {crossencoders.get_metric_name('fusion')} and continues with its own, {own!r}"
         )
     return crossencoders.open_backbone(folder, regions)

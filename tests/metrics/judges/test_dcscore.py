@@ -23,7 +23,7 @@ from captious.metrics.judges.dcscore import (
     read_matches,
     score,
 )
-from captious.models.chat.messages import Reply, data_url
+from captious.models.chat.messages import Reply, make_data_url
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_real_lists_of_facts_against_a_second_implementation(model, shared_data)
         checks = [[bool(draw.random() < 0.75) for _ in facts] for _ in range(3)]
         cases[f"caption {number}"] = facts, oracle, matchings, checks
         images.append(ImageData(np.full((1, 1, 3), number, np.uint8)))
-    by_image = {data_url(image): case for image, case in zip(images, cases.values(), strict=True)}
+    by_image = {make_data_url(image): case for image, case in zip(images, cases.values(), strict=True)}
     by_list = {tuple(text for text, _ in facts): case for case in cases.values() for facts in [case[0]]}
 
     def simulated(body):

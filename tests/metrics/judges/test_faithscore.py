@@ -18,7 +18,7 @@ from captious.metrics.judges.faithscore import (
     sentence_verdict,
     sub_sentences,
 )
-from captious.models.chat.messages import Reply, data_url
+from captious.models.chat.messages import Reply, make_data_url
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_the_share_of_true_facts_that_people_labelled(model, shared_data):
     lines = (shared_data / "judges" / "faithscore_facts.jsonl").read_text().splitlines()
     answers = {str(number): json.loads(line) for number, line in enumerate(lines)}
     images = [ImageData(np.full((1, 1, 3), int(number), np.uint8)) for number in answers]
-    by_image = {data_url(image): answer for image, answer in zip(images, answers.values(), strict=True)}
+    by_image = {make_data_url(image): answer for image, answer in zip(images, answers.values(), strict=True)}
     by_text = {" ".join(answer["answer"].split()): answer for answer in answers.values()}
 
     def people(body):

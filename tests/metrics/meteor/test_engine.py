@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from captious.metrics.meteor import _align as alignment
 from captious.metrics.meteor import _align as beam
-from captious.metrics.meteor._align import matches, read_batch
+from captious.metrics.meteor._align import find_matches, read_batch
 from captious.metrics.meteor.engine import COLUMNS, MODULES, TASKS, count, score
 
 RANK = TASKS["rank"]
@@ -219,7 +219,7 @@ def test_matches_are_the_same_from_either_side(tiny, one, other):
     batch = read_batch([one.split(), other.split()], tiny, MODULES)
 
     def found(candidate, reference):
-        one = matches(batch, np.array([candidate]), np.array([reference]))
+        one = find_matches(batch, np.array([candidate]), np.array([reference]))
         columns = (one.start, one.end, one.other, one.other_end, one.module)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -247,13 +247,13 @@ def test_passing_over_references_never_loses_the_best(tiny, candidate, reference
 
 def test_a_thousand_words_stay_within_the_beam(tiny, monkeypatch):
     taken = []
-    step = beam._step
+    step = beam._extend_paths
 
     def counted(paths, *rest):
         taken.append(len(paths))
         return step(paths, *rest)
 
-    monkeypatch.setattr(beam, "_step", counted)
+    monkeypatch.setattr(beam, "_extend_paths", counted)
     rng = np.random.default_rng(1)
     candidate, reference = (" ".join(rng.choice(WORDS, 1000).tolist()) for _ in range(2))
     found = count([candidate], [[reference]], tiny, RANK)
@@ -268,9 +268,9 @@ def test_dropping_paths_early_finds_the_same_alignment(tiny, pairs):
     candidates, references = zip(*pairs, strict=True)
     batch = read_batch([caption.split() for caption in (*candidates, *references)], tiny, MODULES)
     numbers = np.arange(len(pairs))
-    found = matches(batch, numbers, numbers + len(pairs))
-    for length, fixed, choices in alignment._choices(found, numbers):
-        everything = min(beam._last_paths(length, fixed, choices, {}), key=lambda path: path[0])
+    found = find_matches(batch, numbers, numbers + len(pairs))
+    for length, fixed, choices in alignment._list_choices(found, numbers):
+        everything = min(beam._search_paths(length, fixed, choices, {}), key=lambda path: path[0])
         trail, expected = everything[4], []
         while trail:
             expected.append(trail[0])

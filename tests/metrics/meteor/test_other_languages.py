@@ -19,7 +19,7 @@ from captious.metrics.registry import parse
 from captious.text.tables import TextTable
 
 pytest.importorskip("snowballstemmer", reason="pip install 'captious[meteor]'")
-pytestmark = pytest.mark.skipif(resources._package() is None, reason="METEOR's jar comes with pycocoevalcap")
+pytestmark = pytest.mark.skipif(resources._find_package() is None, reason="METEOR's jar comes with pycocoevalcap")
 
 # Language, function words, candidate, references, counts and score, recorded from meteor-1.5.jar of pycocoevalcap 1.2:
 #   java -jar meteor-1.5.jar - - -stdio -l fr -norm -m "exact stem", a line SCORE and with its result a line EVAL.
@@ -155,7 +155,7 @@ def test_what_the_original_does_not_have_is_refused(written, expected):
 
 def test_a_missing_stemmer_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
-    _stem.snowball.cache_clear()
+    _stem.load_snowball.cache_clear()
     with pytest.raises(MissingExtra, match=r"this needs snowballstemmer, .*captious\[meteor\]"):
         parse("meteor(language=de)").measure(CaptionSet.of({"1": "ein hund"}, {"1": ["hunde"]}))
 
@@ -171,7 +171,7 @@ def test_french_captions_equal_the_original(shared_data):
     for first, end in zip(table.first_caption[:-1], table.first_caption[1:], strict=True):
         texts = [" ".join(table.words(caption)) for caption in (*range(first + 1, end), first)]
         lines.append(" ||| ".join(["SCORE", *texts]))
-    command = ["java", "-Dfile.encoding=UTF-8", "-jar", str(resources._package().entries), "-", "-", "-stdio"]
+    command = ["java", "-Dfile.encoding=UTF-8", "-jar", str(resources._find_package().entries), "-", "-", "-stdio"]
     command += ["-l", "fr", "-norm", "-m", "exact stem"]
     printed = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True).stdout
     theirs = [list(map(float, line.split())) for line in printed.splitlines()]

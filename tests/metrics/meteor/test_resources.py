@@ -29,7 +29,7 @@ def nothing_installed(monkeypatch):
 
 
 def compiled():
-    return resources.compiled_files()
+    return resources.list_compiled_files()
 
 
 def test_a_named_folder_is_compiled_once(make_source, capsys):
@@ -99,7 +99,7 @@ def test_added_tables_outlive_their_source(make_source, nothing_installed):
     target = resources.add(folder)
     for file in folder.rglob("*.*"):
         file.unlink()
-    assert target == resources.added_file()
+    assert target == resources.get_added_file()
     assert resources.load(modules=ALL).sources.keys() >= {"paraphrase-en.gz"}
     assert compiled() == []
 
@@ -176,7 +176,7 @@ def test_two_processes_may_compile_at_once(make_source):
     ]
     assert {process.communicate()[0] for process in running} == {b"12\n"}
     assert [process.returncode for process in running] == [0, 0, 0]
-    assert [file.suffix for file in resources.cache_folder().iterdir()] == [".tables"]
+    assert [file.suffix for file in resources.get_cache_folder().iterdir()] == [".tables"]
 
 
 def test_pycocoevalcap_is_found_but_not_imported(make_source, tmp_path):

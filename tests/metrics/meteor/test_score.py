@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from captious.errors import InputError
-from captious.metrics.meteor.engine import COLUMNS, TASKS, Parameters, pair_scores, parameters, score
+from captious.metrics.meteor.engine import COLUMNS, TASKS, Parameters, score_pairs, get_parameters, score
 
 
 def counts(**values):
@@ -32,7 +32,7 @@ def test_the_formula_by_hand():
     )  # fmt: skip
     expected = 1 / (0.15 / 0.45 + 0.85 * 3.25 / 0.9) * (1 - 0.6)
     assert float(score(row, TASKS["rank"])) == pytest.approx(expected, abs=1e-15)
-    assert pair_scores(row[None], TASKS["rank"]).tolist() == pytest.approx([expected], abs=1e-15)
+    assert score_pairs(row[None], TASKS["rank"]).tolist() == pytest.approx([expected], abs=1e-15)
 
 
 def test_the_corpus_is_scored_from_sums():
@@ -52,10 +52,10 @@ def test_empty_captions_score_zero():
 def test_one_pair_and_many_give_the_same(row, task):
     row[0:2] += row[2:4] + 1
     if row[21] + row[22]:
-        value = float(pair_scores(row[None].astype(float), TASKS[task])[0])
+        value = float(score_pairs(row[None].astype(float), TASKS[task])[0])
         assert value == pytest.approx(float(score(row, TASKS[task])), rel=1e-12)
 
 
 def test_an_unknown_task_is_named():
     with pytest.raises(InputError, match="no task 'ranks'; known: rank, adq, hter, li; did you mean 'rank'"):
-        parameters("ranks")
+        get_parameters("ranks")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from captious.metrics.meteor._tables import synsets
+from captious.metrics.meteor._tables import find_synsets
 
 
 def related(one, other, tables):
-    ours, theirs = synsets([one, other], tables)
+    ours, theirs = find_synsets([one, other], tables)
     return not ours.isdisjoint(theirs)
 
 
@@ -34,4 +34,4 @@ def test_synonyms(tiny, one, other, expected):
 
 
 def test_no_words_have_no_synsets(tiny):
-    assert synsets([], tiny) == []
+    assert find_synsets([], tiny) == []

@@ -20,7 +20,7 @@ from tests.waiting import until
 from captious.errors import InputError
 from captious.models.chat import _asking as asking
 from captious.models.chat import _endpoint as endpoint
-from captious.models.chat._endpoint import Endpoint, EndpointUnavailable, Unanswered, shown_address, without_secret
+from captious.models.chat._endpoint import Endpoint, EndpointUnavailable, Unanswered, redact_address, redact_secret
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyRecord, ReplyStore
@@ -216,14 +216,14 @@ def test_a_key_is_not_stored_however_a_server_writes_it(server, judging, tmp_pat
 
 def test_a_key_that_has_a_backslash_or_a_percent_sign_is_hidden():
     key = "sk%2Fwith\\slash%41see/this9"
-    assert without_secret(f"says {key}", key) == without_secret(f"says {key.replace('/', '%2F')}", key) == "says …"
+    assert redact_secret(f"says {key}", key) == redact_secret(f"says {key.replace('/', '%2F')}", key) == "says …"
 
 
 def test_a_key_is_not_stored_in_the_tokens_of_a_reply():
     """Servers that give probabilities repeat the reply token by token."""
     tokens = ["8", " ", *(SLASHES[start : start + 3] for start in range(0, len(SLASHES), 3)), "."]
     listed = [{"token": one, "logprob": -0.5, "bytes": list(one.encode()), "top_logprobs": []} for one in tokens]
-    cleaned = endpoint._replaced({"logprobs": {"content": listed}}, SLASHES)["logprobs"]["content"]
+    cleaned = endpoint._redact_value({"logprobs": {"content": listed}}, SLASHES)["logprobs"]["content"]
     assert [one["token"] for one in cleaned] == ["8", " ", *["…"] * (len(tokens) - 3), "."]
     assert cleaned[0] == listed[0] and cleaned[2] == {"token": "…", "logprob": -0.5}
 
@@ -231,7 +231,7 @@ def test_a_key_is_not_stored_in_the_tokens_of_a_reply():
 def test_a_reply_without_the_key_stays_as_it_is():
     """Backslashes, percent signs and the beginning of a key, which all keys of a company share, are kept."""
     said = {"choices": [{"text": "100% \\/ \\u002f sk-or/v1 %2F"}], "a": [1, None, 2.5, True]}
-    assert endpoint._replaced(said, SLASHES) == said
+    assert endpoint._redact_value(said, SLASHES) == said
 
 
 @pytest.mark.parametrize("garbage", [b"", b"X-%s: \0\r\n\r\n", b"%s\r\n\r\n", b"Content-Length: %s\r\n\r\n"])
@@ -264,9 +264,9 @@ def test_the_proxy_of_the_environment(monkeypatch, variables, proxy):
         monkeypatch.setenv(name, value)
     if proxy is InputError:
         with pytest.raises(InputError, match=r"^http://a\.example/v1: the environment names a socks5 proxy, expected"):
-            endpoint._proxy("http://a.example/v1")
+            endpoint._find_proxy("http://a.example/v1")
     else:
-        assert endpoint._proxy("http://a.example/v1") == proxy
+        assert endpoint._find_proxy("http://a.example/v1") == proxy
 
 
 def test_a_word_that_is_no_secret_stays_in_replies(server, judging, tmp_path):
@@ -277,8 +277,8 @@ def test_a_word_that_is_no_secret_stays_in_replies(server, judging, tmp_path):
 
 
 def test_parts_of_a_key_are_hidden():
-    assert without_secret(f"a {SECRET} b {SECRET[5:20]} c {SECRET[:7]}", SECRET) == f"a … b … c {SECRET[:7]}"
-    assert without_secret("key short", "short") == "key …" and without_secret("text", "") == "text"
+    assert redact_secret(f"a {SECRET} b {SECRET[5:20]} c {SECRET[:7]}", SECRET) == f"a … b … c {SECRET[:7]}"
+    assert redact_secret("key short", "short") == "key …" and redact_secret("text", "") == "text"
 
 
 def test_an_address_is_shown_without_what_may_be_a_key(judging):
@@ -294,7 +294,7 @@ def test_an_address_is_shown_without_what_may_be_a_key(judging):
         with pytest.raises(InputError, match="expected an address") as error:
             Endpoint(url)
         assert SECRET not in str(error.value)
-    assert shown_address("http://127.0.0.1:8080/v1") == "http://127.0.0.1:8080/v1"
+    assert redact_address("http://127.0.0.1:8080/v1") == "http://127.0.0.1:8080/v1"
 
 
 # What a server counts

@@ -293,10 +293,10 @@ def test_it_works_where_an_event_loop_runs_already(server, judging):
 def test_the_token_of_a_character_is_found_by_bytes():
     logprobs = [("é ", {"é ": 0.0}), ("0.", {"0.": 0.0}), ("8", {"8": -0.5, "7": -1.0})]
     reply = Reply.of(response("é 0.8", logprobs=logprobs))
-    token, offset = reply.token_at(4)
-    assert (token.text, offset) == (b"8", 0) and reply.token_at(3)[1] == 1
+    token, offset = reply.find_token(4)
+    assert (token.text, offset) == (b"8", 0) and reply.find_token(3)[1] == 1
     assert [text for text, _ in token.top] == [b"8", b"7"] and token.top[0][1] == pytest.approx(np.exp(-0.5))
-    assert Reply.of(response("other", logprobs=logprobs)).token_at(0) is None
+    assert Reply.of(response("other", logprobs=logprobs)).find_token(0) is None
 
 
 def test_the_store_refuses_change_and_deletion(tmp_path):
@@ -476,7 +476,7 @@ def test_a_file_that_changes_is_another_image(tmp_path):
         os.utime(path, ns=(number, number))
         asked = Request((Turn("user", "Which color?", (str(path),)),))
         digests.add(asked.digest("m"))
-        urls.add(asked.payload("m")["messages"][0]["content"][0]["image_url"]["url"])
+        urls.add(asked.build_payload("m")["messages"][0]["content"][0]["image_url"]["url"])
     assert len(digests) == len(urls) == 2
 
 
@@ -507,7 +507,7 @@ def test_several_replies_at_once_and_seeds_are_probed_by_what_comes_back(server,
     judge = load_judge("m", judging)
     assert judge.can("n") is able and judge.can("seed") is able
     assert judge.abilities == {"n": able, "seed": able} and len(server.bodies) == 3
-    assert judge.known_to_have("n") is able and not judge.known_to_have("schema") and len(server.bodies) == 3
+    assert judge.has_ability("n") is able and not judge.has_ability("schema") and len(server.bodies) == 3
     (probe,) = [body for body in server.bodies if "n" in body]
     assert probe["n"] == 2 and {body["seed"] for body in server.bodies if body is not probe} == {1}
 
@@ -523,7 +523,7 @@ def test_thoughts_are_no_part_of_the_answer_and_stay_in_the_record(server, judgi
     )  # fmt: skip
     judge = load_judge("m", judging)
     digits, plain = judge.ask([question("digits", top_logprobs=5), question("json")])
-    assert digits.text == "0.8" and digits.thoughts == "hm" and digits.token_at(2)[0].text == b"8"
+    assert digits.text == "0.8" and digits.thoughts == "hm" and digits.find_token(2)[0].text == b"8"
     assert plain.text == '{"score": 80}' and plain.thoughts.startswith("It could be 0.3")
     (stored,) = judge.store.get([question("json").digest("m")]).values()
     assert stored["choices"][0]["message"]["content"].startswith("<think>")

@@ -44,7 +44,7 @@ def test_probabilities_come_with_every_token(judge):
         shares = [share for _, share in token.top]
         assert sum(shares) == pytest.approx(1, abs=1e-4)  # the whole vocabulary of 337 tokens
         assert shares == sorted(shares, reverse=True) and token.top[0][0] == token.text  # greedy
-    token, offset = reply.token_at(3)
+    token, offset = reply.find_token(3)
     assert token.text[offset : offset + 1] == reply.text[3].encode()
 
 

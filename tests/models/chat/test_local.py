@@ -79,7 +79,7 @@ def test_greedy_replies_and_their_probabilities_are_those_of_a_forward_pass(judg
         ids = torch.cat([ids, best.indices[:1][None]], dim=1)
     assert reply.text == tokenizer.decode(ids[0, 8:], skip_special_tokens=True)
     assert b"".join(token.text for token in reply.tokens).decode() == reply.text
-    token, offset = reply.token_at(len(reply.text) - 1)
+    token, offset = reply.find_token(len(reply.text) - 1)
     assert token == reply.tokens[-1] and offset == len(token.text) - 1
 
 
@@ -136,7 +136,7 @@ def test_replies_belong_to_the_content_of_the_weights_and_not_to_the_name_of_the
         tensors["lm_head.weight"] = -tensors["lm_head.weight"]
         save_file(tensors, changed / "model.safetensors", {"format": "pt"})
         other = load_judge(f"local:{changed}", judging)
-        waiting, stored = other.unanswered([question()])
+        waiting, stored = other.find_unanswered([question()])
         assert list(waiting.values()) == [question()] and not stored
         gone = load_judge("local:owner/nowhere", replace(judging, replay=True))
         with pytest.raises(InputError, match="has no reply to 1 of 1 questions for local:owner/nowhere"):

@@ -9,10 +9,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from captious.errors import InputError
-from captious.models.crossencoders import judge, load_backbone, read_marker
+from captious.models.crossencoders import score_pairs, load_backbone, read_marker
 from captious.models.features import cosines, image_features, text_features
-from captious.models.fusion import FusionConfig, FusionModule, load_fusion, new_fusion
-from captious.models.states import HiddenStates, frozen, image_states, text_states
+from captious.models.fusion import FusionConfig, FusionModule, load_fusion, make_fusion
+from captious.models.states import HiddenStates, load_frozen_encoder, get_image_states, get_text_states
 from captious.options import Runtime, using
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -48,9 +48,9 @@ def nudged(backbone, seed=1):
 
 def test_before_training_the_logit_is_a_line_through_the_cosine(scenes):
     paths, texts = scenes
-    backbone = new_fusion(MINI, width=32)
+    backbone = make_fusion(MINI, width=32)
     backbone.module.calibrate(torch.tensor([0.1, 0.3, 0.5]))
-    expected = cosines(image_features(frozen(MINI), paths), text_features(frozen(MINI), texts))
+    expected = cosines(image_features(load_frozen_encoder(MINI), paths), text_features(load_frozen_encoder(MINI), texts))
     slope, shift = float(backbone.module.slope.detach()), float(backbone.module.shift.detach())
     assert slope == pytest.approx(1.5 / 0.2)
     np.testing.assert_allclose(logits(backbone, paths, texts), slope * expected + shift, atol=1e-5)
@@ -58,8 +58,8 @@ def test_before_training_the_logit_is_a_line_through_the_cosine(scenes):
 
 def test_states_are_the_encoders_last_hidden_states(scenes):
     paths, texts = scenes
-    encoder = frozen(MINI)
-    found = image_states(encoder, [*paths, paths[0], "nowhere.png"])
+    encoder = load_frozen_encoder(MINI)
+    found = get_image_states(encoder, [*paths, paths[0], "nowhere.png"])
     assert "nowhere.png: no such image" in found.faults[7] and found.index[6] == found.index[0]
     from captious.io.images import open_image
 
@@ -68,7 +68,7 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
         expected = encoder.module.vision_model(pixel_values=pixels).last_hidden_state.numpy()
     np.testing.assert_allclose(found.take(np.arange(6)).astype(np.float32), expected, atol=0.05, rtol=2e-3)
     for keep in (False, True, True):  # computed, computed and written, read again
-        read = text_states(encoder, [*texts, texts[2]], keep)
+        read = get_text_states(encoder, [*texts, texts[2]], keep)
         one = encoder.tokenize(texts[2:3])
         with torch.inference_mode():
             hidden = encoder.module.text_model(input_ids=torch.from_numpy(one.ids)).last_hidden_state[0].numpy()
@@ -80,7 +80,7 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
 
 
 def test_one_pass_gives_the_vector_that_clipscore_uses(scenes):
-    encoder = frozen(MINI)
+    encoder = load_frozen_encoder(MINI)
     both = HiddenStates(encoder)
     pixels = np.random.default_rng(0).integers(0, 255, (2, 96, 96, 3), dtype=np.uint8)
     rows = both.image_features(pixels)
@@ -106,11 +106,11 @@ def test_states_of_a_dual_encoder(tmp_path, scenes):
 
     WordTokenizer.from_texts(texts, 40).save(tmp_path / "text")
     encoder = new_dual(str(tmp_path / "vision"), str(tmp_path / "text"), Heads(dimension=8, hidden=16), device="cpu")
-    found = image_states(encoder, paths)
+    found = get_image_states(encoder, paths)
     assert found.rows.shape == (6, 1 + 5 * 5, 16)  # a grid of 10 x 10 averaged by 2 x 2, behind the class token
     with using(Runtime(device="cpu", cache=False)):
         np.testing.assert_allclose(image_features(encoder, paths).rows, found.vectors.rows, atol=1e-6)
-    read = text_states(encoder, texts)
+    read = get_text_states(encoder, texts)
     with using(Runtime(device="cpu", batch=4, cache=False)):
         expected = text_features(encoder, texts)
     np.testing.assert_allclose(read.vectors, expected.rows[expected.index], atol=1e-6)
@@ -118,7 +118,7 @@ def test_states_of_a_dual_encoder(tmp_path, scenes):
 
 def test_a_caption_is_judged_alike_alone_and_beside_longer_ones(scenes):
     paths, texts = scenes
-    backbone = nudged(new_fusion(MINI, width=32))
+    backbone = nudged(make_fusion(MINI, width=32))
     backbone.module.eval()
     together = logits(backbone, paths, texts)
     alone = np.concatenate([logits(backbone, [path], [text]) for path, text in zip(paths, texts, strict=True)])
@@ -133,28 +133,28 @@ def test_a_caption_is_judged_alike_alone_and_beside_longer_ones(scenes):
 
 def test_saved_and_loaded_it_scores_the_same(scenes, tmp_path):
     paths, texts = scenes
-    backbone = nudged(new_fusion(MINI, width=32, prefix="A photo depicts "))
-    before = judge(backbone, paths, texts)
+    backbone = nudged(make_fusion(MINI, width=32, prefix="A photo depicts "))
+    before = score_pairs(backbone, paths, texts)
     backbone.save(tmp_path)
     again = load_backbone(tmp_path)
     assert again.fingerprint == backbone.fingerprint and read_marker(tmp_path)["called"] == "umic-fusion"
     with using(Runtime(device="cpu", batch=4, cache=False)):
-        np.testing.assert_array_equal(judge(again, paths, texts).logits, before.logits)
+        np.testing.assert_array_equal(score_pairs(again, paths, texts).logits, before.logits)
 
 
 def test_scores_are_cached_by_weights_and_content(scenes, tmp_path, monkeypatch):
     paths, texts = scenes
-    backbone = nudged(new_fusion(MINI, width=32))
-    first = judge(backbone, paths, texts)
-    monkeypatch.setattr(type(backbone), "pictures", None)  # whoever calls it now fails
-    np.testing.assert_allclose(judge(backbone, paths[::-1], texts[::-1]).logits, first.logits[::-1], atol=1e-7)
+    backbone = nudged(make_fusion(MINI, width=32))
+    first = score_pairs(backbone, paths, texts)
+    monkeypatch.setattr(type(backbone), "get_pictures", None)  # whoever calls it now fails
+    np.testing.assert_allclose(score_pairs(backbone, paths[::-1], texts[::-1]).logits, first.logits[::-1], atol=1e-7)
     monkeypatch.undo()
-    other = judge(nudged(backbone, seed=2), paths, texts)
+    other = score_pairs(nudged(backbone, seed=2), paths, texts)
     assert np.abs(other.logits - first.logits).min() > 1e-6
 
 
 def test_weights_of_another_shape_or_encoder_are_refused(scenes, tmp_path):
-    backbone = new_fusion(MINI, width=32)
+    backbone = make_fusion(MINI, width=32)
     backbone.save(tmp_path)
     record = json.loads((tmp_path / "captious-umic.json").read_text())
     record["shape"]["width"] = 64
@@ -171,7 +171,7 @@ def test_weights_of_another_shape_or_encoder_are_refused(scenes, tmp_path):
 
 
 def test_a_folder_that_does_not_hold_what_its_marker_says_is_refused(tmp_path):
-    new_fusion(MINI, width=8).save(tmp_path)
+    make_fusion(MINI, width=8).save(tmp_path)
     marker = tmp_path / "captious-umic.json"
     record = json.loads(marker.read_text())
     marker.write_text(json.dumps({**record, "backbone": "vilt"}))
@@ -184,7 +184,7 @@ def test_a_folder_that_does_not_hold_what_its_marker_says_is_refused(tmp_path):
 
 def test_a_prefix_is_put_before_captions_and_makes_another_model(scenes):
     paths, texts = scenes
-    plain, told = new_fusion(MINI, width=8), new_fusion(MINI, width=8, prefix="A drawing of ")
+    plain, told = make_fusion(MINI, width=8), make_fusion(MINI, width=8, prefix="A drawing of ")
     assert plain.fingerprint != told.fingerprint
     expected = logits(plain, paths, [f"A drawing of {text}" for text in texts])
     np.testing.assert_allclose(logits(told, paths, texts), expected, atol=1e-6)
@@ -199,10 +199,10 @@ def test_scores_of_images_turned_upright_are_kept_apart(scenes, tmp_path):
     turned[0x0112] = 6
     path = tmp_path / "turned.jpg"
     picture.convert("RGB").save(path, exif=turned)
-    backbone, found = new_fusion(MINI, width=8), []
+    backbone, found = make_fusion(MINI, width=8), []
     for upright in (False, True, False, True):  # the last two come from the cache
         with using(Runtime(device="cpu", upright=upright)):
-            found.append(judge(backbone, [str(path)], [scenes[1][0]]).logits[0])
+            found.append(score_pairs(backbone, [str(path)], [scenes[1][0]]).logits[0])
     assert found[:2] == found[2:] and abs(found[0] - found[1]) > 1e-5
 
 
@@ -210,7 +210,7 @@ def test_an_encoder_is_looked_for_beside_the_model_and_beside_its_best_only(scen
     (tmp_path / "encoder").mkdir()  # not one: to look into it is an error
     for name in ("best", "mine"):
         (tmp_path / name).mkdir()
-        new_fusion(MINI, width=8).save(tmp_path / name)
+        make_fusion(MINI, width=8).save(tmp_path / name)
     record = json.loads((tmp_path / "mine" / "captious-umic.json").read_text())
     assert load_fusion(tmp_path / "mine", record).weights == MINI
     with pytest.raises(InputError, match="its encoder captious-mini is not available"):
@@ -244,4 +244,4 @@ def test_the_last_layer_computes_what_is_read_and_nothing_else_changes():
 
 def test_a_width_that_heads_do_not_divide_is_refused():
     with pytest.raises(InputError, match="expected a width that the heads divide"):
-        new_fusion(MINI, width=30)
+        make_fusion(MINI, width=30)

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from captious.errors import InputError
-from captious.models.crossencoders import judge, load_backbone, open_backbone
+from captious.models.crossencoders import score_pairs, load_backbone, open_backbone
 from captious.models.matching import load_blip, load_vilt
 from captious.options import Runtime, using
 from captious.train.options import Training, UmicOptions
@@ -93,14 +93,14 @@ def test_two_steps_then_saved_and_loaded_scores_the_same(kind, tiny, tmp_path, d
     outcome = train(training, UmicOptions(str(tmp_path / kind), hold_out=0.0), settings)
     assert outcome.steps == 2 and outcome.finished
     texts, paths = texts_of(tiny, data)
-    before = judge(LOADERS[kind](tmp_path / kind), paths, texts).logits
-    after = judge(load_backbone(tmp_path / "out"), paths, texts).logits
+    before = score_pairs(LOADERS[kind](tmp_path / kind), paths, texts).logits
+    after = score_pairs(load_backbone(tmp_path / "out"), paths, texts).logits
     assert np.abs(after - before).max() > 1e-3
     open_backbone(tmp_path / "out").save(make_folder(tmp_path / "again"))
     again = load_backbone(tmp_path / "again")
     assert again.fingerprint == load_backbone(tmp_path / "out").fingerprint
     with using(Runtime(device="cpu", batch=4, cache=False)):
-        np.testing.assert_array_equal(judge(again, paths, texts).logits, after)
+        np.testing.assert_array_equal(score_pairs(again, paths, texts).logits, after)
 
 
 def make_folder(path):

@@ -11,7 +11,7 @@ from captious.models.matching import PixelStore
 
 @pytest.mark.parametrize("room", [0, 10**9])
 def test_broken_images_are_found_whether_images_are_kept_or_not(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(shown, "free_memory", lambda: room)
+    monkeypatch.setattr(shown, "get_free_memory", lambda: room)
     paths = [tmp_path / f"{number}.png" for number in range(40)]
     for number, path in enumerate(paths):
         Image.new("RGB", (2, 2), (number, 0, 0)).save(path)

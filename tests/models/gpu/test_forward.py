@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.models._gpu.forward import patch_product, speed_up
+from captious.models._gpu.forward import compute_patch_product, speed_up
 
 
 def clip(**changes):
@@ -78,7 +78,7 @@ def test_a_copy_of_a_model_has_its_own_weights():
 def test_pixels_beyond_the_last_patch_are_left_out_as_in_a_convolution(side):
     torch.manual_seed(5)
     part, pixels = torch.nn.Conv2d(3, 7, kernel_size=(8, 4), stride=(8, 4)), torch.randn(2, 3, side, side)
-    torch.testing.assert_close(patch_product(part, pixels), part(pixels), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(compute_patch_product(part, pixels), part(pixels), rtol=1e-5, atol=1e-6)
 
 
 def test_convolutions_that_read_a_pixel_twice_or_not_at_all_stay():

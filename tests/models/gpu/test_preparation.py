@@ -15,11 +15,11 @@ torch = pytest.importorskip("torch")
 from captious.errors import InputError
 from captious.io.images import is_plain_jpeg
 from captious.models import pipeline
-from captious.models._gpu.preparation import GpuPreparation, gpu_preparation
+from captious.models._gpu.preparation import GpuPreparation, make_gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
-from captious.models.decoding import SENT, DecodingProcess, WholeImage, always, decode
+from captious.models.decoding import SENT, DecodingProcess, WholeImage, accept_all, decode
 from captious.models.encoder import encoder_id
-from captious.models.features import image_features, image_kind
+from captious.models.features import image_features, get_image_kind
 from captious.models.loading import load
 from captious.options import Runtime, using
 
@@ -71,9 +71,9 @@ def test_only_plain_jpegs_stay_files(tmp_path):
     plain, gray = tmp_path / "plain.jpg", tmp_path / "gray.jpg"
     plain.write_bytes(saved(photograph()))
     gray.write_bytes(saved(photograph().convert("L")))
-    assert decode(str(plain), preparation, always, False, keep_jpeg=True).pixels == plain.read_bytes()
-    kept = decode(str(gray), preparation, always, False, keep_jpeg=True)
-    assert np.array_equal(kept.pixels, decode(str(gray), preparation, always, False).pixels)
+    assert decode(str(plain), preparation, accept_all, False, keep_jpeg=True).pixels == plain.read_bytes()
+    kept = decode(str(gray), preparation, accept_all, False, keep_jpeg=True)
+    assert np.array_equal(kept.pixels, decode(str(gray), preparation, accept_all, False).pixels)
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_a_batch_mixes_squares_whole_images_and_files_and_loses_only_what_is_bro
     images = [
         prepare(pictures[0]),
         whole(pictures[1]),
-        ready._decoded_by_pillow(saved(pictures[2])),
-        ready._decoded_by_pillow(b"\xff\xd8\xff\xd9"),
+        ready._decode_by_pillow(saved(pictures[2])),
+        ready._decode_by_pillow(b"\xff\xd8\xff\xd9"),
     ]
-    squares, broken = ready.squares(images)
+    squares, broken = ready.make_squares(images)
     assert (squares.shape, squares.dtype, broken) == ((4, 32, 32, 3), torch.uint8, [3])
     for square, picture in zip(squares.numpy(), [*pictures[:2], decoded], strict=False):
         assert np.array_equal(square, prepare(picture))
@@ -108,13 +108,13 @@ def test_whole_images_of_one_block_are_told_apart(ready):
     block = np.concatenate([np.full(11, 77, np.uint8), *arrays])
     starts = 11 + np.cumsum([0, *(array.size for array in arrays[:-1])])
     images = [WholeImage(block, int(start), *one.size) for start, one in zip(starts, pictures, strict=True)]
-    squares, _ = ready.squares([images[2], images[0], whole(pictures[1])])
+    squares, _ = ready.make_squares([images[2], images[0], whole(pictures[1])])
     assert np.array_equal(squares.numpy(), [ready.decode_only.preparation.prepare(pictures[n]) for n in (2, 0, 1)])
 
 
 def test_whole_images_alone_come_in_their_order(ready):
     pictures = [photograph(120 + 40 * seed, 90, seed) for seed in (2, 0, 1)]
-    squares, broken = ready.squares(list(map(whole, pictures)))
+    squares, broken = ready.make_squares(list(map(whole, pictures)))
     assert np.array_equal(squares.numpy(), [ready.decode_only.preparation.prepare(picture) for picture in pictures])
     assert not broken
 
@@ -136,7 +136,7 @@ class OnGpu:
 
 @pytest.mark.parametrize("many", [False, True], ids=["threads", "processes"])
 def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, tmp_path, many):
-    monkeypatch.setattr(pipeline, "gpu_preparation", lambda encoder, decode: ready)
+    monkeypatch.setattr(pipeline, "make_gpu_preparation", lambda encoder, decode: ready)
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 20 if many else 1000)
     monkeypatch.setattr(DecodingProcess, "has_started", lambda self: True)
     pictures = [photograph(64 + 8 * seed, 64, seed).convert("L" if seed % 5 == 0 else "RGB") for seed in range(20)]
@@ -144,15 +144,15 @@ def test_vectors_are_those_of_squares_that_pillow_prepares(ready, monkeypatch, t
     for picture, path in zip(pictures, paths, strict=True):
         picture.save(path)
     with using(Runtime(batch=6, workers=4)):
-        batches = list(pipeline.image_batches(OnGpu(), paths))
+        batches = list(pipeline.encode_image_batches(OnGpu(), paths))
     squares = np.stack([OnGpu.preparation.prepare(picture) for picture in pictures])
     assert np.array_equal(np.concatenate([batch.features for batch in batches]), squares.sum(axis=(1, 2)))
     assert all(image.pixels is SENT for batch in batches for image in batch.images)
 
 
 def test_an_image_that_no_decoder_reads_has_a_vector_that_is_not_finite(ready):
-    images = [ready._decoded_by_pillow(content) for content in (saved(photograph()), b"\xff\xd8\xff\xd9")]
-    assert np.isfinite(pipeline.image_start(OnGpu(), ready)(images)()).all(axis=1).tolist() == [True, False]
+    images = [ready._decode_by_pillow(content) for content in (saved(photograph()), b"\xff\xd8\xff\xd9")]
+    assert np.isfinite(pipeline.make_image_start(OnGpu(), ready)(images)()).all(axis=1).tolist() == [True, False]
 
 
 def test_the_option_needs_a_gpu_and_a_filter_that_torch_has(tmp_path):
@@ -166,14 +166,14 @@ def test_the_option_needs_a_gpu_and_a_filter_that_torch_has(tmp_path):
     lanczos = ImagePreprocessing(resample="lanczos")
     network = SimpleNamespace(name="vit", device="cuda:0", preparation=lanczos, text_tensor=None)
     with pytest.raises(InputError, match="vit resizes with lanczos, expected bicubic or bilinear"):
-        gpu_preparation(network, "fast")
-    assert gpu_preparation(network, "exact") is None
+        make_gpu_preparation(network, "fast")
+    assert make_gpu_preparation(network, "exact") is None
 
 
 def test_signature_and_cache_say_how_images_were_decoded():
     encoder = SimpleNamespace(name="vit", fingerprint="abc")
-    assert (encoder_id(encoder), image_kind("images")) == ("vit#abc", "images")
+    assert (encoder_id(encoder), get_image_kind("images")) == ("vit#abc", "images")
     with using(Runtime(upright=True)):
-        assert (encoder_id(encoder), image_kind("images")) == ("vit#abc,upright", "images-upright")
+        assert (encoder_id(encoder), get_image_kind("images")) == ("vit#abc,upright", "images-upright")
     with using(Runtime(decode="fast")):
-        assert (encoder_id(encoder), image_kind("states")) == ("vit#abc,fast", "states-fast")
+        assert (encoder_id(encoder), get_image_kind("states")) == ("vit#abc,fast", "states-fast")

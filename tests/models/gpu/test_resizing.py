@@ -7,7 +7,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from captious.models._gpu import resizing
-from captious.models._gpu.resizing import DecodeOnly, FlatImages, GpuResizer, SideWeights, resizes_as_pillow
+from captious.models._gpu.resizing import DecodeOnly, FlatImages, GpuResizer, SideWeights, is_exact_on
 from captious.models._preprocess import ImagePreprocessing
 
 CPU = torch.device("cpu")
@@ -23,7 +23,7 @@ def resize(preparation, images, planar=False):
     laid = [np.moveaxis(image, 2, 0) if planar else image for image in images]
     ends = np.cumsum([7 + image.size for image in images])
     starts, sizes = ends - [image.size for image in images], np.array([image.shape[1::-1] for image in images])
-    behind = np.full(resizing.bytes_behind(sizes), 55, np.uint8)
+    behind = np.full(resizing.count_padding_bytes(sizes), 55, np.uint8)
     flat = np.concatenate([*(np.append(np.full(7, 99, np.uint8), image) for image in laid), behind])
     squares = GpuResizer(preparation, CPU)(FlatImages(torch.from_numpy(flat), starts, sizes, planar))
     return squares.transpose(2, 3).numpy()
@@ -31,7 +31,7 @@ def resize(preparation, images, planar=False):
 
 def some_sizes(preparation, number, seed):
     """Sizes at random that are left to a GPU."""
-    chance, leaves = np.random.default_rng(seed), DecodeOnly(preparation).leaves
+    chance, leaves = np.random.default_rng(seed), DecodeOnly(preparation).is_left_to_gpu
     drawn = ((int(width), int(height)) for width, height in chance.integers(10, 1300, (100 * number, 2)))
     return [size for size in drawn if leaves(*size)][:number]
 
@@ -42,7 +42,7 @@ def some_sizes(preparation, number, seed):
 def test_every_pixel_is_pillows(resample, squash, order):
     preparation = ImagePreprocessing(resample=resample, squash=squash, order=order)
     sizes = [(640, 480), (480, 640), (225, 224), (224, 448), (90, 60), (1024, 1024), (1344, 300)]
-    chosen = [size for size in sizes if DecodeOnly(preparation).leaves(*size)] + some_sizes(preparation, 12, 1)
+    chosen = [size for size in sizes if DecodeOnly(preparation).is_left_to_gpu(*size)] + some_sizes(preparation, 12, 1)
     images = [noise(*size, seed) for seed, size in enumerate(chosen)]
     for planar in (False, True):
         for image, square in zip(images, resize(preparation, images, planar), strict=True):
@@ -64,7 +64,7 @@ def test_halves_of_weights_keep_all_sums_below_the_limit_of_single_precision(siz
     """255 times the sum of the halves of a row is the largest sum that can occur; half the last bit is added to it."""
     numbers = [torch.tensor([float(number)]).double() for number in (size, 32, 0)]
     side = SideWeights.of(*numbers, ImagePreprocessing(size=32, crop=32), size / 32)
-    both = side.dense(size)[0].numpy()
+    both = side.to_dense(size)[0].numpy()
     assert np.abs(both).max() <= 1 << 11  # which half precision and TF32 hold
     assert 255 * np.abs(both).sum(axis=1).max() + (1 << 21) < 1 << 24
     upper, lower = np.split(both.astype(np.int64), 2)
@@ -78,7 +78,7 @@ def test_weights_of_a_side_that_is_halved_are_those_of_the_filter():
     """
     numbers = [torch.tensor([float(number)]).double() for number in (4, 2, 0)]
     side = SideWeights.of(*numbers, ImagePreprocessing(size=2, crop=2, resample="bilinear"), 2.0)
-    upper, lower = side.dense(4)[0].split(2)
+    upper, lower = side.to_dense(4)[0].split(2)
     shares = (upper * 2**resizing.HALF + lower) / 2**resizing.BITS
     expected = torch.tensor([[3, 3, 1, 0], [0, 1, 3, 3]]) / 7
     torch.testing.assert_close(shares, expected, rtol=0, atol=1e-6)
@@ -90,7 +90,7 @@ def test_images_are_resized_in_chunks_of_like_sizes_and_come_back_in_order(monke
     images = [noise(*size, seed) for seed, size in enumerate(sizes)]
     together = resize(preparation, images)
     monkeypatch.setattr(resizing, "CHUNK_PIXELS", 2 * 64 * 64)
-    chunks = [sorted(sizes)[part] for part in resizing._chunks(np.array(sorted(sizes)))]
+    chunks = [sorted(sizes)[part] for part in resizing._split_chunks(np.array(sorted(sizes)))]
     assert chunks == [[(40, 50), (45, 48)], [(64, 64)], [(300, 200)], [(310, 190)]]
     assert np.array_equal(resize(preparation, images), together)
 
@@ -134,12 +134,12 @@ def test_what_a_training_loop_sets_does_not_move_a_pixel(setting):
 
 def test_a_device_is_tried_against_pillow_first(monkeypatch):
     preparation = ImagePreprocessing(size=48, crop=40)
-    assert resizes_as_pillow(preparation, CPU)
-    assert not resizes_as_pillow(ImagePreprocessing(resample="lanczos"), CPU)
+    assert is_exact_on(preparation, CPU)
+    assert not is_exact_on(ImagePreprocessing(resample="lanczos"), CPU)
     real = ImagePreprocessing.prepare
     monkeypatch.setattr(
         ImagePreprocessing, "prepare_folder", lambda *arguments: real(*arguments) ^ 1
     )  # it rounds differently
-    resizes_as_pillow.cache_clear()
-    assert not resizes_as_pillow(preparation, CPU)
-    resizes_as_pillow.cache_clear()
+    is_exact_on.cache_clear()
+    assert not is_exact_on(preparation, CPU)
+    is_exact_on.cache_clear()

@@ -8,7 +8,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models import _diffusion as acceleration
-from captious.models._diffusion import in_groups, load_diffusion
+from captious.models._diffusion import decode_in_groups, load_diffusion
 from captious.models.painters import BLACK, NOT_FINITE, PainterOptions, Prompt, load_painter
 from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using
@@ -179,7 +179,7 @@ def test_decoding_in_groups_is_decoding_one_by_one(decoders, kind, options):
         single = torch.cat([module.decode(one[None]).sample for one in latents])
         if kind == "vq" and options:
             single = torch.cat([module.decode(one[None], **options).sample for one in latents])
-        grouped = in_groups(counting, 2)
+        grouped = decode_in_groups(counting, 2)
         assert torch.allclose(grouped(latents, **options).sample, single, atol=1e-5)
         assert torch.allclose(grouped(latents, **options, return_dict=False)[0], single, atol=1e-5)
     assert sizes == [(2, 2), (2, 2), (1, 1)] * 2
@@ -187,14 +187,14 @@ def test_decoding_in_groups_is_decoding_one_by_one(decoders, kind, options):
 
 def test_an_argument_that_depends_on_the_number_is_not_divided():
     given = []
-    in_groups(lambda *arguments, **options: given.append((arguments, options)), 2)([1, 2, 3], shape=(3, 8, 8, 4))
+    decode_in_groups(lambda *arguments, **options: given.append((arguments, options)), 2)([1, 2, 3], shape=(3, 8, 8, 4))
     assert given == [(([1, 2, 3],), {"shape": (3, 8, 8, 4)})]
 
 
 def test_pictures_decoded_in_groups_are_those_decoded_one_by_one(painter, monkeypatch):
     grouped, _ = painted(painter, WISHES)
     vae = painter.pipeline.vae
-    monkeypatch.setattr(vae, "decode", in_groups(type(vae).decode.__get__(vae), 1))
+    monkeypatch.setattr(vae, "decode", decode_in_groups(type(vae).decode.__get__(vae), 1))
     single, _ = painted(painter, WISHES)
     assert np.abs(single.astype(int) - grouped).max() <= 1
 
@@ -226,7 +226,7 @@ def test_a_pipeline_that_casts_its_decoder_up_decodes_in_groups(pipeline, tmp_pa
             types.append((len(latents), latents.dtype))
             return whole(self, latents, **options)
 
-        monkeypatch.setattr(vae, "decode", in_groups(noted.__get__(vae), 4))
+        monkeypatch.setattr(vae, "decode", decode_in_groups(noted.__get__(vae), 4))
         pixels, codes = painted(painter, WISHES)
     assert types == [(4, torch.float32), (2, torch.float32)] and vae.dtype == torch.float16
     assert pixels.shape == (6, 16, 16, 3) and not codes.any()
@@ -258,7 +258,7 @@ def test_a_compiled_pipeline_is_compiled_for_one_shape(pipeline, painter, monkey
 
     monkeypatch.setattr(acceleration, "COMPILE", {"backend": counting})
     own = load_diffusion(str(pipeline), PainterOptions(steps=3))
-    acceleration.compile_heavy(own.pipeline)
+    acceleration.compile_modules(own.pipeline)
     own.compiled = True
     with using(Runtime(batch=4)):
         pixels, _ = painted(own, WISHES)

@@ -10,7 +10,7 @@ from captious.errors import InputError
 from captious.models import _diffusion as module
 from captious.models import store as stores
 from captious.models._diffusion import Diffusion, LazyPipeline, open_pipeline
-from captious.models.painters import PainterOptions, Prompt, picture_list
+from captious.models.painters import PainterOptions, Prompt, list_pictures
 from captious.options import Runtime, using
 
 WISHES = [Prompt("a red dog", 0), Prompt("two cats", 1)]
@@ -34,7 +34,7 @@ def forbid(monkeypatch):
 def test_a_second_run_loads_nothing_where_all_pictures_are_there(place, monkeypatch):
     first = open_pipeline(str(place), STEPS)
     assert isinstance(first, Diffusion)
-    painted, _ = picture_list(first, WISHES)
+    painted, _ = list_pictures(first, WISHES)
     texts = ["a" * 14, "a" * 15, "dog"]
     expected = first.exceeds_limit(texts).tolist()
     forbid(monkeypatch)
@@ -43,10 +43,10 @@ def test_a_second_run_loads_nothing_where_all_pictures_are_there(place, monkeypa
     for fact in ("name", "fingerprint", "settings", "shape", "cache_pictures"):
         assert getattr(second, fact) == getattr(first, fact)
     assert second.exceeds_limit(texts).tolist() == expected == [False, True, False]
-    again, _ = picture_list(second, WISHES)
+    again, _ = list_pictures(second, WISHES)
     assert np.array_equal(again, painted)
     with pytest.raises(AssertionError, match="nothing is to be loaded"):
-        picture_list(second, [Prompt("another text", 0)])
+        list_pictures(second, [Prompt("another text", 0)])
 
 
 def test_a_picture_that_is_missing_is_painted_by_the_pipeline(place):

@@ -7,7 +7,7 @@ import pytest
 from tests.models.painters.painting import Mixer
 
 from captious.models import store as stores
-from captious.models.painters import BLACK, Prompt, imagine, picture_list, pictures
+from captious.models.painters import BLACK, Prompt, imagine, list_pictures, get_pictures
 from captious.models.store import close_stores
 from captious.options import Runtime, using
 
@@ -75,7 +75,7 @@ def test_a_kill_loses_nothing_that_was_painted(mixer, encoder):
 def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
     imagine(mixer(), encoder, ["red"], [0])
     close_stores()
-    before = stores.inventory(stores.cache_root())
+    before = stores.list_stores(stores.get_cache_root())
 
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -86,17 +86,17 @@ def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
         found = imagine(mixer(), encoder, ["red", "blue"], [0])
     assert (found.index >= 0).all() and any("No space left on device" in line for line in lines)
     close_stores()
-    after = stores.inventory(stores.cache_root())
+    after = stores.list_stores(stores.get_cache_root())
     assert [(one.kind, one.rows, one.damaged) for one in after] == [(one.kind, one.rows, {}) for one in before]
 
 
 def test_two_processes_see_each_others_pictures(mixer, encoder):
     first, second = mixer(), mixer()
-    running = pictures(first, [Prompt("red", 0), Prompt("blue", 0)])
+    running = get_pictures(first, [Prompt("red", 0), Prompt("blue", 0)])
     next(running)
     running.close()  # the other process was stopped; what it wrote is there
     close_stores()
-    texts, _ = picture_list(second, [Prompt("red", 0), Prompt("blue", 0), Prompt("red", 0)])
+    texts, _ = list_pictures(second, [Prompt("red", 0), Prompt("blue", 0), Prompt("red", 0)])
     assert second.painted == [Prompt("blue", 0)] and (texts[0] == texts[2]).all()
     assert texts[1][0, 0].tolist() == [0, 0, 255]
 
@@ -104,26 +104,26 @@ def test_two_processes_see_each_others_pictures(mixer, encoder):
 def test_the_cache_lists_pictures_and_prunes_them(mixer, encoder):
     imagine(mixer(), encoder, ["red", "blue"], [0, 1])
     close_stores()
-    held = {holding.kind: holding for holding in stores.inventory(stores.cache_root())}
+    held = {holding.kind: holding for holding in stores.list_stores(stores.get_cache_root())}
     assert held["pictures"].encoder == "mixer" and held["pictures"].rows == 4
     assert held["painted-0123456789ab"].rows == 4
-    stores.remove(stores.cache_root(), lambda holding: holding.encoder == "mixer")
-    assert "pictures" not in {holding.kind for holding in stores.inventory(stores.cache_root())}
+    stores.remove(stores.get_cache_root(), lambda holding: holding.encoder == "mixer")
+    assert "pictures" not in {holding.kind for holding in stores.list_stores(stores.get_cache_root())}
 
 
 def test_without_a_cache_nothing_is_written(mixer, encoder):
     with using(Runtime(cache=False)):
         found = imagine(mixer(), encoder, ["red"], [0])
-    assert np.isfinite(found.rows).all() and not stores.inventory(stores.cache_root())
+    assert np.isfinite(found.rows).all() and not stores.list_stores(stores.get_cache_root())
 
 
 def test_what_is_missing_is_painted_in_one_go_however_the_cache_is_read(mixer, monkeypatch):
     painter, calls = mixer(), []
-    list(pictures(painter, [Prompt("red", 0), Prompt("red", 3)]))
+    list(get_pictures(painter, [Prompt("red", 0), Prompt("red", 3)]))
     plain = painter.paint
     monkeypatch.setattr("captious.models.painters.CHUNK_BYTES", 2 * 4 * 4 * 3)
     monkeypatch.setattr(painter, "paint", lambda prompts: calls.append([one.seed for one in prompts]) or plain(prompts))
     found = [
-        place for batch in pictures(painter, [Prompt("red", seed) for seed in range(5)]) for place in batch.indices
+        place for batch in get_pictures(painter, [Prompt("red", seed) for seed in range(5)]) for place in batch.indices
     ]
     assert calls == [[1, 2, 4]] and sorted(found) == [0, 1, 2, 3, 4]

@@ -25,7 +25,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.storage import Disk, Storage
 from captious.metrics.registry import parse_all
-from captious.models.store import cache_root, inventory
+from captious.models.store import get_cache_root, list_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.runs import Run, open_run, read_run
 from captious.runs.shards.plan import plan_shards, share_of_worker
@@ -178,7 +178,7 @@ def test_features_are_stored_only_if_asked_for(tmp_path: Path, monkeypatch: pyte
     source, captions = write_tars(tmp_path / "in", 3)
     for engine, stored in ((SERIAL, 0), (replace(SERIAL, store_features=True), len(captions))):
         score_shards(source, MINI, out=tmp_path / f"{stored}", resampling=FEW, engine=engine)
-        assert sum(info.rows for info in inventory(cache_root()) if info.kind == "images") == stored
+        assert sum(info.rows for info in list_stores(get_cache_root()) if info.kind == "images") == stored
 
 
 def test_tars_with_images(tmp_path: Path) -> None:

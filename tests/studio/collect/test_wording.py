@@ -50,22 +50,22 @@ class Shown(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.texts, self.attributes, self._inside = [], {}, []
+        self.texts, self.attributes, self._get_inside_lasso = [], {}, []
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         if tag == "html":
             self.attributes = values
-        self._inside.append(tag)
+        self._get_inside_lasso.append(tag)
         self.texts += [values[name] for name in ("title", "alt", "aria-label", "data-gap") if values.get(name)]
 
     def handle_endtag(self, tag):
-        while self._inside and self._inside.pop() != tag:
+        while self._get_inside_lasso and self._get_inside_lasso.pop() != tag:
             pass
 
     def handle_data(self, data):
-        if "kbd" not in self._inside:
+        if "kbd" not in self._get_inside_lasso:
             self.texts.append(data)
 
 

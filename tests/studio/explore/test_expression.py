@@ -6,14 +6,14 @@ from itertools import chain
 import pytest
 
 from captious.runs.filters import FilterError
-from captious.studio.explore._views import Explorer, view_of
+from captious.studio.explore._views import Explorer, parse_view
 
 # ROUGE-L of sat: 1 and 3 are their reference (1.0); 2 "a dog" and 4 "a bus" share one word with theirs.
 # ROUGE-L of oscar: 2 is its reference (1.0).
 
 
 def ids(table, text, system=""):
-    view = view_of(table, {"where": text, "order": "given", "system": system})
+    view = parse_view(table, {"where": text, "order": "given", "system": system})
     return "".join(chain.from_iterable(Explorer(table).ids(view)))
 
 

@@ -11,7 +11,7 @@ from captious.captions import CaptionSet
 from captious.options import Resampling
 from captious.studio.explore import _summary
 from captious.studio.explore._summary import Summaries
-from captious.studio.explore._views import Explorer, view_of
+from captious.studio.explore._views import Explorer, parse_view
 from captious.studio.explore.table import open_table
 
 HAPPY = 'style == "happy"'  # items 1 and 3
@@ -19,7 +19,7 @@ NARROW = "Intervals of fewer than 50 items are too narrow; a run scored with --i
 
 
 def summary_of(table, **address):
-    return Summaries(Explorer(table)).summary(view_of(table, address))
+    return Summaries(Explorer(table)).summary(parse_view(table, address))
 
 
 def captions_of(system, ids):

@@ -12,7 +12,7 @@ from captious._compare import compare
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.studio.explore._records import first_of
+from captious.studio.explore._records import find_first
 from captious.studio.explore.table import open_table
 
 
@@ -20,13 +20,13 @@ def test_runs_are_joined_by_id_and_a_system_that_lacks_an_item_has_no_value_ther
     first = write_run(tmp_path / "a", {"1": "a dog", "2": "a cat"}, name="sat")
     second = write_run(tmp_path / "b", {"4": "a train", "2": "a red chair"}, name="oscar")
     table = open_table([first, second])
-    assert [table.item_of(key) for key in "1234"] == [0, 1, None, 2] and table.systems == ("sat", "oscar")
+    assert [table.find_item(key) for key in "1234"] == [0, 1, None, 2] and table.systems == ("sat", "oscar")
     rows = table.rows([2, 1, 0])
     assert [[row and row["candidates"] for row in own] for own in rows] == [
         [None, ["a cat"], ["a dog"]],
         [["a train"], ["a red chair"], None],
     ]
-    assert [first_of(own, "references") for own in zip(*rows, strict=True)] == [REFERENCES[key] for key in "421"]
+    assert [find_first(own, "references") for own in zip(*rows, strict=True)] == [REFERENCES[key] for key in "421"]
     assert np.isnan(table.values(0, 0)).tolist() == [False, False, True]
     assert np.isnan(table.values(1, 0)).tolist() == [True, False, False]
     assert [table.column(table.words(system)).tolist()[1] for system in (0, 1)] == [2.0, 3.0]

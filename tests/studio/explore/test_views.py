@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.runs.marker import MetricFacts
 from captious.stats.correlation import spearman
 from captious.studio.explore import _charts as charts
-from captious.studio.explore._views import Explorer, inside, view_of
+from captious.studio.explore._views import Explorer, find_inside, parse_view
 from captious.studio.explore.table import open_table
 
 NAN = float("nan")
@@ -50,7 +50,7 @@ def explorer(tmp_path, kept):
 
 
 def listed(explorer, **address):
-    view = view_of(explorer.table, {"sort": "good", **address})
+    view = parse_view(explorer.table, {"sort": "good", **address})
     items = explorer.items(view)
     assert [one.item for one in explorer.page(view, 0, 3)] == items[:3]
     assert [one.item for one in explorer.page(view, 2, 3)] == items[2:]
@@ -132,10 +132,10 @@ def test_an_address_that_is_wrong_is_refused_in_one_line(explorer, address, mess
 
 
 def test_what_passes_a_filter_is_kept_for_the_pages_that_follow(explorer, monkeypatch):
-    view = view_of(explorer.table, {"sort": "good", "q": "dog"})
+    view = parse_view(explorer.table, {"sort": "good", "q": "dog"})
     first = explorer.page(view, 0, 1)
     monkeypatch.setattr(Explorer, "_choose", lambda self, view: pytest.fail("filtered again"))
-    assert explorer.page(view_of(explorer.table, {"sort": "good", "q": "DOG"}), 0, 1) == first
+    assert explorer.page(parse_view(explorer.table, {"sort": "good", "q": "DOG"}), 0, 1) == first
 
 
 def test_many_views_do_not_fill_the_memory(explorer):
@@ -160,58 +160,58 @@ def test_inside_a_polygon_with_a_notch():
     # A U: the point between its arms is outside.
     corners = [(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)]
     x, y = np.array([0.5, 1.5, 2.5, 1.5, 9.0]), np.array([2.0, 2.0, 2.0, 0.5, 0.5])
-    assert inside(x, y, corners).tolist() == [True, False, True, True, False]
+    assert find_inside(x, y, corners).tolist() == [True, False, True, True, False]
 
 
 def test_share_below_counts_smaller_values(explorer):
     # Of A by good: 0.1, 0.5, 0.9.
-    assert explorer.share_below(0, 0, 0.1) == 0
-    assert explorer.share_below(0, 0, 0.9) == pytest.approx(200 / 3)
+    assert explorer.compute_share_below(0, 0, 0.1) == 0
+    assert explorer.compute_share_below(0, 0, 0.9) == pytest.approx(200 / 3)
 
 
 def test_distribution_counts_every_value_once(explorer):
-    found = charts.distribution(explorer.table, 0, 0.0, 1.0, 5)
+    found = charts.count_bins(explorer.table, 0, 0.0, 1.0, 5)
     assert found[0] == {"counts": [1, 0, 1, 0, 1], "mean": pytest.approx(0.5)}
     assert found[1]["counts"] == [0, 1, 2, 0, 1]  # 0.2, then 0.4 and 0.5, then 0.8
 
 
 def test_charts_follow_the_captions_that_pass(explorer):
     passing = explorer.passing(
-        view_of(explorer.table, {"sort": "good", "where": "good < 0.45"})
+        parse_view(explorer.table, {"sort": "good", "where": "good < 0.45"})
     )  # a of A, b and d of B
-    bars = charts.distribution(explorer.table, 0, 0.0, 1.0, 5, passing)
+    bars = charts.count_bins(explorer.table, 0, 0.0, 1.0, 5, passing)
     assert bars[0] == {"counts": [1, 0, 0, 0, 0], "mean": pytest.approx(0.1)}
     assert bars[1] == {"counts": [0, 1, 1, 0, 0], "mean": pytest.approx(0.3)}
-    dots = charts.points(explorer, 0, 1, passing)
+    dots = charts.build_scatter(explorer, 0, 1, passing)
     assert [[dot[0] for dot in one["dots"]] for one in dots] == [["a"], ["b", "d"]]
     # One caption has no rank correlation; of B good 0.2 and 0.4 go with error 2 and 4.
     assert [one["rho"] for one in dots] == [None, pytest.approx(1.0)]
     assert explorer.agreement(passing)[1][0][1] == pytest.approx(1.0)
-    steps = charts.lengths(explorer.table, 0, passing)["systems"][1]["steps"]
+    steps = charts.group_by_length(explorer.table, 0, passing)["systems"][1]["steps"]
     assert [(step["bin"], step["center"]) for step in steps] == [(3, 0.2), (4, 0.4)]
-    nothing = explorer.passing(view_of(explorer.table, {"q": "zebra"}))
-    assert all(one == {"rho": None, "dots": []} for one in charts.points(explorer, 0, 1, nothing))
+    nothing = explorer.passing(parse_view(explorer.table, {"q": "zebra"}))
+    assert all(one == {"rho": None, "dots": []} for one in charts.build_scatter(explorer, 0, 1, nothing))
 
 
 def test_points_are_thinned_and_rho_is_over_all(explorer, monkeypatch):
     monkeypatch.setattr(charts, "DOTS", 2)
-    found = charts.points(explorer, 0, 1)
+    found = charts.build_scatter(explorer, 0, 1)
     assert [dot[0] for dot in found[1]["dots"]] == ["a", "d"]
     # Good 0.8 0.2 0.5 0.4 has the ranks 3 0 2 1, error those of 0 1 2 3: differences 3, 1, 0, 2, rho = 1 − 6·14/60.
     assert found[1]["rho"] == pytest.approx(-0.4)
 
 
 def test_lengths_have_a_mean_for_each_number_of_words(explorer):
-    found = charts.lengths(explorer.table, 0)
+    found = charts.group_by_length(explorer.table, 0)
     assert found["domain"] == [0, 5] and found["size"] == 1
     steps = found["systems"][0]["steps"]
     assert [(step["bin"], step["number"], step["center"]) for step in steps] == [(1, 1, 0.1), (2, 1, 0.5), (3, 1, 0.9)]
 
 
 def test_what_an_address_leaves_out_is_what_the_page_begins_with(explorer):
-    view = view_of(explorer.table, {"better": "B"})
+    view = parse_view(explorer.table, {"better": "B"})
     assert (view.score, view.x, view.y) == (1, 1, 2)  # the last metric, against what people said
-    assert (view.better, view.worse) == (1, 1) and view_of(explorer.table, {}).better == 0
+    assert (view.better, view.worse) == (1, 1) and parse_view(explorer.table, {}).better == 0
 
 
 def test_filters_ask_one_caption_not_one_each(explorer):
@@ -221,7 +221,7 @@ def test_filters_ask_one_caption_not_one_each(explorer):
     assert listed(explorer, **lasso, min="0.5") == ""  # only B has such a value, and B is outside the lasso
 
     def passes(**address):
-        return [one.passes for one in explorer.page(view_of(explorer.table, {"sort": "good", **address}), 0, 9)]
+        return [one.passes for one in explorer.page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)]
 
     assert passes(**lasso) == [(True, False)]
     assert passes(**lasso, system="A") == [(True, True)]  # a system that is not looked at is not gray
@@ -230,7 +230,7 @@ def test_filters_ask_one_caption_not_one_each(explorer):
 
 def test_what_sorts_an_item_is_a_number_to_show(explorer):
     def sorted_by(**address):
-        listed = explorer.page(view_of(explorer.table, {"sort": "good", **address}), 0, 9)
+        listed = explorer.page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)
         return [one.value and round(one.value, 6) for one in sorted(listed)]
 
     assert sorted_by(order="raters")[:3] == [3.0, 2.0, 1.0]
@@ -244,5 +244,5 @@ def test_what_sorts_an_item_is_a_number_to_show(explorer):
 
 
 def test_the_metric_that_sorts_stands_against_people(explorer):
-    views = [view_of(explorer.table, address) for address in ({"sort": "good"}, {"sort": "error"}, {"sort": "rating"})]
+    views = [parse_view(explorer.table, address) for address in ({"sort": "good"}, {"sort": "error"}, {"sort": "rating"})]
     assert [(view.x, view.y) for view in views] == [(0, 2), (1, 2), (1, 2)]

@@ -32,7 +32,7 @@ from captious._core.types import Floats
 from captious.bias.classifiers._encoding import draw_batches, encode, stack_words
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
-from captious.models.devices import resolve_device, tf32_products
+from captious.models.devices import resolve_device, use_tf32
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _ROW = 1 << 20
 
 def train(config: Lstm, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
     """Train the tasks as one stack; return the class probabilities of each one's test captions."""
-    with tf32_products():
+    with use_tf32():
         stack = Stack(config, tasks)
         stack.train(progress)
         return stack.test()

@@ -16,8 +16,8 @@ from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
-from captious.models.devices import resolve_device, tf32_products
-from captious.models.hub import TEXT_FILES, ModelRegistry, find_model, local
+from captious.models.devices import resolve_device, use_tf32
+from captious.models.hub import TEXT_FILES, ModelRegistry, find_model, find_local
 from captious.options import get_runtime
 
 BERT = "bert-base-uncased"
@@ -93,7 +93,7 @@ def load_bert(model: str) -> tuple[Any, Any]:
 def _load(model: str) -> tuple[Any, Any]:
     transformers = require("transformers", "bias")
     instead = "the classifier linear works without a download"
-    folder = local(model) or find_model(model, f"BERT {model!r}", instead, TEXT_FILES)
+    folder = find_local(model) or find_model(model, f"BERT {model!r}", instead, TEXT_FILES)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         return tokenizer, transformers.AutoModel.from_pretrained(folder).float()
@@ -106,7 +106,7 @@ def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
     """Train on the task's training captions; return the class probabilities of its test captions."""
     torch = require("torch", "bias")
     device = resolve_device(get_runtime().device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), tf32_products():
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), use_tf32():
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
         return _train(config, task, device, progress)
 

@@ -18,21 +18,21 @@ from captious.syntax.scenegraph import Fact
 
 Kind = Literal["object", "attribute", "relation"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+# The weight of each kind's F-score in CAPTURE.
 WEIGHTS: Mapping[Kind, float] = {"object": 0.5, "attribute": 0.5, "relation": 0.2}
-"""The weight of each kind's F-score in CAPTURE."""
 Elements = Mapping[Kind, Sequence[Fact]]
 Way = Literal["equal", "synonym"]
+# Unit vectors of phrases, one row each.
 Vectors = Callable[[Sequence[str]], Floats]
-"""Unit vectors of phrases, one row each."""
 _NUMBER = re.compile(r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten")
 
 
-def elements_of(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elements:
+def collect_elements(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elements:
     """The elements of a caption, sorted. Objects of the stop list are left out; what is said of them is not.
 
     A quantity (*two*, the *a* of *a pair of*) is no attribute, nor is one with *of*.
 
-    >>> elements_of([("dog", "brown"), ("dog", "two"), ("dog", "in", "scene")], ["scene"])
+    >>> collect_elements([("dog", "brown"), ("dog", "two"), ("dog", "in", "scene")], ["scene"])
     {'object': [('dog',)], 'attribute': [('dog', 'brown')], 'relation': [('dog', 'in', 'scene')]}
     """
     facts = set(facts)
@@ -45,7 +45,7 @@ def elements_of(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elem
     }
 
 
-def compared_words(fact: Fact) -> Fact:
+def get_compared_words(fact: Fact) -> Fact:
     """What is compared of an element: an attribute without its object, all three parts of a relation."""
     return fact[1:] if len(fact) == 2 else fact
 
@@ -107,10 +107,10 @@ class Pairing:
             return synonymous is not None and all(map(synonymous, one, other))
 
         partners: dict[int, tuple[int, Way]] = {}
-        left = dict(enumerate(map(compared_words, theirs)))
+        left = dict(enumerate(map(get_compared_words, theirs)))
         ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [("equal", lambda a, b: a == b), ("synonym", synonyms)]
         for way, same in ways:
-            for index, one in enumerate(map(compared_words, ours)):
+            for index, one in enumerate(map(get_compared_words, ours)):
                 if index not in partners:
                     match = next((number for number, other in left.items() if same(one, other)), None)
                     if match is not None:
@@ -123,9 +123,9 @@ class Pairing:
         ours, theirs = self._left()
         if not ours or not theirs:
             return []
-        return [*(_phrase(self.ours[index]) for index in ours), *(_phrase(self.theirs[index]) for index in theirs)]
+        return [*(_format_phrase(self.ours[index]) for index in ours), *(_format_phrase(self.theirs[index]) for index in theirs)]
 
-    def credits(self, vectors: Vectors | None) -> Credits:
+    def compute_credits(self, vectors: Vectors | None) -> Credits:
         """How far each element is said by the other side: 1 for a partner, else its largest cosine, or 0."""
         ours, theirs = np.zeros(len(self.ours)), np.zeros(len(self.theirs))
         nearest: dict[int, Fact] = {}
@@ -177,5 +177,5 @@ class Credits:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def _phrase(fact: Fact) -> str:
-    return " ".join(compared_words(fact))
+def _format_phrase(fact: Fact) -> str:
+    return " ".join(get_compared_words(fact))

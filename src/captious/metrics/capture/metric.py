@@ -20,12 +20,12 @@ from captious.metrics.capture._matching import (
     Pairing,
     Synonyms,
     Vectors,
-    elements_of,
+    collect_elements,
 )
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.rows import Scored, candidate_means
-from captious.metrics.spice.graphs import caption_facts, stored_facts
+from captious.metrics.spice.graphs import parse_facts, get_facts
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import load_sentences, sentence_vectors
@@ -115,7 +115,7 @@ class Capture(MeanMetric):
             Synonyms(self.resources) if self.synonyms else None,
             load_sentences(self.weights) if self.soft else None,
         )
-        return Shared(knowledge, " and ".join(self._made_of(knowledge).values()))
+        return Shared(knowledge, " and ".join(self._describe_resources(knowledge).values()))
 
     @property
     def _spacy(self) -> str:
@@ -123,9 +123,9 @@ class Capture(MeanMetric):
 
     def settings(self, state: Shared[CaptureResources]) -> Mapping[str, str]:
         """The parser with its version, the synonyms and the sentence encoder by content."""
-        return self._made_of(state.value)
+        return self._describe_resources(state.value)
 
-    def _made_of(self, knowledge: CaptureResources) -> dict[str, str]:
+    def _describe_resources(self, knowledge: CaptureResources) -> dict[str, str]:
         settings = {"parser": knowledge.parser}
         if knowledge.synonyms is not None:
             settings["synonyms"] = f"wordnet-3.0#{knowledge.synonyms.mark}"
@@ -137,12 +137,12 @@ class Capture(MeanMetric):
         """Rows: sums over the candidates of the value, and their number."""
         self._parse(captions, state.value)
         comparisons = [
-            self._comparisons(text, captions.references[owner], state.value)
+            self._pair_references(text, captions.references[owner], state.value)
             for text, owner in zip(captions.candidates.values, captions.candidates.owners.tolist(), strict=True)
         ]
         vectors = self._vectors((one for several in comparisons for one in several), state.value)
         values = [
-            float(np.mean([self._value(one.credits(vectors)) for one in several])) if several else np.nan
+            float(np.mean([self._value(one.compute_credits(vectors)) for one in several])) if several else np.nan
             for several in comparisons
         ]
         return Scored(candidate_means(captions, np.array(values, dtype=np.float64)))
@@ -157,11 +157,11 @@ class Capture(MeanMetric):
             return {self.subset: 1.0}
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}
 
-    def _comparisons(
+    def _pair_references(
         self, text: str, references: Sequence[str], knowledge: CaptureResources
     ) -> list[ReferencePairings]:
         """A caption with each of its references that say something."""
-        alike = partial(_synonymous, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
+        alike = partial(_are_synonyms, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
         theirs = [knowledge.elements[one] for one in references]
         return [
             ReferencePairings.of(knowledge.elements[text], one, tuple(self._weights), alike)
@@ -184,17 +184,17 @@ class Capture(MeanMetric):
         new = [text for text in texts if text not in knowledge.elements]
         facts = self._facts(new, knowledge.factual)
         stop_nouns = read_stop_nouns() if self.stop_words else frozenset()
-        knowledge.elements.update({text: elements_of(facts[text], stop_nouns) for text in new})
+        knowledge.elements.update({text: collect_elements(facts[text], stop_nouns) for text in new})
 
     def _facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
         if factual is None:
-            return caption_facts(texts, self.parser, legacy_fragments=False)
+            return parse_facts(texts, self.parser, legacy_fragments=False)
         split = {text: [text[one.starts[0] : one.stops[-1]] for one in split_sentences(text)] for text in texts}
         every = [sentence for parts in split.values() for sentence in parts]
-        facts = stored_facts(every, factual.name, factual.fingerprint, factual.facts)
+        facts = get_facts(every, factual.name, factual.fingerprint, factual.facts)
         parses = parsing.parse(texts, self._spacy)
         return {
-            text: list(normalized((fact for one in split[text] for fact in facts[one]), parse))
+            text: list(normalize_facts((fact for one in split[text] for fact in facts[one]), parse))
             for text, parse in zip(texts, parses, strict=True)
         }
 
@@ -205,21 +205,21 @@ class Capture(MeanMetric):
         parts: list[Contribution] = []
         scores: dict[Kind, list[Credits]] = {kind: [] for kind in self._weights}
         for rank, text in enumerate(texts):
-            comparisons = self._comparisons(text, item.references[0], state.value)
+            comparisons = self._pair_references(text, item.references[0], state.value)
             vectors = self._vectors(comparisons, state.value)
-            credits = [one.credits(vectors) for one in comparisons]
+            credits = [one.compute_credits(vectors) for one in comparisons]
             for kind, weight in self._weights.items():
                 pairings = [one.pairings[kind] for one in comparisons]
                 counted = [one[kind] for one in credits]
                 scores[kind] += counted
-                parts += _parts(kind, weight / len(texts), rank, pairings, counted)
+                parts += _list_parts(kind, weight / len(texts), rank, pairings, counted)
         rows: list[Sequence[Any]] = [
             (f"{kind}s", *(float(np.mean([getattr(one, name) for one in scores[kind]])) for name in NUMBERS), weight)
             for kind, weight in self._weights.items()
         ]
         columns: list[Column | str] = ["kind", Column("precision"), Column("recall"), Column("F"), Column("weight")]
         spelled = " + ".join(f"{row[-1]:.4f} · {row[-2]:.4f}" for row in rows)
-        labels = candidate_labels(len(texts))
+        labels = label_candidates(len(texts))
         return Breakdown(
             parts,
             unit="element",
@@ -249,16 +249,16 @@ class ReferencePairings:
         for pairing in self.pairings.values():
             yield from pairing.phrases()
 
-    def credits(self, vectors: Vectors | None) -> dict[Kind, Credits]:
+    def compute_credits(self, vectors: Vectors | None) -> dict[Kind, Credits]:
         """What the elements count, by kind."""
-        return {kind: pairing.credits(vectors) for kind, pairing in self.pairings.items()}
+        return {kind: pairing.compute_credits(vectors) for kind, pairing in self.pairings.items()}
 
 
-def _synonymous(synonyms: Synonyms, whole_words: bool, one: str, other: str) -> bool:
+def _are_synonyms(synonyms: Synonyms, whole_words: bool, one: str, other: str) -> bool:
     return synonyms(one, other, whole_words)
 
 
-def _parts(
+def _list_parts(
     kind: Kind, weight: float, rank: int, pairings: Sequence[Pairing], credits: Sequence[Credits]
 ) -> Iterator[Contribution]:
     """The elements of a caption, with what each adds over all references; then those of the references it misses."""
@@ -293,7 +293,7 @@ def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:
     return ("", "synonym", "equal").index(way), count
 
 
-def normalized(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
+def normalize_facts(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
     """The tuples of a FACTUAL model in the lemmas of the text, those alone whose objects are nouns of it."""
     words = [word for sentence in parse for word in sentence]
     lemmas = {word.text.lower(): get_lemma(word.text, word.tag, word.lemma) for word in words}

@@ -9,7 +9,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.metrics.clip.encoded import EncodedMetric, Similarity, to_references
+from captious.metrics.clip.encoded import EncodedMetric, Similarity, compute_reference_cosines
 from captious.metrics.contract import Need
 from captious.models.encoder import Encoder, Weights
 
@@ -31,7 +31,7 @@ class ClipScore(EncodedMetric):
     ``w`` the factor. ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu``
     is for those of OpenCLIP, ``order=rgb-first`` makes images RGB first, as ``transformers`` does.
 
-    >>> ClipScore().scaled(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
+    >>> ClipScore().scale_cosines(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
     [0.75, 0.0]
     """
 
@@ -52,7 +52,7 @@ class ClipScore(EncodedMetric):
         """The range of a cosine, or from 0 to the factor."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, self.w)
 
-    def scaled(self, cosines: Floats) -> Floats:
+    def scale_cosines(self, cosines: Floats) -> Floats:
         """Values from cosines."""
         return cosines if self.value == "raw" else self.w * np.maximum(cosines, 0.0)
 
@@ -96,4 +96,4 @@ class RefClipScore(ClipScore):
 
     def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
         """The two parts of each candidate joined."""
-        return self.joined(self.scaled(similar.cosine), to_references(captions, encoder, self.prefix))
+        return self.joined(self.scale_cosines(similar.cosine), compute_reference_cosines(captions, encoder, self.prefix))

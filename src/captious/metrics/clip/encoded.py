@@ -17,10 +17,10 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
-from captious.metrics.rows import Scored, blank_texts, encoded_means
+from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models import loading
-from captious.models.domain import outside_domain
-from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id, token_counts
+from captious.models.domain import describe_mismatch
+from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id, count_tokens
 from captious.models.features import EncodedRows, cosines, image_features, text_features
 from captious.options import get_runtime
 from captious.render import Column
@@ -39,28 +39,28 @@ class Similarity:
     """Why the image of an item could not be used, by the item's index."""
 
 
-def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
+def compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
     chosen = None if only is None else only.tobytes()
     key = ("similarity", encoder.fingerprint, prefix, get_runtime().image_options, chosen)
-    return captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
+    return captions.once(key, lambda: _compute_similarity(captions, encoder, prefix, only))
 
 
-def to_references(
+def compute_reference_cosines(
     captions: CaptionSet, encoder: TextEncoder, prefix: str = "", over: Literal["max", "mean"] = "max"
 ) -> Floats:
     """The highest or the mean cosine of each candidate with the references of its item; NaN where there is none."""
     key = ("to references", encoder.fingerprint, prefix, over)
-    return captions.once(key, lambda: _to_references(captions, encoder, prefix, over))
+    return captions.once(key, lambda: _compute_reference_cosines(captions, encoder, prefix, over))
 
 
 def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
     """Tokens of each candidate, start and end included; nothing is encoded."""
     key = ("token lengths", encoder.fingerprint)
-    return captions.once(key, lambda: token_counts(encoder, captions.candidates.values))
+    return captions.once(key, lambda: count_tokens(encoder, captions.candidates.values))
 
 
-def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
+def _compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
     pictures, candidates = captions.images, captions.candidates
     owners = candidates.owners
     has_image = np.array([picture is not None for picture in pictures], dtype=np.bool_)
@@ -81,10 +81,10 @@ def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools
     return Similarity(cosine, lengths, faults)
 
 
-def _to_references(captions: CaptionSet, encoder: TextEncoder, prefix: str, over: str) -> Floats:
+def _compute_reference_cosines(captions: CaptionSet, encoder: TextEncoder, prefix: str, over: str) -> Floats:
     candidates, references = captions.candidates, captions.references
     left, right = np.flatnonzero(~candidates.blank), np.flatnonzero(~references.blank)
-    one, two, starts = pairs_of_items(candidates.owners[left], references.owners[right])
+    one, two, starts = pair_items(candidates.owners[left], references.owners[right])
     ours = text_features(encoder, [prefix + candidates.values[index] for index in left.tolist()])
     theirs = text_features(encoder, [prefix + references.values[index] for index in right.tolist()])
     values = cosines(take(ours, one), take(theirs, two))
@@ -98,20 +98,20 @@ def _to_references(captions: CaptionSet, encoder: TextEncoder, prefix: str, over
     return joined
 
 
-def domain_warning(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
+def warn_outside_domain(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
     """A warning where captious-mini is asked about something else than drawn scenes."""
     images = [image for image in captions.images if image is not None]
     key = ("domain", encoder.fingerprint)
-    reason = captions.once(key, lambda: outside_domain(encoder, captions.candidates.values, images))
+    reason = captions.once(key, lambda: describe_mismatch(encoder, captions.candidates.values, images))
     return [f"{label}: {reason}"] if reason else []
 
 
-def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
+def pair_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     """Every text of the left side with every text of the right side of its item, given the sorted items of both.
 
     The pairs of left text ``i`` run from ``starts[i]`` up to ``starts[i + 1]``.
 
-    >>> [part.tolist() for part in pairs_of_items(np.array([0, 2]), np.array([0, 0, 1, 2]))]
+    >>> [part.tolist() for part in pair_items(np.array([0, 2]), np.array([0, 0, 1, 2]))]
     [[0, 0, 1], [0, 1, 3], [0, 2, 3]]
     """
     first, end = np.searchsorted(right, left), np.searchsorted(right, left, side="right")
@@ -127,7 +127,7 @@ def take(encoded: EncodedRows, indices: Ints) -> EncodedRows:
     return EncodedRows(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
-def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:
+def break_down_units(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:
     """What each detail unit of a caption adds: the score of the caption up to its end less that of the caption before.
 
     ``scores`` gives the values of texts, each in the place of the candidate of this number.
@@ -212,12 +212,12 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         return ""
 
     @abstractmethod
-    def scaled(self, cosines: Floats) -> Floats:
+    def scale_cosines(self, cosines: Floats) -> Floats:
         """Values from cosines."""
 
     def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
         """One value per candidate."""
-        return self.scaled(similar.cosine)
+        return self.scale_cosines(similar.cosine)
 
     def encoder(self) -> Encoder:
         """Load the encoder with these options."""
@@ -226,17 +226,17 @@ class EncodedMetric(EncoderMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         encoder = state.value
-        similar = similarity(captions, encoder, self.prefix)
+        similar = compute_similarity(captions, encoder, self.prefix)
         values = self.values(similar, captions, encoder)
-        reasons = {**similar.faults, **blank_texts(captions, references="references" in self.needs)}
-        scored = encoded_means(self.label, captions, values, reasons, similar.lengths, encoder.limit)
-        return replace(scored, warnings=[*scored.warnings, *domain_warning(self.label, captions, encoder)])
+        reasons = {**similar.faults, **find_blank_texts(captions, references="references" in self.needs)}
+        scored = score_encoded_captions(self.label, captions, values, reasons, similar.lengths, encoder.limit)
+        return replace(scored, warnings=[*scored.warnings, *warn_outside_domain(self.label, captions, encoder)])
 
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
         """Detail units: each adds what the caption up to its end scores more than the caption before it."""
 
         def scores(rank: int, texts: Sequence[str]) -> Floats:
             captions = replace(item, candidates=Ragged.of([texts]))
-            return self.values(similarity(captions, state.value, self.prefix), captions, state.value)
+            return self.values(compute_similarity(captions, state.value, self.prefix), captions, state.value)
 
-        return unit_breakdown(item.candidates.values, scores)
+        return break_down_units(item.candidates.values, scores)

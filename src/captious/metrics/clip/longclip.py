@@ -21,7 +21,7 @@ class LongClip(ClipScore):
     "LongCLIP*" of the SPECS paper is its authors' ViT-B/32 (``openai_b32_longclip.pt``), to be named with ``weights``.
 
     >>> import numpy as np
-    >>> LongClip(value="clipped").scaled(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3
+    >>> LongClip(value="clipped").scale_cosines(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3
     [0.75, 0.0]
     """
 

@@ -21,7 +21,7 @@ class PacScore(ClipScore):
     are those of ``clipscore``.
 
     >>> import numpy as np
-    >>> PacScore().scaled(np.array([0.4, -0.1])).tolist()  # 2 · 0.4
+    >>> PacScore().scale_cosines(np.array([0.4, -0.1])).tolist()  # 2 · 0.4
     [0.8, 0.0]
     """
 

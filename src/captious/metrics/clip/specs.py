@@ -13,10 +13,10 @@ from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similarity, token_lengths, unit_breakdown
+from captious.metrics.clip.encoded import EncodedMetric, warn_outside_domain, compute_similarity, token_lengths, break_down_units
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
-from captious.metrics.rows import Scored, blank_texts, candidate_means, truncation_warning
+from captious.metrics.rows import Scored, find_blank_texts, candidate_means, warn_truncated
 from captious.models.encoder import Encoder, Weights, encoder_id
 from captious.text.states import State
 
@@ -38,7 +38,7 @@ class Specs(EncodedMetric):
     0: ``value=paper`` does it nevertheless, ``value=raw`` is the cosine itself. Ranks are the same under ``raw`` and
     by default. Trained for long captions: below about 60 tokens CLIPScore agrees better with people (``specs_routed``).
 
-    >>> Specs().scaled(np.array([-0.1414, 0.5])).tolist()  # the first example of the authors' README: .4293
+    >>> Specs().scale_cosines(np.array([-0.1414, 0.5])).tolist()  # the first example of the authors' README: .4293
     [0.4293, 0.75]
     """
 
@@ -55,17 +55,17 @@ class Specs(EncodedMetric):
         """The range of a cosine, or from 0 to 1."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
 
-    def scaled(self, cosines: Floats) -> Floats:
+    def scale_cosines(self, cosines: Floats) -> Floats:
         """Values from cosines."""
         if self.value == "raw":
             return cosines
         return np.maximum(cosines, 0.0) if self.value == "paper" else (cosines + 1) / 2
 
 
+# Sums of cosines are whole numbers of 1 / UNIT, so that those of shards add up to the same digits in any order.
 UNIT = 2.0**40
-"""Sums of cosines are whole numbers of 1 / UNIT, so that those of shards add up to the same digits in any order."""
+# Cosines whose sum a 64-bit number holds.
 BLOCK = 1 << 20
-"""Cosines whose sum a 64-bit number holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ class CosineMoments(State):
 
     def matched(self, cosines: Floats) -> Floats:
         """Cosines of the long encoder with mean and spread of the short one's."""
-        mean, spread = _mean_and_spread(self.number, self.short_sum, self.short_squares)
-        own_mean, own_spread = _mean_and_spread(self.number, self.long_sum, self.long_squares)
+        mean, spread = _compute_mean_and_spread(self.number, self.short_sum, self.short_squares)
+        own_mean, own_spread = _compute_mean_and_spread(self.number, self.long_sum, self.long_squares)
         result: Floats = mean + (cosines - own_mean) * (spread / own_spread if own_spread > 0 else 1.0)
         return result
 
@@ -97,7 +97,7 @@ class CosineMoments(State):
 SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
 
 
-def _mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
+def _compute_mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
     """The mean and the standard deviation from sums in units of 1 / `UNIT`; NaN where there is nothing."""
     if not number:
         return math.nan, math.nan
@@ -105,7 +105,7 @@ def _mean_and_spread(number: int, total: int, squares: int) -> tuple[float, floa
     return mean, math.sqrt(max(squares / number / UNIT - mean**2, 0.0))
 
 
-def _units(values: Floats) -> int:
+def _sum_units(values: Floats) -> int:
     """The sum of values in units of 1 / `UNIT`, each rounded."""
     units = np.rint(values * UNIT).astype(np.int64)
     return sum(int(units[first : first + BLOCK].sum()) for first in range(0, len(units), BLOCK))
@@ -129,7 +129,7 @@ class SpecsRouted(MeanMetric):
     encoder, start and end included, prefix not. The signature records how many captions went each way.
 
     >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
-    >>> metric.scaled(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2
+    >>> metric.scale_cosines(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2
     [0.65, 0.45]
     """
 
@@ -149,12 +149,12 @@ class SpecsRouted(MeanMetric):
         """The range of SPECS, or of CLIPScore."""
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
-    def scaled(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
+    def scale_cosines(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
         """Values from the cosines of short and long captions."""
         if self.scale == "own":
-            return np.where(long, Specs().scaled(cosines), ClipScore().scaled(cosines))
+            return np.where(long, Specs().scale_cosines(cosines), ClipScore().scale_cosines(cosines))
         if self.scale == "matched" and state is not None:
-            return ClipScore().scaled(np.where(long, state.matched(cosines), cosines))
+            return ClipScore().scale_cosines(np.where(long, state.matched(cosines), cosines))
         return (cosines + 1) / 2
 
     @property
@@ -162,30 +162,30 @@ class SpecsRouted(MeanMetric):
         """The moments of cosines, where those of the long encoder are matched to the short one's over all captions."""
         return CosineMoments if self.scale == "matched" else None
 
-    def encoders(self) -> tuple[Encoder, Encoder]:
+    def load_encoders(self) -> tuple[Encoder, Encoder]:
         """The encoder of short captions and the encoder of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
     def prepare(self, captions: CaptionSet) -> CosineMoments:
         """The ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
-        short, long = self.encoders()
+        short, long = self.load_encoders()
         ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
             return CosineMoments(*ids)
-        both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
+        both = np.stack([compute_similarity(captions, short, self.prefix).cosine, compute_similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
-        sums = (_units(values) for row in both for values in (row, row**2))
+        sums = (_sum_units(values) for row in both for values in (row, row**2))
         return CosineMoments(*ids, both.shape[1], *sums)
 
     def score_items(self, captions: CaptionSet, state: CosineMoments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
-        encoders = self.encoders()
+        encoders = self.load_encoders()
         if (state.short, state.long) != tuple(map(encoder_id, encoders)):
             raise InputError(f"cannot score by other encoders than {state.short} and {state.long}, which were prepared")
         is_long: Bools = token_lengths(captions, encoders[1]) >= self.under
         short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
-        short = similarity(captions, encoders[0], self.prefix, short_only)
-        long = similarity(captions, encoders[1], "", long_only)
+        short = compute_similarity(captions, encoders[0], self.prefix, short_only)
+        long = compute_similarity(captions, encoders[1], "", long_only)
         cosine = np.where(is_long, long.cosine, short.cosine)
         scored = ~np.isnan(cosine)
         limit = np.where(is_long, encoders[1].limit, encoders[0].limit)
@@ -196,33 +196,33 @@ class SpecsRouted(MeanMetric):
             "by_long": int((scored & is_long).sum()),
             "truncated": len(truncated),
         }
-        warnings = truncation_warning(self.label, captions, truncated, encoders[1].limit)
-        warnings += [line for one in encoders for line in domain_warning(self.label, captions, one)]
+        warnings = warn_truncated(self.label, captions, truncated, encoders[1].limit)
+        warnings += [line for one in encoders for line in warn_outside_domain(self.label, captions, one)]
         if counts["by_short"] and counts["by_long"] and self.scale != "matched":
             warnings.append(
                 f"{self.label}: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, "
                 "whose cosines lie apart; compare within a side, or use specs_routed(scale=matched)"
             )
         return Scored(
-            candidate_means(captions, self.scaled(cosine, is_long, state)),
-            {**short.faults, **long.faults, **blank_texts(captions)},
+            candidate_means(captions, self.scale_cosines(cosine, is_long, state)),
+            {**short.faults, **long.faults, **find_blank_texts(captions)},
             counts,
             warnings,
         )
 
     def break_down(self, item: CaptionSet, state: CosineMoments) -> Breakdown:
         """Detail units under the encoder that the whole caption goes to."""
-        short, long = self.encoders()
+        short, long = self.load_encoders()
         is_long: Bools = token_lengths(item, long) >= self.under
 
         def scores(rank: int, texts: Sequence[str]) -> Floats:
             encoder, prefix = (long, "") if is_long[rank] else (short, self.prefix)
-            cosine = similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
-            return self.scaled(cosine, np.full(len(cosine), is_long[rank]), state)
+            cosine = compute_similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
+            return self.scale_cosines(cosine, np.full(len(cosine), is_long[rank]), state)
 
-        return unit_breakdown(item.candidates.values, scores)
+        return break_down_units(item.candidates.values, scores)
 
     def settings(self, state: CosineMoments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
-        named = {"short": state.short, "long": state.long, "precision": self.encoders()[0].precision}
+        named = {"short": state.short, "long": state.long, "precision": self.load_encoders()[0].precision}
         return {**named, "matched": str(state.number)} if self.scale == "matched" else named

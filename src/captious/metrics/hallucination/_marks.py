@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from captious.captions import CaptionSet
 from captious.metrics.capture.metric import read_stop_nouns
-from captious.metrics.explanation import MarkedText, candidate_labels
+from captious.metrics.explanation import MarkedText, label_candidates
 from captious.render import Text, Why
 from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
@@ -21,7 +21,7 @@ def mark_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: Seq
 
     ``read`` is the part of each candidate that the metric read; the rest is shown as such.
     """
-    labels = [label for number in captions.candidates.counts.tolist() for label in candidate_labels(number)]
+    labels = [label for number in captions.candidates.counts.tolist() for label in label_candidates(number)]
     nouns = find_unseen_nouns(read, runs)
     marked = []
     for label, text, part, own, unseen in zip(labels, captions.candidates.values, read, runs, nouns, strict=True):

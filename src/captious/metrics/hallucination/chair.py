@@ -25,7 +25,7 @@ from captious.metrics.hallucination.truth import (
     read_column_objects,
     open_table,
 )
-from captious.metrics.rows import Scored, listed_ids
+from captious.metrics.rows import Scored, format_ids
 from captious.options import LemmaRule
 from captious.render import Column, Why
 from captious.syntax import parsing
@@ -244,7 +244,7 @@ class Chair(Metric):
         if not unfinished or self.last_sentence == "drop" or self.max_words:
             return []
         number = f"{len(unfinished):,} caption{' breaks' if len(unfinished) == 1 else 's break'} off"
-        ids = listed_ids(captions, unfinished)
+        ids = format_ids(captions, unfinished)
         return [f"CHAIR: {number} in the last sentence (ids {ids}); last_sentence=drop leaves such sentences out"]
 
     def aggregate(self, rows: Floats) -> Floats:

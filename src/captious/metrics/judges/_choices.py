@@ -1,4 +1,4 @@
-"""Questions with a few possible answers: how they are asked, one or all at a time, and how a reply is read."""
+"""Questions with a few possible answers: requests for one or several at a time, and parsers of the replies."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ARTICLE = re.compile(r"\b(?:A|I)(?= [a-z])")
 
 
 class AnswerOptions(NamedTuple):
-    """The answers that a question allows, and what a model calls each: a letter, or the answer itself."""
+    """The answers that a question allows, with the label of each: a letter, or the answer itself."""
 
     labels: tuple[str, ...]
     texts: tuple[str, ...]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> AnswerOptions:
-        """Options with letters; yes and no are called so.
+        """Build options with letters as labels, or with the labels yes and no.
 
         >>> AnswerOptions.of(["No", "Yes"]).labels, AnswerOptions.of(["red", "blue"]).labels
         (('yes', 'no'), ('A', 'B'))
@@ -40,7 +40,7 @@ class AnswerOptions(NamedTuple):
 
     @classmethod
     def words(cls, *words: str) -> AnswerOptions:
-        """Options that are called by their own words."""
+        """Build options that are their own labels."""
         return cls(words, words)
 
     @property
@@ -60,7 +60,7 @@ class AnswerOptions(NamedTuple):
         return "\n".join(label if label == normalize_answer(text) else f"{label}. {text}" for label, text in pairs)
 
     def text_of(self, label: str) -> str:
-        """The option that a reply names by its label, or else in its own words; a ValueError where it names none.
+        """Find the option that a reply names by its label, or else in its own words; raise ValueError if it names none.
 
         >>> AnswerOptions(("A", "B"), ("B", "(C)")).text_of("B"), AnswerOptions.of(["red", "dark blue"]).text_of("Red.")
         ('(C)', 'red')
@@ -72,17 +72,17 @@ class AnswerOptions(NamedTuple):
         raise ValueError(f"{shortened(label)} is none of {', '.join(self.labels)}")
 
     def by_text(self) -> AnswerOptions:
-        """The options without letters, for stored answers: nobody knows in which order they were shown."""
+        """Return the options without letters, for stored answers: the order in which options were shown is unknown."""
         return AnswerOptions(self.texts, self.texts)
 
 
 def _bare(text: str) -> str:
-    """An answer without case, spaces and marks around it."""
+    """Return an answer without case, spaces and punctuation around it."""
     return normalize_answer(text).replace(" ", "_").strip("()[]\"'*")
 
 
 class ChosenAnswer(NamedTuple):
-    """What a model answered."""
+    """The answer of a model to one question."""
 
     text: str
     """The option that it chose, or its own words."""
@@ -97,7 +97,8 @@ class ChosenAnswer(NamedTuple):
 
 
 def shuffled(texts: Sequence[str], seed: int, id: str, question: str) -> list[str]:
-    """Options in an order of the seed, the item and the question alone: it stays when a file gets other rows.
+    """Shuffle options by the seed, the item and the question only, so that the order does not depend on other rows of a
+    file.
 
     >>> shuffled(["red", "blue"], 0, "7", "Which color?") == shuffled(["blue", "red"], 0, "7", "Which color?")
     True
@@ -107,14 +108,14 @@ def shuffled(texts: Sequence[str], seed: int, id: str, question: str) -> list[st
 
 
 def choice_request(turn: Turn, options: AnswerOptions, logprobs: bool, schema: bool) -> Request:
-    """A question that is answered by one label; with ``schema`` in a JSON object."""
+    """Build a request that is answered by one label; with ``schema`` in a JSON object."""
     form = _object({"answer": {"type": "string", "enum": list(options.labels)}}) if schema else None
     top = ALTERNATIVES if logprobs and not schema else 0
     return Request((turn,), max_tokens=2 * LONGEST if schema else LONGEST, top_logprobs=top, schema=form)
 
 
 def together_request(turn: Turn, options: Sequence[AnswerOptions], schema: bool) -> Request:
-    """Questions that are answered by one JSON object: a label under the number of each."""
+    """Build one request for several questions, answered by a JSON object of labels by question number."""
     labels = {str(number): {"type": "string", "enum": list(one.labels)} for number, one in enumerate(options, 1)}
     return Request((turn,), max_tokens=64 + 16 * len(options), schema=_object(labels) if schema else None)
 
@@ -129,7 +130,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_choice(reply: Reply, options: AnswerOptions) -> ChosenAnswer:
-    """The option that a reply names: by the probabilities of the labels at its first token, or by its words.
+    """Read the option that a reply names: by the probabilities of the labels at its first token, or by its words.
 
     >>> read_choice(Reply("It is a dog: C"), AnswerOptions.of(["cat", "bird", "dog"])).text
     'dog'
@@ -153,14 +154,16 @@ def read_choice(reply: Reply, options: AnswerOptions) -> ChosenAnswer:
 
 
 def _first_word(text: str, options: AnswerOptions) -> str:
-    """The label that a reply begins with, or else the reply."""
+    """Return the label that a reply begins with, or else the reply."""
     labels = [re.escape(label).replace("_", "[_ -]") for label in sorted(options.labels, key=len, reverse=True)]
     match = re.match(rf"\W*({'|'.join(labels)})\b", text, re.IGNORECASE)
     return match[1].replace("-", "_") if match else text
 
 
 def _label(text: str, options: AnswerOptions) -> str:
-    """The label in a reply: its first letter if a mark or nothing follows, its only lone one, or the option itself."""
+    """Find the label in a reply: its first letter if punctuation or nothing follows, its only single letter, or else
+    the reply.
+    """
     if (match := _FIRST_LETTER.match(text)) and match[1] in options.labels:
         return match[1]
     letters = set(_LONE_LETTER.findall(_ARTICLE.sub("", text))) & set(options.labels)
@@ -172,13 +175,13 @@ def _label(text: str, options: AnswerOptions) -> str:
 
 
 def read_together(reply: Reply, options: Sequence[AnswerOptions]) -> list[ChosenAnswer]:
-    """The options that a reply names for all questions; a ValueError where one is missing."""
+    """Read the option for each question of a joint reply; raise ValueError if one is missing."""
     labels = _labels(reply.text, len(options))
     return [ChosenAnswer(one.text_of(labels[number])) for number, one in enumerate(options, 1)]
 
 
 def read_some(text: str, options: Sequence[AnswerOptions]) -> dict[int, ChosenAnswer]:
-    """What can be read of a reply to several questions, by their index."""
+    """Read as many answers of a joint reply as possible, by question index."""
     answers = {}
     for index, one in enumerate(options):
         for value in json_values(text, "{"):
@@ -190,7 +193,7 @@ def read_some(text: str, options: Sequence[AnswerOptions]) -> dict[int, ChosenAn
 
 
 def _labels(text: str, number: int) -> dict[int, str]:
-    """What a reply says to each question: a JSON object by number, or a line each."""
+    """Read the label of each question by its number, from a JSON object or from lines."""
     if not any(isinstance(value, dict) and value for value in json_values(text, "{")):
         return dict(enumerate(read_numbered(text, number), 1))
     answers = {key: value for key, value in json_object(text, "1").items() if key.isdecimal()}

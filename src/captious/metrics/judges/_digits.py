@@ -34,7 +34,7 @@ _SCALE = re.compile(r"(?:/|\bout of)\s*1(?:\.0+)?(?![\d.]*\d)", re.IGNORECASE)
 
 
 def find_number(text: str) -> re.Match[str]:
-    """The number of a reply from 0 to 1: that at its beginning, or the only one. A scale after it does not count.
+    """Find the number from 0 to 1 at the beginning of a reply, or the only one in it. A scale ("/1.0") is ignored.
 
     >>> [find_number(text)[0] for text in ("0.85", "Score: 0.7/1.0", "I would say .8.")]
     ['0.85', '0.7', '.8']
@@ -54,7 +54,7 @@ def find_number(text: str) -> re.Match[str]:
 
 
 def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
-    """How likely digits are to stand at a position of a reply; empty where the server did not say.
+    """Return the probability of digits at a position of a reply; empty if the server sent none.
 
     Alternatives of the token count that differ from there on. A vocabulary may have tokens of several digits.
 
@@ -63,7 +63,7 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
     >>> digit_probabilities(Reply("0.8", (ReplyToken(b"0.", ()), digit)), 2)
     {'8': 0.6, '7': 0.3}
     """
-    place, probabilities = reply.token_at(position), dict[str, float]()
+    place, probabilities = reply.find_token(position), dict[str, float]()
     if place is None:
         return {}
     token, offset = place
@@ -77,7 +77,7 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
 
 
 def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Contribution]:
-    """What every digit adds to the expected number.
+    """Return the contribution of every digit to the expected number.
 
     The probabilities are those among all tokens, so that they sum to less than 1; ``renormalize`` makes it 1.
     """
@@ -92,7 +92,7 @@ def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -
 
 
 def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
-    """A number from 0 to 1, smoothed as FLEUR does; None where the server gave no probabilities.
+    """Smooth a number from 0 to 1 as FLEUR does; None if the server sent no probabilities.
 
     Expected first decimal, and the second where the reply has one that is not 0. Where the reply is 1, the leading
     digit counts: 1 is worth 1, and 0 is worth 0.9. Where a token holds several digits, numbers take the place of
@@ -122,7 +122,7 @@ def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
 
 
 def smoothed_yes(reply: Reply) -> Verdict | None:
-    """The probability of yes against no at the first token; None where the server gave no probabilities.
+    """Compute the probability of yes against no at the first token; None if the server sent no probabilities.
 
     >>> from captious.models.chat.messages import ReplyToken
     >>> smoothed_yes(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
@@ -145,7 +145,7 @@ def smoothed_yes(reply: Reply) -> Verdict | None:
 
 @dataclass(frozen=True)
 class SmoothedMetric(JudgedMetric):
-    """A metric whose judge writes a number. A subclass reads it, smoothed and as it was written."""
+    """A metric whose judge writes a number. Subclasses read it, smoothed and as written."""
 
     smoothing: Smoothing = "digits"
     """``samples`` where the server gives no probabilities of digits; ``none`` for the number as it was written."""
@@ -166,50 +166,50 @@ class SmoothedMetric(JudgedMetric):
 
     @abstractmethod
     def smoothed(self, reply: Reply) -> Verdict | None:
-        """The expected number; None where the server gave no probabilities."""
+        """Compute the expected number; None if the server sent no probabilities."""
 
     @abstractmethod
     def raw(self, reply: Reply) -> float:
-        """The number as it was written."""
+        """Read the number as it was written."""
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """One call a caption, or one for each sample where the server is not known to send several replies at once."""
+        """Plan one call per caption, or one per sample unless the server is known to send several replies at once."""
         requests = self.requests(captions, setup)
-        if self.smoothing == "samples" and self.samples > 1 and setup.judge.known_to_have("n"):
-            return plan_requests(setup.judge, self._together(requests), self.samples * self.reply_tokens)
-        return plan_requests(setup.judge, self._asked(requests), self.reply_tokens)
+        if self.smoothing == "samples" and self.samples > 1 and setup.judge.has_ability("n"):
+            return plan_requests(setup.judge, self._request_all_samples(requests), self.samples * self.reply_tokens)
+        return plan_requests(setup.judge, self._prepare_requests(requests), self.reply_tokens)
 
-    def _asked(self, requests: Sequence[Request]) -> Sequence[Request]:
-        """What is sent for questions, if the server does what it is asked."""
+    def _prepare_requests(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """Add the parameters of the smoothing to requests, assuming that the server supports them."""
         if self.smoothing == "digits":
             return [replace(request, top_logprobs=self.top) for request in requests]
-        return self._sampling(requests) if self.smoothing == "samples" else requests
+        return self._repeat_requests(requests) if self.smoothing == "samples" else requests
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The number of each caption: smoothed over digits, over samples where that is not possible, or raw."""
+        """Read the number of each caption: smoothed over digits, over samples if that is impossible, or raw."""
         requests, judge = self.requests(captions, setup), setup.judge
         if self.smoothing == "none":
             return ask_and_parse(judge, requests, lambda reply: Verdict(self.raw(reply)), what=self.label)
         verdicts: list[Verdict | Failure | None] = [None] * len(requests)
         if self.smoothing == "digits" and judge.can("logprobs"):
-            verdicts = list(ask_and_parse(judge, self._asked(requests), self.smoothed, what=self.label))
+            verdicts = list(ask_and_parse(judge, self._prepare_requests(requests), self.smoothed, what=self.label))
         unsmoothed = [index for index, verdict in enumerate(verdicts) if verdict is None]
-        means = self._sampled_means([requests[index] for index in unsmoothed], judge) if unsmoothed else []
+        means = self._average_samples([requests[index] for index in unsmoothed], judge) if unsmoothed else []
         for index, mean in zip(unsmoothed, means, strict=True):
             verdicts[index] = mean
         return [verdict for verdict in verdicts if verdict is not None]
 
-    def _sampled_means(self, requests: Sequence[Request], judge: Judge) -> list[Verdict | Failure]:
-        """The mean over samples of each request: in one call where the server sends several replies, else in many."""
+    def _average_samples(self, requests: Sequence[Request], judge: Judge) -> list[Verdict | Failure]:
+        """Average samples of each request: in one call if the server sends several replies, else in several calls."""
         if self.samples > 1 and judge.can("n"):
-            replies = ask_and_parse(judge, self._together(requests), self._raw_numbers, what=self.label)
+            replies = ask_and_parse(judge, self._request_all_samples(requests), self._read_raw_numbers, what=self.label)
             return [_mean([one] if isinstance(one, Failure) else one) for one in replies]
         judge.can("seed")  # the signature says whether the samples can be drawn again
-        values = ask_and_parse(judge, self._sampling(requests), self.raw, what=self.label)
+        values = ask_and_parse(judge, self._repeat_requests(requests), self.raw, what=self.label)
         return [_mean(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
 
-    def _raw_numbers(self, reply: Reply) -> list[float]:
-        """The numbers of all replies that came together; a ValueError where none can be read."""
+    def _read_raw_numbers(self, reply: Reply) -> list[float]:
+        """Read the numbers of all replies of one call; raise ValueError if none can be read."""
         numbers, texts = list[float](), (reply.text, *reply.others)
         for text in texts:
             try:
@@ -219,18 +219,18 @@ class SmoothedMetric(JudgedMetric):
                     raise
         return numbers
 
-    def _together(self, requests: Sequence[Request]) -> list[Request]:
-        """Every request once, for as many replies as there are samples, at temperature 1."""
+    def _request_all_samples(self, requests: Sequence[Request]) -> list[Request]:
+        """Ask for all samples of a request in one call, at temperature 1."""
         return [replace(request, temperature=1.0, sample=1, choices=self.samples) for request in requests]
 
-    def _sampling(self, requests: Sequence[Request]) -> list[Request]:
-        """Every request as often as there are samples, at temperature 1."""
+    def _repeat_requests(self, requests: Sequence[Request]) -> list[Request]:
+        """Repeat every request once per sample, at temperature 1."""
         numbers = range(1, self.samples + 1)
         return [replace(request, temperature=1.0, sample=number) for request in requests for number in numbers]
 
 
 def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
-    """The mean of the samples that could be read."""
+    """Average the samples that could be read."""
     numbers = [value for value in values if not isinstance(value, Failure)]
     if not numbers:
         return next(value for value in values if isinstance(value, Failure))

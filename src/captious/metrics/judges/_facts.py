@@ -1,4 +1,4 @@
-"""Atomic facts: what metrics that count them share, and how replies list them."""
+"""Atomic facts: the base class of metrics that count them, and parsers of replies that list them."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ class FactMetric(JudgedMetric):
     """The prompts by name, each with what it must have in braces."""
 
     def prompts(self) -> dict[str, str]:
-        """The texts that are asked, by name."""
+        """Read the prompts by name."""
         return folder_prompts(self.prompt, self.files)
 
     @abstractmethod
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
-        """What follows the first question about a caption of so many facts: request, how often, tokens of a reply."""
+        """Estimate the calls after the first for a caption of `facts` facts: request, number of calls, tokens of a
+        reply.
+        """
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """What `verdicts` would ask: nothing of captions whose replies are all stored; of others it is an estimate."""
+        """Plan the calls of a set: none for captions whose replies are all stored, an estimate for others."""
         waiting, stored = list[int](), 0
         for index in range(len(captions)):
             replaying = setup.replaying()
@@ -70,7 +72,7 @@ class FactMetric(JudgedMetric):
 
 
 def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Prompts by name: ours, or those that a user's folder has under the same names."""
+    """Read prompts by name, from the user's folder if it has them, else from the package."""
     folder = Path(prompt) if prompt else PROMPTS
     own = {name: folder / f"{name}.txt" for name in files}
     if not any(path.is_file() for path in own.values()):
@@ -81,7 +83,7 @@ def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[st
 
 
 def count_phrase(verdicts: Sequence[bool], unit: str, word: str) -> str:
-    """How many verdicts are positive, in words.
+    """Format how many verdicts are positive.
 
     >>> count_phrase([True, False, True], "fact", "true")
     '2 of 3 facts true'
@@ -90,7 +92,7 @@ def count_phrase(verdicts: Sequence[bool], unit: str, word: str) -> str:
 
 
 def unless_failed(values: Sequence[S | Failure], make: Callable[[S], T | Failure]) -> list[T | Failure]:
-    """What is made of each value; a failure of an earlier step stays."""
+    """Apply `make` to each value; a Failure of an earlier step is kept."""
     return [one if isinstance(one, Failure) else make(one) for one in values]
 
 
@@ -100,7 +102,7 @@ def ask_each(
     parsers: Sequence[Callable[[Reply], T]],
     what: str,
 ) -> list[T | Failure]:
-    """What each parser reads in the reply to its request. A failure of an earlier step stays."""
+    """Send requests and parse each reply with its own parser. A Failure of an earlier step is kept."""
     asked = [index for index, request in enumerate(requests) if isinstance(request, Request)]
     questions = [request for request in requests if isinstance(request, Request)]
     replies = ask_and_parse(judge, questions, [parsers[index] for index in asked], what=what)
@@ -109,24 +111,26 @@ def ask_each(
 
 
 def estimated_facts(text: str) -> int:
-    """About how many facts a text has."""
+    """Estimate the number of facts in a text."""
     return max(1, round(FACTS_PER_WORD * len(text.split())))
 
 
 def list_tokens(text: str, each: int) -> int:
-    """Most tokens of a reply that lists the facts of a text, at so many tokens a word: long captions are not cut."""
+    """Return the token limit of a reply that lists the facts of a text, at `each` tokens per word, so that long lists
+    are not cut off.
+    """
     return 512 + each * len(text.split())
 
 
 def whole(reply: Reply) -> str:
-    """The text of a reply that ended by itself; a list that was cut off is unreadable."""
+    """Return the text of a reply; raise ValueError if it was cut off at the token limit."""
     if reply.finish == "length":
         raise ValueError(f"cut off after {reply.reply_tokens} tokens")
     return reply.text
 
 
 def numbered(texts: Sequence[str]) -> str:
-    r"""Texts as numbered lines.
+    r"""Join texts as numbered lines.
 
     >>> numbered(["a dog", "two\ncats"])
     '1. a dog\n2. two cats'
@@ -135,7 +139,7 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def read_bullets(text: str) -> list[str]:
-    r"""The lines of a reply that have a hyphen or a number before them; nothing where it says that there are none.
+    r"""Read the lines of a reply after a bullet or a number; an empty list if it says that there are none.
 
     >>> read_bullets("Facts:\n- There is a dog.\n2. It is big.\n"), read_bullets("None.")
     (['There is a dog.', 'It is big.'], [])
@@ -147,7 +151,7 @@ def read_bullets(text: str) -> list[str]:
 
 
 def read_numbered(text: str, number: int) -> list[str]:
-    r"""The lines of a reply by their numbers, which must be 1 to ``number``, each once.
+    r"""Read the lines of a reply by their numbers, which must be 1 to ``number``, each once.
 
     >>> read_numbered("1. Is it red?\n2) Is it big?", 2)
     ['Is it red?', 'Is it big?']
@@ -158,13 +162,13 @@ def read_numbered(text: str, number: int) -> list[str]:
 
 
 def require_all(numbers: Sequence[int], number: int, text: str) -> None:
-    """A ValueError unless these are the numbers from 1 on, each once."""
+    """Raise ValueError unless the numbers are 1 to `number`, each once."""
     if sorted(numbers) != list(range(1, number + 1)):
         raise ValueError(f"expected the numbers 1 to {number}, each once, in {shortened(text)}")
 
 
 def json_list(text: str) -> list[dict[str, Any]]:
-    r"""The last list of objects in a reply, whatever stands around it, in JSON or as Python writes it.
+    r"""Read the last list of objects in a reply, in JSON or in Python syntax, ignoring text around it.
 
     >>> json_list('Sure:\n```json\n[{"fact": 1, "true": 0}]\n```'), json_list("[{'fact': 1, 'match': None}]")
     ([{'fact': 1, 'true': 0}], [{'fact': 1, 'match': None}])
@@ -189,7 +193,7 @@ def _objects(value: Any) -> bool:
 
 
 def read_flag(value: Any, what: str) -> bool:
-    """1 or 0 of a reply, however it is written.
+    """Read a 1 or 0 of a reply, also if written as a word.
 
     >>> read_flag("1", "relevance"), read_flag(False, "true")
     (True, False)

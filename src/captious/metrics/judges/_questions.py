@@ -1,4 +1,4 @@
-"""Metrics that ask questions about an item: where questions come from, how they are asked, what answers add up to.
+"""Base class of metrics that ask questions about an item: sources of questions, requests, and scores of answers.
 
 A `QuestionMetric` says which options a question has and what an answer is worth. The questions come from a file or from
 the column ``questions`` of the captions; the answers from a chat model, which reads the caption or sees the image, or
@@ -72,7 +72,7 @@ class OwnQuestions(NamedTuple):
 
 
 class AnswerMark(NamedTuple):
-    """What an answer is worth."""
+    """The points and verdict of an answer."""
 
     points: float
     verdict: str
@@ -81,7 +81,7 @@ class AnswerMark(NamedTuple):
 
 
 class AskedItem(NamedTuple):
-    """An item whose questions are asked."""
+    """An item with its questions and their options."""
 
     item: Item
     own: OwnQuestions
@@ -90,7 +90,7 @@ class AskedItem(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionMetric(JudgedMetric):
-    """A metric whose value is made of answers to questions about an item."""
+    """A metric whose value is computed from answers to questions about an item."""
 
     questions: str = ""
     """File of questions; without it the column ``questions`` has them."""
@@ -154,33 +154,33 @@ class QuestionMetric(JudgedMetric):
 
     @abstractmethod
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """The answers that a question about an item allows, in the order in which they are shown."""
+        """List the answers that a question about an item allows, in the order in which they are shown."""
 
     @abstractmethod
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """What an answer is worth."""
+        """Mark an answer."""
 
     def marks(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
-        """What the answers to an item's questions are worth; one may depend on another."""
+        """Mark the answers to an item's questions; the mark of one may depend on another."""
         return [self.mark(*pair) for pair in zip(questions, answers, strict=True)]
 
     def sums(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
-        """The row of statistics of one caption: points and questions, or their share and 1."""
+        """Compute the row of statistics of one caption: points and questions, or their ratio and 1."""
         points = sum(mark.points for mark in marks)
         return (points, len(marks)) if self.pooled else (points / len(marks), 1.0)
 
     def summary(self, marks: Sequence[AnswerMark]) -> str:
-        """The answers in a few words."""
+        """Summarize the marks in a few words."""
         right = sum(mark.verdict == "right" for mark in marks)
         return f"{right} of {len(marks)} question{'' if len(marks) == 1 else 's'} right"
 
     def prompts(self) -> dict[str, str]:
-        """The text that is asked."""
+        """Read the prompt."""
         name, fields = self.prompt_file
         return {"question": read_prompt(self.prompt or PROMPTS / f"{name}.txt", fields)}
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
-        """The judge, the prompts and the files. What is wrong with questions is said before anything is asked."""
+        """Load the judge, the prompts and the files, and check all questions before any request is sent."""
         tables = dict[str, QuestionTable]()
         if self.questions:
             tables[QUESTION_COLUMN] = open_questions(self.questions, "questions")
@@ -206,7 +206,7 @@ class QuestionMetric(JudgedMetric):
             raise InputError(f"{self.name}: item {id!r} has several captions, and stored answers are those of one")
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
-        """Raise an error where a question has no right answer among its choices."""
+        """Raise InputError if a question has no right answer among its choices."""
         if len(question.choices) < 2:
             raise InputError(f"{where}: has {len(question.choices)} choices, expected at least 2")
         if question.right is None:
@@ -214,13 +214,13 @@ class QuestionMetric(JudgedMetric):
             raise InputError(f"{where}: the answer {question.answer!r} is none of the choices ({found})")
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each question, or one for each caption where they are asked together."""
+        """Build one request per question, or one per caption if its questions are asked together."""
         asked = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
         logprobs = self._has_logprobs(setup, ask=False)
-        return [request for one in asked for request in self._requests(one, setup, logprobs)]
+        return [request for one in asked for request in self._build_item_requests(one, setup, logprobs)]
 
     def asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
-        """Each item with its questions and their options, or why it has none."""
+        """List each item with its questions and their options, or a Failure if it has none."""
         items: list[AskedItem | Failure] = []
         for item in captions:
             own = own_questions(item, setup.tables, self.answers == COLUMN)
@@ -231,12 +231,12 @@ class QuestionMetric(JudgedMetric):
         return items
 
     def _has_logprobs(self, setup: JudgeSetup, ask: bool) -> bool:
-        """Whether the server sends probabilities, where they are of use; without ``ask`` nothing is sent."""
+        """Return True if the server sends probabilities and they are of use; without ``ask`` no request is sent."""
         if self.together or self.strict or not self.one_token:
             return False
-        return setup.judge.can("logprobs") if ask else setup.judge.known_to_have("logprobs")
+        return setup.judge.can("logprobs") if ask else setup.judge.has_ability("logprobs")
 
-    def _requests(self, asked: AskedItem, setup: JudgeSetup, logprobs: bool) -> list[Request]:
+    def _build_item_requests(self, asked: AskedItem, setup: JudgeSetup, logprobs: bool) -> list[Request]:
         prompt, item = setup.prompts["question"], asked.item
         images = (item.fields["image"],) if self.sees else ()
         caption = {} if self.sees else {"caption": quoted(item.candidate)}
@@ -257,56 +257,58 @@ class QuestionMetric(JudgedMetric):
         ]
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """Every question, or every caption; and the one that shows whether the server sends probabilities."""
+        """Plan a call for every question, or every caption, and the call that tests whether the server supports
+        probabilities or schemas.
+        """
         requests = self.requests(captions, setup)
         asked = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
         tokens = 6 if not self.together else 8 * sum(len(one.options) for one in asked) // max(len(asked), 1)
         if requests and self.strict:
-            requests += setup.judge.probes("schema")
+            requests += setup.judge.list_probes("schema")
         elif requests and self.one_token and not self.together:
-            requests += setup.judge.probes("logprobs")
+            requests += setup.judge.list_probes("logprobs")
         return plan_requests(setup.judge, requests, tokens)
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The answers to the questions about each item, and what they add up to."""
+        """Collect the answers to the questions about each item, and score them."""
         asked = self.asked_items(captions, setup)
         open_items = [one for one in asked if isinstance(one, AskedItem)]
         if self.answers:
-            lists = iter([self._stored(one, setup) for one in open_items])
+            lists = iter([self._find_stored_answers(one, setup) for one in open_items])
         else:
             lists = iter(self.model_answers(open_items, setup))
         return [
-            self._failed(one) if isinstance(one, Failure) else self._verdict(one.own.questions, next(lists))
+            self._score_failure(one) if isinstance(one, Failure) else self._score_answers(one.own.questions, next(lists))
             for one in asked
         ]
 
-    def _failed(self, failure: Failure) -> Verdict | Failure:
+    def _score_failure(self, failure: Failure) -> Verdict | Failure:
         """Return why an item has no value; if unanswered questions are wrong, so is the item without stored answers."""
         if self.missing != "wrong" or failure.reason != NO_ANSWERS:
             return failure
-        return self._verdict([ItemQuestion("1", NO_ANSWERS)], [failure])
+        return self._score_answers([ItemQuestion("1", NO_ANSWERS)], [failure])
 
     def model_answers(
         self, asked: Sequence[AskedItem], setup: JudgeSetup
     ) -> list[list[ChosenAnswer | Failure] | Failure]:
-        """What the model answers to every question of every item."""
+        """Ask the model every question of every item."""
         if asked and self.strict:
             setup.judge.can("schema")  # the signature says it; the schema is sent in any case
         if self.together:
-            requests = [self._requests(one, setup, False)[0] for one in asked]
+            requests = [self._build_item_requests(one, setup, False)[0] for one in asked]
             parsers = [partial(read_together, options=one.options) for one in asked]
             replies = ask_and_parse(setup.judge, requests, parsers, what=self.label)
-            return [self._readable(*pair) for pair in zip(asked, replies, strict=True)]
+            return [self._select_readable(*pair) for pair in zip(asked, replies, strict=True)]
         logprobs = bool(asked) and self._has_logprobs(setup, True)
-        lists = [self._requests(one, setup, logprobs) for one in asked]
+        lists = [self._build_item_requests(one, setup, logprobs) for one in asked]
         parsers_each = [partial(read_choice, options=options) for one in asked for options in one.options]
         each = iter(ask_and_parse(setup.judge, [one for own in lists for one in own], parsers_each, what=self.label))
         return [[next(each) for _ in own] for own in lists]
 
-    def _readable(
+    def _select_readable(
         self, asked: AskedItem, reply: list[ChosenAnswer] | Failure
     ) -> list[ChosenAnswer | Failure] | Failure:
-        """The answers of a reply to all questions; where questions may be missing, those that can be read."""
+        """Return the answers of a joint reply; if answers may be missing, those that can be read."""
         if not isinstance(reply, Failure):
             return list(reply)
         if self.missing == "nan":
@@ -314,8 +316,8 @@ class QuestionMetric(JudgedMetric):
         some = read_some(reply.reply, asked.options)
         return [some.get(index, reply) for index in range(len(asked.options))]
 
-    def _stored(self, asked: AskedItem, setup: JudgeSetup) -> list[ChosenAnswer | Failure] | Failure:
-        """The answers that a file or a column has."""
+    def _find_stored_answers(self, asked: AskedItem, setup: JudgeSetup) -> list[ChosenAnswer | Failure] | Failure:
+        """Find the stored answers in a file or a column."""
         given = stored_answers(asked.item, asked.own, setup.tables)
         if isinstance(given, Failure):
             return [given] * len(asked.options) if self.missing == "wrong" else given
@@ -325,13 +327,13 @@ class QuestionMetric(JudgedMetric):
         ]
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
-        """A stored answer, in its own words: the letters of options depend on the order in which they were shown."""
+        """Read a stored answer in its own words: letters depend on the order in which the options were shown."""
         try:
             return ChosenAnswer(options.by_text().text_of(text))
         except ValueError as error:
             return Failure(f"unreadable answer: {error}")
 
-    def _verdict(
+    def _score_answers(
         self, questions: Sequence[ItemQuestion], answers: list[ChosenAnswer | Failure] | Failure
     ) -> Verdict | Failure:
         if isinstance(answers, Failure):
@@ -365,7 +367,7 @@ class QuestionMetric(JudgedMetric):
         )
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """A part for each question. What a question adds is its share of all points, times the value."""
+        """Break the value down by questions. The part of a question is its share of all points, times the value."""
         breakdown, value = super().breakdown(verdicts), self.value_of(verdicts)
         total = sum(part.adds for part in breakdown.parts)
         scale = value / total if total else 0.0
@@ -374,12 +376,12 @@ class QuestionMetric(JudgedMetric):
         return replace(breakdown, parts=parts, columns=columns, tables=categories_table(parts))
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
-        """The judge with its prompt, and the files of questions and answers."""
+        """Return the judge with its prompt, and the files of questions and answers."""
         tables = {name: str(table) for name, table in state.value.tables.items()}
         return {**super().settings(state), **tables}
 
     def hint(self, reason: str) -> str:
-        """What helps where an item has no questions or no answers."""
+        """Say what helps if an item has no questions or no answers."""
         if reason == NO_QUESTIONS and self.questions:
             return f"; {self.questions} has none of these ids"
         if reason == NO_QUESTIONS:
@@ -389,7 +391,7 @@ class QuestionMetric(JudgedMetric):
 
 @dataclass(frozen=True)
 class GroupedQuestions(QuestionMetric):
-    """A metric whose questions are asked one by one, or all those about a caption in one call."""
+    """A metric whose questions are asked one by one, or all about a caption in one call."""
 
     ask: Literal["each", "together"] = "each"
     """Whether each question is a call of its own, or all those about a caption are one."""
@@ -408,7 +410,7 @@ class GroupedQuestions(QuestionMetric):
 
 
 def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: bool = False) -> OwnQuestions | Failure:
-    """The questions of an item: those of a file, of its column, or beside its stored answers.
+    """Find the questions of an item: in a file, in its column, or next to its stored answers.
 
     ``answered`` says that the column of answers has those of a model, and not the right ones.
     """
@@ -429,7 +431,7 @@ def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: boo
 
 
 def stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]) -> list[str | Failure] | Failure:
-    """The answers to an item's questions that a file has, by their texts or else by their ids, or that a column has."""
+    """Find the stored answers to an item's questions: in a file, by question text or else by id, or in a column."""
     if table := tables.get(ANSWER_COLUMN):
         found = table.find(item.id, item.fields.get("image"))
         if found is None:
@@ -447,13 +449,13 @@ def stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionT
 
 
 def setup_name(setup: JudgeSetup, captions: CaptionSet) -> str:
-    """What messages call the source of the questions."""
+    """Return the name of the source of the questions, for messages."""
     table = setup.tables.get(QUESTION_COLUMN) or setup.tables.get(ANSWER_COLUMN)
     return table.name if table else captions.name
 
 
 def question_part(question: ItemQuestion, answer: ChosenAnswer, mark: AnswerMark) -> Contribution:
-    """A question with its answer, and what it is worth."""
+    """Build the contribution of a question from its answer and mark."""
     return Contribution(
         question.text,
         mark.points,
@@ -469,7 +471,7 @@ def question_part(question: ItemQuestion, answer: ChosenAnswer, mark: AnswerMark
 
 
 def categories_table(parts: Sequence[Contribution]) -> list[Table]:
-    """How many questions of each category there are, and what they add; nothing where all are of one."""
+    """Build a table of questions and points by category; an empty list if all are of one category."""
     by_category: dict[str, list[Contribution]] = {}
     for part in parts:
         by_category.setdefault(str(part.details["category"]), []).append(part)

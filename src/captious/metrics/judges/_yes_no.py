@@ -1,4 +1,4 @@
-"""Questions that are answered yes or no: by the probabilities of the two at the first token, or by words."""
+"""Yes-or-no questions: answers by the probabilities of yes and no at the first token, or by words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 
 class YesNoAnswer(NamedTuple):
-    """What a model answered."""
+    """The answer of a model to a yes-or-no question."""
 
     yes: bool
     probability: float
@@ -37,7 +37,7 @@ def ask_yes_no(
     images: Sequence[ImageSource | None],
     what: str,
 ) -> list[list[YesNoAnswer] | Failure]:
-    """An answer to each question of each list, with the image of the list; one that has none fails the list."""
+    """Ask each question of each list about the image of the list; an unanswered question fails the list."""
     lists = [() if isinstance(texts, Failure) else texts for texts in questions]
     top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
     requests = [yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
@@ -51,13 +51,13 @@ def ask_yes_no(
 
 
 def yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Request:
-    """A question about an image."""
+    """Build a request for a yes-or-no question about an image."""
     images = () if image is None else (image,)
     return Request((Turn("user", text.strip(), images),), max_tokens=LONGEST, top_logprobs=top)
 
 
 def read_yes_no(reply: Reply) -> YesNoAnswer:
-    """Yes if it is likelier than no at the first token of a reply; a tie is a no. Otherwise the words decide.
+    """Read yes if it is likelier than no at the first token; a tie is a no. Without probabilities the words decide.
 
     >>> read_yes_no(Reply("No, the eyes are closed."))
     YesNoAnswer(yes=False, probability=0.0, by_words=True)
@@ -70,7 +70,7 @@ def read_yes_no(reply: Reply) -> YesNoAnswer:
 
 
 def yes_and_no(reply: Reply) -> tuple[float, float]:
-    """The probabilities of yes and of no as the first token that is not blank, in capitals or not.
+    """Sum the probabilities of yes and of no at the first token that is not blank, ignoring case.
 
     >>> from captious.models.chat.messages import ReplyToken
     >>> yes_and_no(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
@@ -83,7 +83,7 @@ def yes_and_no(reply: Reply) -> tuple[float, float]:
 
 
 def read_word(text: str) -> bool:
-    """Whether a reply says yes: its first word does, or the only one of the two words in it is yes.
+    """Return True if the first word of a reply is yes, or if yes is the only one of the two words in it.
 
     >>> read_word("**Yes**, it is."), read_word("The answer is no.")
     (True, False)

@@ -32,7 +32,7 @@ BLANK = " " * 40
 
 
 class CheckedEvents(NamedTuple):
-    """The events of one text, and how the other text is related to each."""
+    """The events of one text, with the relation of the other text to each."""
 
     events: Sequence[str]
     relations: Sequence[str]
@@ -98,7 +98,7 @@ class AutoDQ(FactMetric):
         return ("judge",) if self.value == "recall" and self.questions else ("references", "judge")
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
-        """The judge, the prompts and the file of events."""
+        """Load the judge, the prompts and the file of events."""
         shared = super().prepare(captions)
         if not self.questions:
             return shared
@@ -106,7 +106,7 @@ class AutoDQ(FactMetric):
         return Shared(replace(shared.value, tables={QUESTION_COLUMN: table}), f"{shared.key}|{table}")
 
     def aggregate(self, rows: Floats) -> Floats:
-        """The mean recall, the mean precision, or the F1 of both."""
+        """Compute the mean recall, the mean precision, or the F1 of both."""
         with np.errstate(invalid="ignore", divide="ignore"):
             recall, precision = rows[..., 0] / rows[..., 2], rows[..., 1] / rows[..., 2]
             if self.value != "f1":
@@ -116,73 +116,74 @@ class AutoDQ(FactMetric):
         return f1
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """The events of each caption; for the recall alone the events of the reference are checked at once."""
+        """Build the requests for the events of each caption; for recall, those that check the events of the reference.
+        """
         if self.value != "recall":
-            return [self._listing(item.candidate, setup) for item in captions]
+            return [self._build_list_request(item.candidate, setup) for item in captions]
         lists = [(item, own_events(item, setup)) for item in captions]
-        return [self._checking(item.candidate, events, setup) for item, events in lists if events]
+        return [self._build_check_request(item.candidate, events, setup) for item, events in lists if events]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The events of both texts with their relations, and the value."""
+        """Collect the events of both texts with their relations, and compute the value."""
         items = list(captions)
         if self.schema:
             setup.judge.can("schema")  # the signature says it; the schema is sent in any case
         nothing = [CheckedEvents((), ())] * len(items)
         recall, precision = list[CheckedEvents | Failure](nothing), list[CheckedEvents | Failure](nothing)
         if self.value != "precision":
-            events = self._reference_events(items, setup)
-            recall = self._checked([item.candidate for item in items], events, REFERENCE, setup)
+            events = self._list_reference_events(items, setup)
+            recall = self._check_events([item.candidate for item in items], events, REFERENCE, setup)
         if self.value != "recall":
-            events = self._listed([item.candidate for item in items], CAPTION, setup)
-            precision = self._checked([" ".join(item.references) for item in items], events, CAPTION, setup)
-        return [self._verdict(*both) for both in zip(recall, precision, strict=True)]
+            events = self._list_events([item.candidate for item in items], CAPTION, setup)
+            precision = self._check_events([" ".join(item.references) for item in items], events, CAPTION, setup)
+        return [self._build_verdict(*both) for both in zip(recall, precision, strict=True)]
 
-    def _reference_events(self, items: Sequence[Item], setup: JudgeSetup) -> list[list[str] | Failure]:
-        """The events of each reference: given, or listed by the model."""
+    def _list_reference_events(self, items: Sequence[Item], setup: JudgeSetup) -> list[list[str] | Failure]:
+        """List the events of each reference: those given, or else by the model."""
         given = [own_events(item, setup) for item in items]
         unlisted = [index for index, events in enumerate(given) if events is None]
         texts = [" ".join(items[index].references) for index in unlisted]
-        listed = dict(zip(unlisted, self._listed(texts, REFERENCE, setup), strict=True))
+        listed = dict(zip(unlisted, self._list_events(texts, REFERENCE, setup), strict=True))
         return [listed[index] if events is None else events for index, events in enumerate(given)]
 
-    def _listed(self, texts: Sequence[str], side: str, setup: JudgeSetup) -> list[list[str] | Failure]:
-        requests = [self._listing(text, setup) for text in texts]
+    def _list_events(self, texts: Sequence[str], side: str, setup: JudgeSetup) -> list[list[str] | Failure]:
+        requests = [self._build_list_request(text, setup) for text in texts]
         return ask_each(setup.judge, requests, [read_events] * len(texts), f"{self.label}: events of the {side}")
 
-    def _checked(
+    def _check_events(
         self, texts: Sequence[str], lists: Sequence[list[str] | Failure], side: str, setup: JudgeSetup
     ) -> list[CheckedEvents | Failure]:
-        """How each text is related to the events of the other one."""
+        """Ask how each text is related to the events of the other one."""
         requests: list[Request | Failure] = []
         for text, events in zip(texts, lists, strict=True):
             if isinstance(events, Failure):
                 requests.append(events)
             else:
                 none = Failure(f"no events in the {side}")
-                requests.append(self._checking(text, events, setup) if events else none)
+                requests.append(self._build_check_request(text, events, setup) if events else none)
         parsers = [
             partial(read_together, options=[RELATIONS] * (0 if isinstance(events, Failure) else len(events)))
             for events in lists
         ]
         replies = ask_each(setup.judge, requests, parsers, f"{self.label}: checking events of the {side}")
-        return [self._related(*pair) for pair in zip(lists, replies, strict=True)]
+        return [self._pair_relations(*pair) for pair in zip(lists, replies, strict=True)]
 
-    def _related(self, events: list[str] | Failure, reply: list[ChosenAnswer] | Failure) -> CheckedEvents | Failure:
+    def _pair_relations(self, events: list[str] | Failure, reply: list[ChosenAnswer] | Failure) -> CheckedEvents | Failure:
         if isinstance(events, Failure):
             return events
         if not events and self.empty == "one":
             return CheckedEvents((), ())
         return reply if isinstance(reply, Failure) else CheckedEvents(events, [one.text for one in reply])
 
-    def _listing(self, text: str, setup: JudgeSetup) -> Request:
+    def _build_list_request(self, text: str, setup: JudgeSetup) -> Request:
         prompt = setup.prompts["autodq_events"].format(text=quoted(text))
         return Request((Turn("user", prompt.strip()),), max_tokens=list_tokens(text, 4))
 
-    def _checking(self, text: str, events: Sequence[str], setup: JudgeSetup) -> Request:
+    def _build_check_request(self, text: str, events: Sequence[str], setup: JudgeSetup) -> Request:
         prompt = setup.prompts["autodq_check"].format(text=quoted(text), events=numbered(events))
         return together_request(Turn("user", prompt.strip()), [RELATIONS] * len(events), self.schema)
 
-    def _verdict(self, recall: CheckedEvents | Failure, precision: CheckedEvents | Failure) -> Verdict | Failure:
+    def _build_verdict(self, recall: CheckedEvents | Failure, precision: CheckedEvents | Failure) -> Verdict | Failure:
         if isinstance(recall, Failure) or isinstance(precision, Failure):
             return next(one for one in (recall, precision) if isinstance(one, Failure))
         sums = (recall.share, precision.share, 1.0)
@@ -200,7 +201,7 @@ class AutoDQ(FactMetric):
         return Verdict(value, parts=parts, summary=", ".join(found), sums=sums)
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """A part for each event; its share of the recall or precision, times how much of F1 that makes."""
+        """Break the value down by events: the part of each in recall or precision, times the derivative of F1."""
         breakdown = super().breakdown(verdicts)
         recall, precision, _ = np.mean([one.sums for one in verdicts], axis=0)
         slopes = {REFERENCE: float(self.value == "recall"), CAPTION: float(self.value == "precision")}
@@ -215,31 +216,31 @@ class AutoDQ(FactMetric):
         return replace(breakdown, parts=parts)
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
-        """The check of the caption's events, and the listing and check of the reference's."""
+        """Estimate the check of the caption's events, and the listing and check of the reference's."""
         own = own_events(item, setup)
         reference, events = " ".join(item.references), own if own is not None else [BLANK] * MOST_EVENTS
         calls = []
         if self.value != "precision":
             if own is None:
-                calls.append((self._listing(reference, setup), 1, self.reply_tokens))
+                calls.append((self._build_list_request(reference, setup), 1, self.reply_tokens))
             if self.value == "f1" or own is None:
-                calls.append((self._checking(item.candidate, events, setup), int(bool(events)), 8 * len(events)))
+                calls.append((self._build_check_request(item.candidate, events, setup), int(bool(events)), 8 * len(events)))
         if self.value != "recall":
             number = min(facts, MOST_EVENTS)
-            calls.append((self._checking(reference, [BLANK] * number, setup), 1, 8 * number))
+            calls.append((self._build_check_request(reference, [BLANK] * number, setup), 1, 8 * number))
         return calls
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
-        """The judge with its prompts, and the file of events."""
+        """Return the judge with its prompts, and the file of events."""
         return {**super().settings(state), **{name: str(table) for name, table in state.value.tables.items()}}
 
 
 def own_events(item: Item, setup: JudgeSetup) -> list[str] | None:
-    """The events that come with an item; None where the model must list them."""
+    """Find the events that come with an item; None if the model must list them."""
     own = own_questions(item, setup.tables)
     return None if isinstance(own, Failure) else [one.text for one in own.questions]
 
 
 def read_events(reply: Reply) -> list[str]:
-    """The events of a reply, ten at most."""
+    """Read the events of a reply, at most ten."""
     return read_bullets(whole(reply))[:MOST_EVENTS]

@@ -1,4 +1,4 @@
-"""CAPEval: how much of a checklist a caption mentions, and how much of that it gets right."""
+"""CAPEval: the share of a checklist that a caption mentions, and the share of those points that it gets right."""
 
 from __future__ import annotations
 
@@ -81,21 +81,21 @@ class CapEval(GroupedQuestions):
         return "capeval", ("caption", "question")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """Yes, no, or not mentioned."""
+        """Return yes, no and not mentioned."""
         return AnswerOptions.words(YES, NO, NOT_MENTIONED)
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """What a verdict adds: to coverage if the caption speaks of it, to the others if it is right."""
+        """Mark a verdict: for coverage 1 if the caption mentions the point, for other values 1 if it is right."""
         counts = answer.text != NOT_MENTIONED if self.value == "coverage" else answer.text == YES
         return AnswerMark(float(counts), WORDS[answer.text])
 
     def sums(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
-        """The number of yes, of yes and no, and of questions."""
+        """Count yes, yes and no, and all questions."""
         yes, no = (sum(mark.verdict == WORDS[word] for mark in marks) for word in (YES, NO))
         return float(yes), float(yes + no), float(len(marks))
 
     def aggregate(self, rows: Floats) -> Floats:
-        """Coverage, precision or F1 of sums."""
+        """Compute coverage, precision or F1 of sums."""
         yes, answered, questions = rows[..., 0], rows[..., 1], rows[..., 2]
         with np.errstate(invalid="ignore", divide="ignore"):
             coverage, precision = answered / questions, yes / answered
@@ -107,10 +107,10 @@ class CapEval(GroupedQuestions):
         return f1
 
     def summary(self, marks: Sequence[AnswerMark]) -> str:
-        """How many verdicts there are of each kind."""
+        """Count the verdicts of each kind."""
         numbers = [(sum(mark.verdict == word for mark in marks), word) for word in WORDS.values()]
         return ", ".join(f"{number} {word}" for number, word in numbers if number)
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
-        """A stored verdict, as a word or as a number."""
+        """Read a stored verdict, as a word or as a number."""
         return super().read_stored(NUMBERS.get(text.strip().removesuffix(".0"), text), options)

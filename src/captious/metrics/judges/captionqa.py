@@ -1,4 +1,4 @@
-"""CaptionQA: whether a text model answers questions about an image right when it reads the caption in its place."""
+"""CaptionQA: accuracy of a text model on questions about an image when it reads the caption in its place."""
 
 from __future__ import annotations
 
@@ -94,19 +94,19 @@ class CaptionQA(GroupedQuestions):
         return "captionqa", ("caption", "question", "options")
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
-        """Raise an error where a question has no right answer, or more options than letters."""
+        """Raise InputError if a question has no right answer, or more options than letters."""
         super().refuse_unfit_question(question, where)
         if len(question.choices) >= len(LETTERS):
             raise InputError(f"{where}: has {len(question.choices)} choices, expected at most {len(LETTERS) - 1}")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """The choices and "cannot", in an order of the seed, the item and the question."""
+        """Shuffle the choices and "cannot" by the seed, the item and the question."""
         if self.is_yes_no(question):
             return AnswerOptions.of(shuffled(question.choices, self.seed, key, question.text))
         return AnswerOptions.of(shuffled([*question.choices, CANNOT], self.seed, key, question.text))
 
     def is_yes_no(self, question: ItemQuestion) -> bool:
-        """Whether a question gets no option "cannot"."""
+        """Return True if a question gets no option "cannot"."""
         choices = [choice.strip().lower() for choice in question.choices]
         if self.yes_no == "choices":
             return sorted(map(normalize_answer, choices)) == sorted(YES_NO)
@@ -114,7 +114,7 @@ class CaptionQA(GroupedQuestions):
         return inside or question.text.lower().startswith(tuple(f"{word} " for word in OPENINGS))
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """What the answer is worth."""
+        """Mark an answer."""
         if answer.text == CANNOT:
             credit = round(1 / len(question.choices) + self.credit, DECIMALS)
             return AnswerMark({"score": credit, "accuracy": 0.0, "cannot": 1.0}[self.value], "cannot")
@@ -122,11 +122,11 @@ class CaptionQA(GroupedQuestions):
         return AnswerMark(float(right and self.value != "cannot"), "right" if right else "wrong")
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
-        """A stored answer; "cannot" in whatever words begin so."""
+        """Read a stored answer; any text that begins with "cannot" is that option."""
         return super().read_stored(CANNOT if normalize_answer(text).startswith("cannot") else text, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
-        """Rows of points and questions; a note says what a caption that says nothing would earn."""
+        """Score items as points and questions; a note says how much "cannot" to every question would earn."""
         scored = super().score_items(captions, state)
         lists = [own_questions(item, state.value.tables, self.answers == COLUMN) for item in captions]
         questions = [one for own in lists if isinstance(own, OwnQuestions) for one in own.questions]

@@ -1,4 +1,4 @@
-"""CLAIR: how likely a chat model finds it that the caption and the references describe one image."""
+"""CLAIR: a chat model's rating of how likely caption and references describe the same image."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Clair(JudgedMetric):
         return 60 if self.reason else 10
 
     def prompts(self) -> dict[str, str]:
-        """The question that the judge is asked."""
+        """Read the prompt."""
         ending = "clair_reason" if self.reason else "clair_score"
         return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each item, with its candidates and references as two lists."""
+        """Build one request per item, with its candidates and references as two lists."""
         prompt = setup.prompts[self.name]
         texts = [
             prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
@@ -80,14 +80,14 @@ class Clair(JudgedMetric):
         return [Request((Turn("user", text),), schema=schema if self.schema else None) for text in texts]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The score of each item with the judge's reason."""
+        """Collect the score of each item with the judge's reason."""
         if self.schema:
             setup.judge.can("schema")  # the signature says it; the schema is sent in any case
         return ask_and_parse(setup.judge, self.requests(captions, setup), parse_score, what=self.label)
 
 
 def parse_score(reply: Reply) -> Verdict:
-    """The score and the reason of a reply.
+    """Parse the score and the reason of a reply.
 
     >>> parse_score(Reply('{"score": 85, "reason": "Both show a dog."}')).value
     0.85

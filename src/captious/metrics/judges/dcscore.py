@@ -72,13 +72,13 @@ class FactLists(NamedTuple):
         return numbered([fact.text for fact in self.facts])
 
     def oracle_of(self, index: int, matches: Sequence[Matches]) -> str:
-        """The oracle fact that a fact is most often matched to; empty where it is none."""
+        """Find the oracle fact that a fact is most often matched with; empty if it is mostly unmatched."""
         ((match, _),) = Counter(one[index] for one in matches).most_common(1)
         return "" if match is None else self.oracle[match]
 
 
 class FactScores(NamedTuple):
-    """Precision, recall and F1, with what each fact adds to each."""
+    """Precision, recall and F1, with the contribution of each fact to each."""
 
     precision: float
     recall: float
@@ -150,69 +150,69 @@ class DCScore(FactMetric):
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
-        """The judge and the prompts. The column of facts is checked before anything is asked."""
+        """Load the judge and the prompts. The column of facts is checked before any request is sent."""
         for item in captions:
             own_facts(item)
         return super().prepare(captions)
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """Each caption, whose facts are to be listed."""
-        return [self._extraction(item.candidate, setup) for item in captions]
+        """Build the requests that list the facts of each caption."""
+        return [self._build_list_request(item.candidate, setup) for item in captions]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The facts of each caption with what they add, and the value."""
-        facts = self._extracted(self.requests(captions, setup), setup, "in the caption")
-        oracle = self._oracle_facts(captions, setup)
+        """List, match and check the facts of each caption, and compute the value."""
+        facts = self._extract_facts(self.requests(captions, setup), setup, "in the caption")
+        oracle = self._list_oracle_facts(captions, setup)
         lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
-        matching = unless_failed(lists, lambda one: self._matching(one, setup))
+        matching = unless_failed(lists, lambda one: self._build_match_request(one, setup))
         checking = [
-            one if isinstance(one, Failure) else self._checking(item, one, setup)
+            one if isinstance(one, Failure) else self._build_check_request(item, one, setup)
             for item, one in zip(captions, lists, strict=True)
         ]
-        matches = self._sampled(matching, [partial(read_matches, lists=one) for one in lists], setup, "matching")
-        checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], setup, "checking")
-        return [self._verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
+        matches = self._sample_replies(matching, [partial(read_matches, lists=one) for one in lists], setup, "matching")
+        checks = self._sample_replies(checking, [partial(read_checks, lists=one) for one in lists], setup, "checking")
+        return [self._build_verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
 
-    def _extracted(
+    def _extract_facts(
         self, requests: Sequence[Request], setup: JudgeSetup, where: str
     ) -> list[list[MatchedFact] | Failure]:
-        """The facts in each reply; a text without any fails."""
+        """Read the facts in each reply; a text without facts is a Failure."""
         replies = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
         return [one or Failure(f"no facts {where}") for one in replies]
 
-    def _oracle_facts(self, captions: CaptionSet, setup: JudgeSetup) -> list[list[str] | Failure]:
-        """The oracle facts from the column, or listed by the judge from the references."""
+    def _list_oracle_facts(self, captions: CaptionSet, setup: JudgeSetup) -> list[list[str] | Failure]:
+        """List the oracle facts from the column, or else by the judge from the references."""
         lists: list[list[str] | Failure] = [*map(own_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
-        requests = [self._extraction(" ".join(captions.references[index]), setup) for index in unlisted]
-        extracted = self._extracted(requests, setup, "in the references")
+        requests = [self._build_list_request(" ".join(captions.references[index]), setup) for index in unlisted]
+        extracted = self._extract_facts(requests, setup, "in the references")
         for index, one in zip(unlisted, extracted, strict=True):
             lists[index] = one if isinstance(one, Failure) else [fact.text for fact in one]
         return lists
 
-    def _extraction(self, text: str, setup: JudgeSetup) -> Request:
+    def _build_list_request(self, text: str, setup: JudgeSetup) -> Request:
         prompt = setup.prompts["dcscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
 
-    def _matching(self, lists: FactLists, setup: JudgeSetup) -> Request:
+    def _build_match_request(self, lists: FactLists, setup: JudgeSetup) -> Request:
         oracle = numbered(lists.oracle)
         prompt = setup.prompts["dcscore_match"].format(facts=lists.numbered, oracle=oracle)
         return Request((Turn("user", prompt),), temperature=1.0, max_tokens=256 + 24 * len(lists.facts))
 
-    def _checking(self, item: Item, lists: FactLists, setup: JudgeSetup) -> Request:
+    def _build_check_request(self, item: Item, lists: FactLists, setup: JudgeSetup) -> Request:
         reference = "\n".join(item.references)
         prompt = setup.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 
-    def _sampled(
+    def _sample_replies(
         self,
         requests: Sequence[Request | Failure],
         parsers: Sequence[Callable[[Reply], T]],
         setup: JudgeSetup,
         what: str,
     ) -> list[list[T] | Failure]:
-        """What is read in several replies to each request; one that cannot be read fails them all."""
+        """Parse several replies to each request; one unreadable reply fails the request."""
         several = [
             one if isinstance(one, Failure) else replace(one, sample=sample)
             for one, sample in product(requests, range(self.samples))
@@ -227,7 +227,7 @@ class DCScore(FactMetric):
             results.append(failures[0] if failures else readings)
         return results
 
-    def _verdict(
+    def _build_verdict(
         self, lists: FactLists | Failure, matches: list[Matches] | Failure, checks: list[Checks] | Failure
     ) -> Verdict | Failure:
         if isinstance(lists, Failure) or isinstance(matches, Failure) or isinstance(checks, Failure):
@@ -272,7 +272,7 @@ class DCScore(FactMetric):
         )
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """A part for each fact; precision, recall and F1 of a single candidate."""
+        """Break the value down by facts, with precision, recall and F1 of a single candidate."""
         breakdown = super().breakdown(verdicts)
         factors = [one.details for one in verdicts]
         if len(factors) > 1:
@@ -284,17 +284,17 @@ class DCScore(FactMetric):
         return replace(breakdown, factors=factors[0], formula="; ".join(lines))
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
-        """The oracle facts, unless they are listed; the matchings and the checks."""
+        """Estimate the calls for the oracle facts, unless they are given, and for the matchings and checks."""
         words = " ".join(item.references)
         oracle = own_facts(item) or [BLANK] * estimated_facts(words)
         lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
-        sampled = [self._matching(lists, setup), self._checking(item, lists, setup)]
+        sampled = [self._build_match_request(lists, setup), self._build_check_request(item, lists, setup)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
-        return calls if own_facts(item) else [(self._extraction(words, setup), 1, 30 * len(oracle)), *calls]
+        return calls if own_facts(item) else [(self._build_list_request(words, setup), 1, 30 * len(oracle)), *calls]
 
 
 def own_facts(item: Item) -> list[str]:
-    """The oracle facts that came with an item: a list of texts, or such a list written as JSON; none where it has none.
+    """Read the oracle facts that came with an item: a list of texts, or such a list as JSON; empty if there are none.
 
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
@@ -303,14 +303,14 @@ def own_facts(item: Item) -> list[str]:
 
 
 def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
-    """Both lists, or why one is missing."""
+    """Pair both lists, or return the Failure of one."""
     if isinstance(facts, Failure):
         return facts
     return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
 
 
 def read_facts(reply: Reply) -> list[MatchedFact]:
-    """The facts of a reply. One without a word on its relevance is relevant.
+    """Read the facts of a reply. A fact without a statement on its relevance is relevant.
 
     >>> read_facts(Reply('[{"fact": "It is wet.", "identifier": "dog", "relevance": 0}]'))
     [MatchedFact(text='It is wet.', identifier='dog', relevant=False)]
@@ -326,7 +326,7 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
 
 
 def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
-    """The index of each fact's oracle fact, or None."""
+    """Read the index of each fact's oracle fact, or None."""
     assert isinstance(lists, FactLists)
     entries = json_list(whole(reply))
     matches: list[int | None] = [None] * len(lists.facts)
@@ -344,7 +344,7 @@ def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
 
 
 def read_checks(reply: Reply, lists: FactLists | Failure) -> Checks:
-    """Whether each fact is true."""
+    """Read whether each fact is true."""
     assert isinstance(lists, FactLists)
     entries = json_list(whole(reply))
     flags = {whole_number(entry.get("fact"), "fact"): read_flag(entry.get("true"), "true") for entry in entries}
@@ -359,7 +359,7 @@ def score(
     relevant: Sequence[bool] | None = None,
     sharing: Literal["relevant", "all"] = "relevant",
 ) -> FactScores:
-    """Precision, recall and F1 of facts of which some are true and some have a match among so many oracle facts.
+    """Compute precision, recall and F1 of facts, given which are true, their matches, and the number of oracle facts.
 
     Three facts, of which the first two have the same match and the third, which is true, none; 4 oracle facts:
     the recall is (1/2 + 1/2 + 1) / (4 + 1).
@@ -388,7 +388,7 @@ def score(
 
 
 def average(scores: Sequence[FactScores]) -> FactScores:
-    """The mean of several scores, and of what each fact adds."""
+    """Average several scores, and the contributions of each fact."""
     number = len(scores)
     adds = {
         name: [sum(column) / number for column in zip(*(one.adds[name] for one in scores), strict=True)]
@@ -399,7 +399,7 @@ def average(scores: Sequence[FactScores]) -> FactScores:
 
 
 def whole_number(value: Any, what: str) -> int:
-    """A number of a list in a reply, however it is written."""
+    """Parse an integer in a reply."""
     try:
         return int(str(value).strip().removesuffix(".0").lstrip("#"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a run would ask chat models, and what that would cost, before anything is sent."""
+"""Dry runs: the requests that a run would send to chat models, and their cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.judges.judged import AsksJudge, CallPlan
 from captious.metrics.registry import parse_all
-from captious.models.chat.judge import Usage, shown_cost
+from captious.models.chat.judge import Usage, format_cost
 from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
 from captious.options import get_runtime
 from captious.render import Column, Document, Result, Table
@@ -32,7 +32,7 @@ class DryRun(Result):
     """The plan of everything, where ``plans`` do not have the questions that show which are shared."""
 
     def __repr__(self) -> str:
-        return f"<DryRun: {self.total.calls:,} calls, cost {shown_cost(self.cost(self.total))}>"
+        return f"<DryRun: {self.total.calls:,} calls, cost {format_cost(self.cost(self.total))}>"
 
     @cached_property
     def total(self) -> CallPlan:
@@ -40,11 +40,11 @@ class DryRun(Result):
         return self.together or reduce(add, self.plans.values(), CallPlan())
 
     def cost(self, plan: CallPlan) -> float:
-        """The cost of a plan under the prices."""
+        """Return the cost of a plan under the prices."""
         return Usage(prompt_tokens=plan.prompt_tokens, reply_tokens=plan.reply_tokens).cost(self.prices)
 
     def document(self) -> Document:
-        """A line for each metric and set, and their sum."""
+        """Build a table with a row for each metric and set, and their sum."""
         several = len({name for name, _ in self.plans}) > 1
         priced = any(self.prices)
         columns: list[Column | str] = ["metric", *(["captions"] if several else [])]
@@ -53,7 +53,7 @@ class DryRun(Result):
 
         def row(metric: str, name: str, plan: CallPlan) -> list[Any]:
             numbers = [plan.calls, plan.stored, plan.prompt_tokens, plan.reply_tokens]
-            return [metric, *([name] if several else []), *numbers, *([shown_cost(self.cost(plan))] if priced else [])]
+            return [metric, *([name] if several else []), *numbers, *([format_cost(self.cost(plan))] if priced else [])]
 
         rows = [row(metric, name, plan) for (name, metric), plan in self.plans.items()]
         if len(rows) > 1:
@@ -71,7 +71,7 @@ class DryRun(Result):
         return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run")
 
     def data(self) -> dict[str, Any]:
-        """The numbers, as JSON holds them."""
+        """Return the numbers as JSON values."""
 
         def numbers(plan: CallPlan) -> dict[str, Any]:
             names = ("calls", "stored", "prompt_tokens", "reply_tokens")
@@ -83,7 +83,7 @@ class DryRun(Result):
 
 
 def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric]) -> DryRun:
-    """What scoring sets of captions would ask. Metrics that ask no chat model are left out."""
+    """Plan the calls for scoring sets of captions. Metrics that ask no chat model are left out."""
     judged = [metric for metric in parse_all(metrics, captions.values()) if "judge" in metric.needs]
     if not judged:
         raise InputError("dry_run=True: none of these metrics asks a chat model")
@@ -103,7 +103,7 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
 
 
 def _why_nothing(metric: Metric, captions: CaptionSet) -> str:
-    """Why a metric would ask nothing about a set."""
+    """Explain why a metric would send no request about a set."""
     try:
         metric.refuse_unfit(captions)
     except InputError as error:

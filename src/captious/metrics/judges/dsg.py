@@ -1,4 +1,4 @@
-"""Davidsonian Scene Graph: questions of yes or no about an image, of which some make sense only after others."""
+"""Davidsonian Scene Graph: yes-or-no questions about an image, some of which depend on others."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class Dsg(QuestionMetric):
         return "DSG" if self.dependencies else "DSG without dependencies"
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
-        """Raise an error where the right answer is another than yes."""
+        """Raise InputError if the right answer is not yes."""
         if question.answer and normalize_answer(question.answer) != "yes":
             raise InputError(f"{where}: the right answer is {question.answer!r}, expected yes")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """Yes or no."""
+        """Return yes and no."""
         return AnswerOptions.words(*YES_NO)
 
     def asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
-        """Each item with its questions, or why they cannot be asked, such as a parent that is not one of them."""
+        """List each item with its questions, or a Failure, for instance if a parent is not one of the questions."""
         items = super().asked_items(captions, setup)
-        return [one if isinstance(one, Failure) else self._unknown_parent(one) or one for one in items]
+        return [one if isinstance(one, Failure) else self._find_unknown_parent(one) or one for one in items]
 
-    def _unknown_parent(self, asked: AskedItem) -> Failure | None:
+    def _find_unknown_parent(self, asked: AskedItem) -> Failure | None:
         ids = {one.id for one in asked.own.questions}
         unknown = [(one.id, parent) for one in asked.own.questions for parent in one.parents if parent not in ids]
         if not unknown or not self.dependencies:
@@ -84,7 +84,7 @@ class Dsg(QuestionMetric):
         return Failure(f"{UNKNOWN_PARENT}: question {id} of item {asked.own.key!r} depends on {parent!r}")
 
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
-        """Rows of shares; a warning says where parents cannot be read."""
+        """Score items as shares of questions; warn if parents cannot be read."""
         scored = super().score_items(captions, state)
         tables = state.value.tables
         table = tables.get(QUESTION_COLUMN) or tables.get(ANSWER_COLUMN)
@@ -102,18 +102,18 @@ class Dsg(QuestionMetric):
         return found is not None and found[0] in table.unread_parents
 
     def hint(self, reason: str) -> str:
-        """Say what helps where a parent is unknown."""
+        """Say what helps if a parent is unknown."""
         if reason.startswith(UNKNOWN_PARENT):
             return "; parents are ids of questions of the same item; pass dsg(dependencies=no) to ignore them"
         return super().hint(reason)
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """One for yes, whatever the parents are."""
+        """Mark an answer without its parents: 1 for yes."""
         yes = answer.text == "yes"
         return AnswerMark(float(yes), "right" if yes else "wrong")
 
     def marks(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
-        """One for yes, unless a parent is answered no."""
+        """Mark answers: 1 for yes, unless a parent is answered no."""
         marks = super().marks(questions, answers)
         if not self.dependencies:
             return marks

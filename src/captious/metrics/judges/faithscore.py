@@ -1,4 +1,4 @@
-"""FaithScore: the share of the facts in a caption that the image bears out."""
+"""FaithScore: the share of the facts in a caption that a model finds true of the image."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class FaithScore(FactMetric):
         return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """The sub-sentences of each caption, to be labelled."""
+        """Build the requests that label the sub-sentences of each caption."""
         prompt = setup.prompts["faithscore_labels"]
         pieces = [sub_sentences(item.candidate) for item in captions]
         return [
@@ -127,23 +127,23 @@ class FaithScore(FactMetric):
         ]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The facts of each caption with their answers, and the share of the true ones."""
+        """List and verify the facts of each caption, and compute the share of true ones."""
         parsers = [partial(read_labels, sentences=sub_sentences(item.candidate)) for item in captions]
         described = ask_each(setup.judge, self.requests(captions, setup), parsers, f"{self.label}: labels")
-        requests = unless_failed(described, lambda one: self._facts_request(one.text, setup))
+        requests = unless_failed(described, lambda one: self._build_facts_request(one.text, setup))
         facts = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         check = setup.prompts["faithscore_check"]
         statements = unless_failed(facts, lambda one: [check.format(statement=quoted(fact.text)) for fact in one])
         answers = ask_yes_no(setup.judge, statements, captions.images, f"{self.label}: verifying")
-        return [self._verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
+        return [self._build_verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
 
-    def _facts_request(self, text: str, setup: JudgeSetup) -> Request | Failure:
+    def _build_facts_request(self, text: str, setup: JudgeSetup) -> Request | Failure:
         if not text:
             return Failure("no facts: nothing in the caption describes the image")
         prompt = setup.prompts["faithscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
 
-    def _verdict(
+    def _build_verdict(
         self, described: Description | Failure, facts: list[AtomicFact] | Failure, answers: list[YesNoAnswer] | Failure
     ) -> Verdict | Failure:
         if isinstance(described, Failure) or isinstance(facts, Failure) or isinstance(answers, Failure):
@@ -169,15 +169,15 @@ class FaithScore(FactMetric):
         return Verdict(share(verdicts), parts=parts, counted=counted, summary=count_phrase(verdicts, "fact", "true"))
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
-        """The facts, and a question for each."""
-        extraction = self._facts_request(item.candidate, setup)
+        """Estimate the call for the facts, and one for each fact."""
+        extraction = self._build_facts_request(item.candidate, setup)
         assert isinstance(extraction, Request)
         check = yes_no_request(setup.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
         return [(extraction, 1, 12 * facts + 20), (check, facts, 2)]
 
 
 def share(verdicts: Sequence[bool]) -> float:
-    """The share of facts that are true.
+    """Return the share of facts that are true.
 
     >>> share([True, False, True, True])
     0.75
@@ -186,7 +186,7 @@ def share(verdicts: Sequence[bool]) -> float:
 
 
 def sub_sentences(text: str) -> list[str]:
-    """The pieces of a text between its commas and stops, each with its mark.
+    """Split a text after commas and stops.
 
     >>> sub_sentences("A dog, 1.5 m tall, runs. It is wet.")
     ['A dog,', '1.5 m tall,', 'runs.', 'It is wet.']
@@ -196,7 +196,7 @@ def sub_sentences(text: str) -> list[str]:
 
 
 def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
-    r"""The descriptive ones of the sub-sentences, by a reply with the number and the letter of each.
+    r"""Read the sub-sentences that a reply labels as descriptive, by number and letter.
 
     >>> read_labels(Reply("1. D\n2: analytical"), ["A dog runs,", "which is nice."]).text
     'A dog runs,'
@@ -208,7 +208,7 @@ def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
 
 
 def read_facts(reply: Reply) -> list[AtomicFact]:
-    r"""The facts of a reply of five lines; those of a category may also stand on lines of their own below it.
+    r"""Read the facts of a reply of five lines; the facts of a category may also follow on separate lines.
 
     >>> [fact.text for fact in read_facts(Reply("Entities: There is a dog. There is a ball.\nColors: None"))]
     ['There is a dog.', 'There is a ball.']
@@ -227,7 +227,7 @@ def read_facts(reply: Reply) -> list[AtomicFact]:
 
 
 def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> Verdict:
-    """The share of sub-sentences that name no entity of a false fact, and the false facts of the others.
+    """Compute the share of sub-sentences that name no entity of a false fact, and list the false facts of the others.
 
     An entity is the last word of a fact of that category: "There is a dog." A final s does not count.
     """

@@ -30,7 +30,7 @@ WHY_TOKENS = 256
 
 @dataclass(frozen=True)
 class _Rating(SmoothedMetric):
-    """What FLEUR and RefFLEUR share."""
+    """Base class of FLEUR and RefFLEUR."""
 
     renormalize: bool = False
     answer: Literal["number", "yes-no"] = "number"
@@ -42,24 +42,24 @@ class _Rating(SmoothedMetric):
     """The file with the first part of the prompt; the second says how to answer."""
 
     def prompts(self) -> dict[str, str]:
-        """The question, and the one that asks for a reason."""
+        """Read the prompt, and the one that asks for a reason."""
         ending = "rate_yes_no" if self.answer == "yes-no" else "rate_number"
         prompts = {"question": composed_prompt(self.prompt, self.fields, self.body, ending)}
         return prompts | ({"why": read_prompt(PROMPTS / "fleur_why.txt", ())} if self.why else {})
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each caption."""
+        """Build one request per caption."""
         length = 1 if self.answer == "yes-no" else NUMBER_TOKENS
-        return [Request((self._turn(item, setup.prompts["question"]),), max_tokens=length) for item in captions]
+        return [Request((self._build_turn(item, setup.prompts["question"]),), max_tokens=length) for item in captions]
 
-    def _turn(self, item: Item, prompt: str) -> Turn:
-        """What is asked about the only candidate of an item."""
+    def _build_turn(self, item: Item, prompt: str) -> Turn:
+        """Build the turn about the only candidate of an item."""
         texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """The ratings, and with ``why`` a second question for each that is not stored."""
+        """Plan the ratings, and with ``why`` a second request for each that is not stored."""
         plan = super().plan(captions, setup)
         if not self.why:
             return plan
@@ -68,7 +68,7 @@ class _Rating(SmoothedMetric):
         return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls)
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The score of each caption, and the reason where it was asked for."""
+        """Collect the score of each caption, and the reason if requested."""
         verdicts = super().verdicts(captions, setup)
         if not self.why:
             return verdicts
@@ -88,25 +88,25 @@ class _Rating(SmoothedMetric):
         return verdicts
 
     def smoothed(self, reply: Reply) -> Verdict | None:
-        """The expected number, or the probability of yes."""
+        """Compute the expected number, or the probability of yes."""
         return smoothed_yes(reply) if self.answer == "yes-no" else smoothed_decimal(reply, self.renormalize)
 
     def raw(self, reply: Reply) -> float:
-        """The number, or 1 for yes and 0 for no."""
+        """Read the number, or 1 for yes and 0 for no."""
         return float(read_word(reply.text)) if self.answer == "yes-no" else float(find_number(reply.text)[0])
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
-        """Model, prompt, and what a reply is read as."""
+        """Return the model, the prompt, and the kind of reply."""
         return {**super().settings(state), "parse": self.answer}
 
     def hint(self, reason: str) -> str:
-        """What helps where the model has no eyes."""
+        """Say what helps if the model cannot see images."""
         blind = "image" in self.needs and reason.startswith("status") and "image" in reason
         return "; fleur(context=references) judges by the references alone" if blind else super().hint(reason)
 
 
 def _raw_rating(verdict: Verdict) -> str:
-    """What the judge wrote as its rating."""
+    """Return the rating as the judge wrote it."""
     return str(verdict.details.get("raw", f"{verdict.value:.2f}"))
 
 

@@ -1,4 +1,4 @@
-"""GPT4-Eval: a chat model compares a caption with a reference, gives each 1 to 10, and says why."""
+"""GPT4-Eval: a chat model scores a caption and a reference from 1 to 10 and explains the scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS = re.compile(
 
 
 class ReviewScores(NamedTuple):
-    """What a review gives the first and the second answer, and its explanation."""
+    """The scores of a review for the first and the second answer, and its explanation."""
 
     first: float
     second: float
@@ -87,12 +87,12 @@ class Gpt4Eval(JudgedMetric):
         return (LOWEST / HIGHEST, HIGHEST / LOWEST if self.value == "ratio" else 1.0)
 
     def prompts(self) -> dict[str, str]:
-        """The question, and the line that says who is asked."""
+        """Read the prompt and the system message."""
         system = read_prompt(PROMPTS / "gpt4eval_system.txt", ()).strip()
         return {**super().prompts(), "system": system}
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each caption; with ``swap`` those of the other order follow all of the first."""
+        """Build one request per caption; with ``swap`` those of the other order follow."""
         system, prompt = Turn("system", setup.prompts["system"]), setup.prompts[self.name]
         requests = []
         for swapped in (False, True) if self.swap else (False,):
@@ -104,14 +104,14 @@ class Gpt4Eval(JudgedMetric):
         return requests
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The scores of each caption and its reference, and the judge's explanation."""
+        """Collect the scores of each caption and its reference, and the judge's explanation."""
         reviews = ask_and_parse(setup.judge, self.requests(captions, setup), parse_review, what=self.label)
         number = len(captions)
         orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
-        return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
+        return [self._build_verdict(list(same)) for same in zip(*orders, strict=True)]
 
-    def _verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
-        """The verdict from the reviews of one caption in one or both orders, the reference's score first."""
+    def _build_verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
+        """Build the verdict from the reviews of one caption in one or both orders, the reference's score first."""
         scores = [one for one in reviews if isinstance(one, ReviewScores)]
         if len(scores) < len(reviews):
             return next(one for one in reviews if isinstance(one, Failure))
@@ -131,12 +131,12 @@ class Gpt4Eval(JudgedMetric):
 
 
 def _turned(review: ReviewScores | Failure) -> ReviewScores | Failure:
-    """A review of the other order, as if it were of the first."""
+    """Swap the scores of a review of the other order."""
     return review if isinstance(review, Failure) else ReviewScores(review.second, review.first, review.reason)
 
 
 def parse_review(reply: Reply) -> ReviewScores:
-    r"""The two scores of a review.
+    r"""Parse the two scores of a review.
 
     >>> parse_review(Reply("8, 9\nThe second has more detail."))
     ReviewScores(first=8.0, second=9.0, reason='The second has more detail.')
@@ -156,13 +156,13 @@ def parse_review(reply: Reply) -> ReviewScores:
 
 
 def _labeled(text: str) -> tuple[str, str] | None:
-    """The scores behind the labels of both answers, the last of each."""
+    """Find the scores after the labels of both answers, the last of each."""
     scores = {match[1]: match[2] for match in _LABELED.finditer(text)}
     return (scores["1"], scores["2"]) if len(scores) == 2 else None
 
 
 def _bare(line: str) -> tuple[str, str] | None:
-    """The scores of a line that has nothing else."""
+    """Parse a line that has nothing but two scores."""
     words = _WORDS.sub(" ", line).split()
     return (
         (words[0], words[1]) if len(words) == 2 and all(re.fullmatch(r"-?\d+(\.\d+)?", one) for one in words) else None

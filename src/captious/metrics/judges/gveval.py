@@ -1,4 +1,4 @@
-"""G-VEval: a chat model thinks in steps, then gives a caption 0 to 100; the value is the expected number."""
+"""G-VEval: a chat model reasons in steps and rates a caption from 0 to 100; the value is the expected number."""
 
 from __future__ import annotations
 
@@ -72,26 +72,26 @@ class GVEval(SmoothedMetric):
         return "G-VEval" if self.mode == "both" else f"G-VEval ({self.mode})"
 
     def prompts(self) -> dict[str, str]:
-        """The question that the judge is asked."""
+        """Read the prompt."""
         return {self.name: composed_prompt(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each caption."""
+        """Build one request per caption."""
         return [
-            Request((self._turn(item, setup.prompts[self.name]),), temperature=TEMPERATURE, detail="low")
+            Request((self._build_turn(item, setup.prompts[self.name]),), temperature=TEMPERATURE, detail="low")
             for item in captions
         ]
 
-    def _turn(self, item: Item, prompt: str) -> Turn:
-        """What is asked about the only candidate of an item."""
+    def _build_turn(self, item: Item, prompt: str) -> Turn:
+        """Build the turn about the only candidate of an item."""
         texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
     def smoothed(self, reply: Reply) -> Verdict | None:
-        """The expected number, with the evaluation before it as the reason."""
+        """Compute the expected number; the evaluation before it is the reason."""
         number = find_rating(reply.text)
-        place = reply.token_at(number.start(1))
+        place = reply.find_token(number.start(1))
         if place is None:
             return None
         token, offset = place
@@ -111,12 +111,12 @@ class GVEval(SmoothedMetric):
         return Verdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
 
     def raw(self, reply: Reply) -> float:
-        """The number over 100."""
+        """Read the number, divided by 100."""
         return int(find_rating(reply.text)[1]) / 100
 
 
 def find_rating(text: str) -> re.Match[str]:
-    """The whole number from 0 to 100 between dollar signs; the last, if there are several.
+    """Find the integer from 0 to 100 between dollar signs; the last, if there are several.
 
     >>> find_rating("A bill of $5 lies on the table. Fair. $85$")[1]
     '85'
@@ -146,5 +146,5 @@ def _tenths(digits: str) -> float:
 
 
 def _reason(reply: Reply, number: re.Match[str]) -> str:
-    """What stands before the number, on one line."""
+    """Return the text before the number, on one line."""
     return " ".join(reply.text[: number.start()].split())

@@ -1,4 +1,4 @@
-"""What all judges share: the model and the prompt as parameters, a verdict per caption, reasons where there is none."""
+"""Base class of metrics that ask a chat model: model and prompt as parameters, one verdict per caption."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.io.questions import QuestionTable
 from captious.metrics.contract import MeanMetric, Shared
-from captious.metrics.explanation import Breakdown, Contribution, Explanation, candidate_labels
-from captious.metrics.rows import Scored, blank_texts, missing_inputs
+from captious.metrics.explanation import Breakdown, Contribution, Explanation, label_candidates
+from captious.metrics.rows import Scored, find_blank_texts, find_missing_inputs
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import get_runtime
@@ -35,7 +35,7 @@ LONGEST_REPLY = 2000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge made of one caption."""
+    """The judgment of one caption."""
 
     value: float
     reason: str = ""
@@ -56,7 +56,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class JudgeSetup:
-    """A judge and the prompts that it is asked with."""
+    """A judge with its prompts."""
 
     chat: Judge | None
     """The model that is asked, or None where every answer is stored in a file."""
@@ -72,7 +72,7 @@ class JudgeSetup:
         return self.chat
 
     def replaying(self) -> JudgeSetup:
-        """The same setup, which reads stored replies and asks nothing."""
+        """Return the same setup in replay mode: it reads stored replies and sends nothing."""
         if self.chat is None:
             return self
         return replace(self, chat=replace(self.chat, judging=replace(self.chat.judging, replay=True), usage=Usage()))
@@ -85,7 +85,7 @@ class JudgeSetup:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """What a run would ask, before it asks. Tokens are estimates."""
+    """The calls that a run would make. Tokens are estimates."""
 
     calls: int = 0
     stored: int = 0
@@ -122,15 +122,15 @@ class CallPlan:
 
 @runtime_checkable
 class AsksJudge(Protocol):
-    """A metric that can say what it would ask a chat model."""
+    """A metric that can plan its requests to a chat model."""
 
     def planned(self, captions: CaptionSet) -> CallPlan:
-        """What scoring a set would ask; nothing is sent."""
+        """Plan the calls for scoring a set, without sending any request."""
 
 
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
-    """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
-    waiting, stored = judge.unanswered(requests)
+    """Plan the calls for requests, of which some may be stored; a reply takes about `reply_tokens` tokens."""
+    waiting, stored = judge.find_unanswered(requests)
     tokens = {digest: (request.estimated_tokens, reply_tokens) for digest, request in waiting.items()}
     prompts = sum(prompt for prompt, _ in tokens.values())
     return CallPlan(len(waiting), len(stored), prompts, len(waiting) * reply_tokens, tokens, frozenset(stored))
@@ -138,7 +138,7 @@ def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) 
 
 @dataclass(frozen=True)
 class JudgedMetric(MeanMetric):
-    """A metric whose values a chat model gives. The corpus value is the mean over captions that have one.
+    """A metric whose values come from a chat model. The corpus value is the mean over captions that have one.
 
     A subclass writes `requests`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
     reads the replies. One that asks more than its first questions adds them to `plan`.
@@ -169,41 +169,44 @@ class JudgedMetric(MeanMetric):
     """The columns of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
-        """The judge and the prompts; nothing is asked yet."""
+        """Load the judge and the prompts; no request is sent."""
         if not self.model:
             raise InputError(f"{self.name}: name the model that judges, such as {self.name}(model=gpt-4o-mini)")
         setup = JudgeSetup(load_judge(self.model), self.prompts())
         return Shared(setup, f"{self.model}#{setup.prompt_digest}")
 
     def prompts(self) -> dict[str, str]:
-        """The texts that are asked, by name."""
+        """Read the prompts by name."""
         return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
 
     @abstractmethod
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """What the model is asked first about each item of a set: one candidate, unless they are judged together."""
+        """Build the first requests about each item of a set, which has one candidate unless they are judged together.
+        """
 
     @abstractmethod
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """What the judge made of each item of such a set."""
+        """Collect the judge's verdict on each item of such a set."""
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """What `verdicts` would ask about such a set."""
+        """Plan the calls for the verdicts on such a set."""
         return plan_requests(setup.judge, self.requests(captions, setup), self.reply_tokens)
 
     def planned(self, captions: CaptionSet) -> CallPlan:
-        """What scoring a set would ask; nothing is sent."""
-        units, reasons = self._units(captions)
+        """Plan the calls for scoring a set, without sending any request."""
+        units, reasons = self._split_units(captions)
         asked = [index for index in range(len(units)) if index not in reasons]
         return self.plan(units.take(asked), self.prepare(captions).value)
 
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
-        """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
+        """Score items. A row is the sum over candidates and their number; an item with an unscored candidate gets a
+        reason.
+        """
         captions.keep(("state", self), state)  # with the store that has the replies, for explanations
         chat = state.value.chat
         before = replace(chat.usage) if chat else Usage()
-        units, reasons = self._units(captions)
-        statistics, owners = np.full((len(units), self.row_size), np.nan), self._owners(captions)
+        units, reasons = self._split_units(captions)
+        statistics, owners = np.full((len(units), self.row_size), np.nan), self._get_owners(captions)
         counts = dict.fromkeys(("unreadable", *self.counted), 0)
         asked = [index for index in range(len(units)) if index not in reasons]
         verdicts = self.verdicts(units.take(asked), state.value) if asked else []
@@ -231,32 +234,32 @@ class JudgedMetric(MeanMetric):
         return Scored(rows, by_item, counts, warnings, notes)
 
     def statistics(self, verdict: Verdict) -> Sequence[float]:
-        """The row of one verdict; those of an item's candidates add up."""
+        """Return the row of one verdict; the rows of an item's candidates add up."""
         return verdict.sums or (verdict.value * verdict.weight, verdict.weight)
 
     def value_of(self, verdicts: Sequence[Verdict]) -> float:
-        """The value that the verdicts on an item's candidates give together."""
+        """Compute the value of an item from the verdicts on its candidates."""
         return float(self.aggregate(np.sum([self.statistics(one) for one in verdicts], axis=0)))
 
-    def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
-        """What is judged at a time, and why some of it cannot be."""
+    def _split_units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
+        """Split a set into units that are judged one at a time; also return why some cannot be judged."""
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.split_candidates)
-        return units, {**blank_texts(units, "references" in self.needs), **missing_inputs(units, self.needs)}
+        return units, {**find_blank_texts(units, "references" in self.needs), **find_missing_inputs(units, self.needs)}
 
-    def _owners(self, captions: CaptionSet) -> Ints:
-        """The item of each unit."""
+    def _get_owners(self, captions: CaptionSet) -> Ints:
+        """Return the item index of each unit."""
         return np.arange(len(captions)) if self.candidates_together else captions.candidates.owners
 
     def break_down(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
-        """A part for each verdict, or its own parts, with the judge's words; everything is read from stored replies."""
-        units, _ = self._units(item)
+        """Break the value down by verdicts, or by their parts, with the judge's words; reads stored replies only."""
+        units, _ = self._split_units(item)
         return self.breakdown([one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)])
 
     def break_down_missing(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
-        """Replies that could not be read."""
-        units, reasons = self._units(item)
+        """List replies that could not be parsed."""
+        units, reasons = self._split_units(item)
         asked = [index for index in range(len(units)) if index not in reasons]
         return _unread(self.verdicts(units.take(asked), state.value)) if asked else Breakdown([])
 
@@ -266,9 +269,9 @@ class JudgedMetric(MeanMetric):
         return True
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[JudgeSetup]) -> list[Why]:
-        """What the judge said of each item. Nothing is asked; replies that are in another store cannot be shown."""
+        """Explain each item from stored replies. Nothing is sent; replies in another store cannot be shown."""
         chosen = captions.take(indices)
-        units, reasons = self._units(chosen)
+        units, reasons = self._split_units(chosen)
         asked = [index for index in range(len(units)) if index not in reasons]
         try:
             verdicts = self.verdicts(units.take(asked), state.value.replaying()) if asked else []
@@ -276,13 +279,13 @@ class JudgedMetric(MeanMetric):
             get_runtime().log(f"{self.label}: the page shows no reasons ({error})")
             return []
         by_item: list[list[Verdict | Failure]] = [[] for _ in indices]
-        for owner, reason in zip(self._owners(chosen)[list(reasons)].tolist(), reasons.values(), strict=True):
+        for owner, reason in zip(self._get_owners(chosen)[list(reasons)].tolist(), reasons.values(), strict=True):
             by_item[owner].append(Failure(reason))
-        for owner, verdict in zip(self._owners(chosen)[asked].tolist(), verdicts, strict=True):
+        for owner, verdict in zip(self._get_owners(chosen)[asked].tolist(), verdicts, strict=True):
             by_item[owner].append(verdict)
-        return [self._why(id, own) for id, own in zip(chosen.ids, by_item, strict=True)]
+        return [self._explain_item(id, own) for id, own in zip(chosen.ids, by_item, strict=True)]
 
-    def _why(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
+    def _explain_item(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
         readable = [one for one in verdicts if isinstance(one, Verdict)]
         reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
         breakdown = _unread(verdicts) if reason else self.breakdown(readable)
@@ -293,9 +296,9 @@ class JudgedMetric(MeanMetric):
         return Why(breakdown.summary, explanation.sections())
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """The breakdown of the value that these verdicts give one item."""
+        """Build the breakdown of one item's value from its verdicts."""
         together = self.candidates_together or len(verdicts) == 1
-        names = [self.label] if together else candidate_labels(len(verdicts))
+        names = [self.label] if together else label_candidates(len(verdicts))
         total = sum(one.weight for one in verdicts)
         parts, notes = list[Contribution](), list[str]()
         for number, (name, one) in enumerate(zip(names, verdicts, strict=True)):
@@ -313,7 +316,8 @@ class JudgedMetric(MeanMetric):
         )
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
-        """Model as the server names it, prompt, parse rule, and what the server did of what it was asked."""
+        """Return the model as the server names it, the prompt, the parse rule, and which options the server supported.
+        """
         judge = state.value.chat
         if judge is None:
             return {}
@@ -324,7 +328,7 @@ class JudgedMetric(MeanMetric):
 
 
 def _unread(verdicts: Sequence[Verdict | Failure]) -> Breakdown:
-    """What the judge said where it could not be read."""
+    """Show the replies that could not be parsed."""
     replies = dict.fromkeys(one.reply for one in verdicts if isinstance(one, Failure) and one.reply)
     notes = [f"the judge replied: {_cut(reply)}" for reply in replies]
     return Breakdown([], notes=notes, summary=f"the judge replied: {next(iter(replies))}" if replies else "")
@@ -335,7 +339,7 @@ def _cut(reply: str) -> str:
 
 
 def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
-    """The text of a prompt, which has every field in braces."""
+    """Read a prompt and check that it has every field in braces, and no other."""
     try:
         text = read_regular(path, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -352,7 +356,7 @@ def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
 
 
 def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
-    """A user's own prompt, or without one ours, which some metrics share parts of: these files, one after the other."""
+    """Read the user's prompt, or join these files of the package: some metrics share parts of a prompt."""
     if own:
         return read_prompt(own, fields)
     first, *others = names
@@ -362,7 +366,7 @@ def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A text on one line in quotation marks, which nothing in it can end: a prompt must not be continued by a caption.
+    r"""Quote a text on one line as JSON, so that a caption cannot end the quotation and continue the prompt.
 
     >>> print(quoted('a "stop" sign'), quoted("two\ncats"))
     "a \"stop\" sign" "two cats"
@@ -371,7 +375,7 @@ def quoted(text: str) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    r"""Texts in quotation marks as lines with a hyphen, each on one line.
+    r"""Format texts as quoted lines with a hyphen.
 
     >>> print(listed(["a dog", "two\ncats"]))
     - "a dog"
@@ -381,7 +385,7 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def json_values(text: str, opening: str) -> Iterator[Any]:
-    r"""The values of JSON in a reply that open with a bracket, whatever stands around them, in their order.
+    r"""Yield the JSON values in a reply that start with a bracket, in order, ignoring text around them.
 
     >>> list(json_values('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```', "{"))
     [{'score': 80, 'reason': 'a {red} dog'}]
@@ -398,7 +402,7 @@ def json_values(text: str, opening: str) -> Iterator[Any]:
 
 
 def json_object(text: str, field: str) -> dict[str, Any]:
-    r"""The last JSON object in a reply that has a field: an earlier one may be quoted from a caption.
+    r"""Read the last JSON object in a reply that has a field: an earlier one may be quoted from a caption.
 
     >>> json_object('The caption says {"score": 100}. {"score": 20, "reason": "a {red} dog"}', "score")
     {'score': 20, 'reason': 'a {red} dog'}
@@ -413,7 +417,7 @@ def json_object(text: str, field: str) -> dict[str, Any]:
 
 
 def number_between(value: Any, low: float, high: float, what: str = "score") -> float:
-    """A number of a reply, which must be on its scale; a text such as "80" or "80/100" is accepted too.
+    """Parse a number that must be on its scale; also a text such as "80" or "80/100".
 
     >>> number_between("80", 0, 100), number_between(79.5, 0, 100)
     (80.0, 79.5)
@@ -428,6 +432,6 @@ def number_between(value: Any, low: float, high: float, what: str = "score") -> 
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A reply in quotation marks, on one line, cut short for a message."""
+    """Quote a reply on one line, truncated for a message."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"{line[: most - 1]}…")

@@ -1,4 +1,4 @@
-"""Two captions of one item before a judge: the question in both orders, and the verdict that follows."""
+"""Pairwise comparisons of captions by a judge: questions in both orders, and verdicts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Preference:
-    """What the judge said of two captions in one order."""
+    """The judge's opinion of two captions in one order."""
 
     better: Outcome
     """The better of the captions in the order in which they were shown."""
@@ -49,7 +49,7 @@ class Preference:
 
 @dataclass(frozen=True)
 class Match:
-    """The captions of two systems for one item, and what the judge said of them."""
+    """The captions of two systems for one item, with the judge's opinions."""
 
     id: str
     systems: tuple[str, str]
@@ -96,7 +96,9 @@ class Match:
 
 @dataclass(frozen=True)
 class Opponents:
-    """Who meets whom: every two systems, or each challenger every baseline, or the one that an item has."""
+    """The pairs of systems to compare: all pairs, each challenger with every baseline, or with the baseline of the
+    item.
+    """
 
     challengers: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
@@ -105,13 +107,13 @@ class Opponents:
     """The one baseline of each item, where items have one."""
 
     def pairs(self, systems: Iterable[str]) -> list[tuple[str, str]]:
-        """The pairs of systems that meet."""
+        """List the pairs of systems to compare."""
         if not self.baselines:
             return list(combinations(systems, 2))
         return [(one, other) for one in self.challengers for other in self.baselines if one != other]
 
     def meet(self, item: int, other: str) -> bool:
-        """Whether the second system of a pair is compared on an item."""
+        """Return True if the second system of a pair is compared on an item."""
         return self.assigned is None or self.assigned[item] == other
 
 
@@ -125,7 +127,7 @@ def draw(
     opponents: Opponents = EVERYBODY,
     orders: Orders = "both",
 ) -> list[Match]:
-    """The comparisons to make: all, or as many of each pair of systems, drawn at random; in the order of the items.
+    """Draw the comparisons: all, or `comparisons` of them, spread evenly over pairs; in the order of the items.
 
     With one order, which caption is shown first is drawn for each comparison.
     """
@@ -162,7 +164,7 @@ def ask(
     images: bool = True,
     schema: bool = False,
 ) -> list[Match]:
-    """The comparisons with what the judge said; with ``schema`` the server holds its replies to their form."""
+    """Ask the judge about the comparisons; with ``schema`` the server must follow a JSON schema."""
     asked = questions(sets, matches, setup, images, schema)
     requests = [request for both in asked.values() if not isinstance(both, Failure) for request in both]
     replies = iter(ask_and_parse(setup.judge, requests, parse_opinion, what="arena"))
@@ -184,7 +186,7 @@ def questions(
     images: bool = True,
     schema: bool = False,
 ) -> dict[int, tuple[Request, ...] | Failure]:
-    """The questions of each comparison by its index, or why nothing can be asked; none of equal captions.
+    """Build the requests of each comparison by its index, or a Failure; equal captions are not compared.
 
     Without ``images`` the judge sees the references alone.
     """
@@ -220,7 +222,7 @@ def _questions(
 
 
 def parse_opinion(reply: Reply) -> Preference:
-    """The better caption and the reason of a reply.
+    """Parse the better caption and the reason of a reply.
 
     >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
     'second'

@@ -1,4 +1,4 @@
-"""RLAIF-V's divide and conquer: facts become questions, and the model's yes is weighed against its no."""
+"""RLAIF-V's divide and conquer: facts become questions, and the probability of yes is compared with that of no."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RlaifV(FactMetric):
         return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """Each caption, whose facts are to be listed."""
+        """Build the requests that list the facts of each caption."""
         prompt = setup.prompts["rlaifv_facts"]
         return [
             Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 8))
@@ -90,25 +90,25 @@ class RlaifV(FactMetric):
         ]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The facts of each caption with their answers."""
+        """List the facts of each caption, turn them into questions, and collect the answers."""
         requests = self.requests(captions, setup)
         listed = ask_each(setup.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
         facts = [one or Failure("no facts in the caption") for one in listed]
         parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]
-        asked = unless_failed(facts, lambda one: self._rewriting(one, setup))
+        asked = unless_failed(facts, lambda one: self._build_questions_request(one, setup))
         questions = ask_each(setup.judge, asked, parsers, f"{self.label}: questions")
         check = setup.prompts["rlaifv_check"]
         texts = unless_failed(questions, lambda one: [check.format(question=text) for text in one])
         answers = ask_yes_no(setup.judge, texts, captions.images, f"{self.label}: verifying")
-        return [self._verdict(*parts) for parts in zip(facts, questions, answers, strict=True)]
+        return [self._build_verdict(*parts) for parts in zip(facts, questions, answers, strict=True)]
 
-    def _rewriting(self, facts: Sequence[str], setup: JudgeSetup) -> Request:
+    def _build_questions_request(self, facts: Sequence[str], setup: JudgeSetup) -> Request:
         text = numbered(facts)
         return Request(
             (Turn("user", setup.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=list_tokens(text, 4)
         )
 
-    def _verdict(
+    def _build_verdict(
         self, facts: list[str] | Failure, questions: list[str] | Failure, answers: list[YesNoAnswer] | Failure
     ) -> Verdict | Failure:
         if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
@@ -131,13 +131,13 @@ class RlaifV(FactMetric):
         return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
-        """The questions, and an answer to each."""
+        """Estimate the call for the questions, and one for each answer."""
         check = yes_no_request(setup.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
-        return [(self._rewriting([" " * 40] * facts, setup), 1, 12 * facts), (check, facts, 2)]
+        return [(self._build_questions_request([" " * 40] * facts, setup), 1, 12 * facts), (check, facts, 2)]
 
 
 def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
-    """What each fact adds to the value of its caption.
+    """Compute the contribution of each fact to the value of its caption.
 
     >>> answers = [YesNoAnswer(True, 0.9), YesNoAnswer(False, 0.3)]
     >>> fact_values(answers, "ratio"), fact_values(answers, "rejected"), sum(fact_values(answers, "probability"))
@@ -150,10 +150,10 @@ def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejecte
 
 
 def read_list(reply: Reply) -> list[str]:
-    """The facts of a reply."""
+    """Read the facts of a reply."""
     return read_bullets(whole(reply))
 
 
 def read_questions(reply: Reply, number: int) -> list[str]:
-    """The questions of a reply, as many as there are facts."""
+    """Read the questions of a reply, one per fact."""
     return read_numbered(whole(reply), number)

@@ -1,4 +1,4 @@
-"""TIFA: questions that were made from a text, answered by a model that sees the image."""
+"""TIFA: questions made from a text, answered by a model that sees the image."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Tifa(QuestionMetric):
     )
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """The choices, in an order of the seed, the item and the question."""
+        """Shuffle the choices by the seed, the item and the question."""
         return AnswerOptions.of(shuffled(question.choices, self.seed, key, question.text))
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """One for the right answer."""
+        """Mark the right answer with 1."""
         right = answer.text == question.right
         return AnswerMark(float(right), "right" if right else "wrong")

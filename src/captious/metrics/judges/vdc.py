@@ -81,30 +81,30 @@ class Vdc(QuestionMetric):
         return (0.0, 1.0 if self.value == "accuracy" else MOST)
 
     def prompts(self) -> dict[str, str]:
-        """The texts that are asked, by name."""
+        """Read the prompts by name."""
         return folder_prompts(self.prompt, self.files)
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
-        """Raise an error where a question has no right answer."""
+        """Raise InputError if a question has no right answer."""
         if not question.answer:
             raise InputError(f"{where}: has no answer, expected the right one")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
-        """No options: answers are in the model's own words."""
+        """Return no options: answers are in the model's own words."""
         return AnswerOptions((), ())
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """One for an answer that means the same, or its points."""
+        """Mark an answer: 1 if it means the same, or its points."""
         points = float(answer.accepted) if self.value == "accuracy" else answer.score
         return AnswerMark(points, "right" if answer.accepted else "wrong")
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """The first call of each question."""
+        """Build the first request of each question."""
         items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
-        return [request for _, request in self._pairs(items, setup)]
+        return [request for _, request in self._pair_requests(items, setup)]
 
-    def _pairs(self, items: Sequence[AskedItem], setup: JudgeSetup) -> list[tuple[ItemQuestion, Request]]:
-        """Every question with its first call."""
+    def _pair_requests(self, items: Sequence[AskedItem], setup: JudgeSetup) -> list[tuple[ItemQuestion, Request]]:
+        """Pair every question with its first request."""
         prompt, pairs = setup.prompts["vdc_answer"], []
         for asked in items:
             caption = quoted(asked.item.candidate)
@@ -113,17 +113,17 @@ class Vdc(QuestionMetric):
                 pairs.append((one, Request((Turn("user", text),), max_tokens=ANSWER_TOKENS)))
         return pairs
 
-    def _second(self, question: ItemQuestion, given: str, setup: JudgeSetup) -> Request:
+    def _build_comparison_request(self, question: ItemQuestion, given: str, setup: JudgeSetup) -> Request:
         text = setup.prompts["vdc_compare"].format(
             question=question.text, answer=quoted(question.answer), given=quoted(given)
         )
         return Request((Turn("user", text.strip()),), max_tokens=VERDICT_TOKENS)
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """Two calls a question; the second is known where the first is stored."""
+        """Plan two calls per question; the second is exact if the reply to the first is stored."""
         items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
-        first = self._pairs(items, setup)
-        waiting = set(setup.judge.unanswered([request for _, request in first])[0].values())
+        first = self._pair_requests(items, setup)
+        waiting = set(setup.judge.find_unanswered([request for _, request in first])[0].values())
         known, unknown = list[Request](), list[Request]()
         for question, request in first:
             try:
@@ -131,9 +131,9 @@ class Vdc(QuestionMetric):
                     raise InputError("the first call is not stored")
                 (given,) = ask_and_parse(setup.replaying().judge, [request], read_answer)
             except InputError:
-                unknown.append(self._second(question, USUAL_ANSWER, setup))
+                unknown.append(self._build_comparison_request(question, USUAL_ANSWER, setup))
             else:
-                known += [] if isinstance(given, Failure) else [self._second(question, given, setup)]
+                known += [] if isinstance(given, Failure) else [self._build_comparison_request(question, given, setup)]
         plan = plan_requests(setup.judge, [request for _, request in first], PLANNED[0])
         tokens = sum(request.estimated_tokens for request in unknown)
         plan += CallPlan(len(unknown), 0, tokens, PLANNED[1] * len(unknown))
@@ -142,14 +142,14 @@ class Vdc(QuestionMetric):
     def model_answers(
         self, asked: Sequence[AskedItem], setup: JudgeSetup
     ) -> list[list[ChosenAnswer | Failure] | Failure]:
-        """The model's answer to every question, compared with the right one."""
-        pairs = self._pairs(asked, setup)
+        """Ask the model every question, and compare its answers with the right ones."""
+        pairs = self._pair_requests(asked, setup)
         requests = [request for _, request in pairs]
         given = ask_and_parse(setup.judge, requests, read_answer, what=f"{self.label}: answers")
         answered = [index for index, one in enumerate(given) if isinstance(one, str)]
         compared = ask_and_parse(
             setup.judge,
-            [self._second(pairs[index][0], str(given[index]), setup) for index in answered],
+            [self._build_comparison_request(pairs[index][0], str(given[index]), setup) for index in answered],
             read_comparison,
             what=f"{self.label}: comparing",
         )
@@ -162,7 +162,7 @@ class Vdc(QuestionMetric):
         return [[next(each) for _ in one.own.questions] for one in asked]
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
-        """A stored verdict: yes or no for the accuracy, points for the score."""
+        """Read a stored verdict: yes or no for the accuracy, points for the score."""
         try:
             if self.value == "accuracy":
                 return ChosenAnswer(text, accepted=read_word(text))
@@ -173,7 +173,7 @@ class Vdc(QuestionMetric):
 
 
 def read_answer(reply: Reply) -> str:
-    """A short answer."""
+    """Read a short answer."""
     text = " ".join(reply.text.split())
     if not text:
         raise ValueError("an empty answer")
@@ -181,7 +181,7 @@ def read_answer(reply: Reply) -> str:
 
 
 def read_comparison(reply: Reply) -> ChosenAnswer:
-    """Whether two answers mean the same, and the points.
+    """Read whether two answers mean the same, and the points.
 
     >>> read_comparison(Reply('{"same": "yes", "score": 4}')).score
     4.0

@@ -1,4 +1,4 @@
-"""VQAScore: how likely a model that sees the image answers yes when asked whether it shows the caption."""
+"""VQAScore: the probability that a model that sees the image answers yes when asked whether it shows the caption."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class VqaScore(JudgedMetric):
         return "VQAScore (yes against no)" if self.normalize else "VQAScore"
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """One for each caption."""
+        """Build one request per caption."""
         prompt = setup.prompts[self.name]
         turns = [
             Turn("user", prompt.format(caption=quoted(item.candidate)).strip(), (item.fields["image"],))
@@ -64,11 +64,11 @@ class VqaScore(JudgedMetric):
         return [Request((turn,), max_tokens=1, top_logprobs=ALTERNATIVES) for turn in turns]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
-        """The probability of yes for each caption."""
+        """Collect the probability of yes for each caption."""
         return ask_and_parse(setup.judge, self.requests(captions, setup), self.read, tries=1, what=self.label)
 
     def read(self, reply: Reply) -> Verdict:
-        """The probability of yes in a reply.
+        """Read the probability of yes in a reply.
 
         >>> from captious.models.chat.messages import ReplyToken
         >>> reply = Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.25), (b" yes", 0.25), (b"No", 0.125))),))

@@ -15,12 +15,12 @@ import numpy as np
 from captious._core.hashing import hash_text
 from captious._core.languages import ENGLISH
 from captious._core.types import Bools, Ints
-from captious.metrics.meteor._stem import snowball, stem
-from captious.metrics.meteor._tables import Tables, ranges, span_hashes, synset_members
+from captious.metrics.meteor._stem import load_snowball, stem
+from captious.metrics.meteor._tables import Tables, expand_ranges, hash_spans, find_synset_members
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
+# Pairs of words that are looked at together.
 CELLS = 1 << 18
-"""Pairs of words that are looked at together."""
 _MARKS = 1 << 20
 
 _english_stem = lru_cache(maxsize=1 << 18)(stem)
@@ -55,7 +55,7 @@ class Relation:
         The index of the span, the indices of both numbers, and the index of their value.
         """
         pair = np.repeat(np.arange(len(spans.sizes)), spans.sizes)
-        one = ranges(spans.first, spans.sizes)
+        one = expand_ranges(spans.first, spans.sizes)
         hashes, other_hashes = self.hashes[numbers[one]], self.other_hashes[numbers]
         first, sizes = others.first[pair], others.sizes[pair]
         ends = np.cumsum(sizes)
@@ -63,7 +63,7 @@ class Relation:
         while start < len(one):
             stop = max(start + 1, int(np.searchsorted(ends, ends[start] - sizes[start] + CELLS, "right")))
             rows = slice(start, stop)
-            other = ranges(first[rows], sizes[rows])
+            other = expand_ranges(first[rows], sizes[rows])
             near = np.flatnonzero(self.marks[np.repeat(hashes[rows], sizes[rows]) ^ other_hashes[other]])
             row = start + np.searchsorted(np.cumsum(sizes[rows]), near, "right")
             other = other[near]
@@ -120,10 +120,10 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
     sentences = Spans.of(np.array([len(caption) for caption in captions], dtype=np.int64))
     distinct = list(vocabulary)
     function = np.array([word in tables.function_words for word in distinct], dtype=bool)
-    similar = _similar(distinct, tables, modules)
+    similar = _relate_words(distinct, tables, modules)
     none = np.empty(0, np.int64)
-    starts, sizes, rows = _spans(words, sentences, distinct, tables) if "paraphrase" in modules else (none, none, none)
-    phrases, paraphrases, useful = _paraphrases(rows, tables)
+    starts, sizes, rows = _find_phrases(words, sentences, distinct, tables) if "paraphrase" in modules else (none, none, none)
+    phrases, paraphrases, useful = _relate_phrases(rows, tables)
     starts, sizes, phrases = starts[useful], sizes[useful], phrases[useful]
     order = np.argsort(starts, kind="stable")
     edges = np.searchsorted(starts[order], np.append(sentences.first, len(words)))
@@ -140,7 +140,7 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
     )
 
 
-def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> Relation:
+def _relate_words(words: list[str], tables: Tables, modules: Sequence[str]) -> Relation:
     every = np.arange(len(words))
     keys, bits = [every * (len(words) + 1)], [np.full(len(words), 1 << EXACT)]
 
@@ -150,22 +150,22 @@ def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> Relati
         members, groups = members[order], groups[order]
         first = np.searchsorted(groups, groups)
         sizes = np.searchsorted(groups, groups, "right") - first
-        one, other = np.repeat(members, sizes), members[ranges(first, sizes)]
+        one, other = np.repeat(members, sizes), members[expand_ranges(first, sizes)]
         keys.append(np.unique((one * len(words) + other)[one != other]))
         bits.append(np.full(len(keys[-1]), 1 << module))
 
     if "stem" in modules:
-        to_stem = _english_stem if tables.language == ENGLISH else snowball(tables.language)
+        to_stem = _english_stem if tables.language == ENGLISH else load_snowball(tables.language)
         stems: dict[str, int] = {}
         relate(every, np.array([stems.setdefault(to_stem(word), len(stems)) for word in words], np.int64), STEM)
     if "synonym" in modules:
-        relate(*synset_members(words, tables), SYNONYM)
+        relate(*find_synset_members(words, tables), SYNONYM)
     distinct, at = np.unique(np.concatenate(keys), return_inverse=True)
     values = np.bincount(at, np.concatenate(bits)).astype(np.int64)
     return Relation(len(words), *np.divmod(distinct, max(len(words), 1)), values)
 
 
-def _paraphrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
+def _relate_phrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
     """Number the phrases that are rows of the table.
 
     The number of each, which of the numbers are paraphrases, and whether each is a paraphrase of any or has one.
@@ -174,7 +174,7 @@ def _paraphrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
     first = tables.phrases.starts[present].astype(np.int64)
     sizes = tables.phrases.starts[present + 1].astype(np.int64) - first
     source = np.repeat(np.arange(len(present)), sizes)
-    listed = ranges(first, sizes)
+    listed = expand_ranges(first, sizes)
     listed_rows = tables.phrases.values[listed]
     target = np.searchsorted(present, listed_rows)
     target[target == len(present)] = 0
@@ -190,12 +190,12 @@ def _paraphrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
     return phrases, Relation(len(present), *np.divmod(distinct, max(len(present), 1)), ranks), useful[phrases]
 
 
-def _spans(words: Ints, sentences: Spans, distinct: list[str], tables: Tables) -> tuple[Ints, Ints, Ints]:
+def _find_phrases(words: Ints, sentences: Spans, distinct: list[str], tables: Tables) -> tuple[Ints, Ints, Ints]:
     """Start, length and table row of every phrase of the captions that the table knows."""
     left = np.repeat(sentences.first + sentences.sizes, sentences.sizes) - np.arange(len(words))
     hashes = np.array([_hash(word) for word in distinct], dtype=np.uint64)
     starts, lengths, rows = [], [], []
-    for length, spans in enumerate(span_hashes(hashes[words]), 1):
+    for length, spans in enumerate(hash_spans(hashes[words]), 1):
         inside = np.flatnonzero(left[: len(spans)] >= length)
         row = tables.phrases.find(spans[inside])
         hit = row >= 0
@@ -232,12 +232,12 @@ class Matches:
     @cached_property
     def covered(self) -> Ints:
         """Count the matches that contain each word of the references."""
-        return _depth(self.start, self.end, int(self.references.sizes.sum()))
+        return _count_depth(self.start, self.end, int(self.references.sizes.sum()))
 
     @cached_property
     def other_covered(self) -> Ints:
         """Count the matches that contain each word of the candidates."""
-        return _depth(self.other, self.other_end, int(self.candidates.sizes.sum()))
+        return _count_depth(self.other, self.other_end, int(self.candidates.sizes.sum()))
 
     @cached_property
     def fixed(self) -> Bools:
@@ -252,13 +252,13 @@ class Matches:
         return alone
 
 
-def _depth(starts: Ints, ends: Ints, size: int) -> Ints:
+def _count_depth(starts: Ints, ends: Ints, size: int) -> Ints:
     """How many spans each index is in."""
     changes = np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)
     return np.cumsum(changes)[:size]
 
 
-def matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
+def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
     """All matches of candidates with references, both given by the index of the caption; captions may recur."""
     ours, theirs = batch.sentences[candidates], batch.sentences[references]
     pair, one, other, found = batch.similar.within(batch.words, theirs, ours)
@@ -273,7 +273,7 @@ def matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches
         chosen = np.flatnonzero(modules & 1 << module)
         single = np.ones(len(chosen), np.int64)
         parts.append((pair[chosen], one[chosen], single, other[chosen], single, np.full(len(chosen), module)))
-    parts += _phrasal(batch, candidates, references, ~same)
+    parts += _find_phrasal_matches(batch, candidates, references, ~same)
     pair, one, size, other, other_size, used = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     rows, other_rows = Spans.of(theirs.sizes), Spans.of(ours.sizes)
     start, other = rows.first[pair] + one, other_rows.first[pair] + other
@@ -282,7 +282,7 @@ def matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches
     return Matches(rows, other_rows, *(column[order] for column in columns))
 
 
-def _phrasal(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools) -> Iterator[tuple[Ints, ...]]:
+def _find_phrasal_matches(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools) -> Iterator[tuple[Ints, ...]]:
     """Matches of paraphrases: first those that the table lists under the reference's phrase, then the candidate's."""
     ours, theirs = batch.occurrences[candidates], batch.occurrences[references]
     pair, one, other, found = batch.paraphrases.within(batch.phrases, theirs, ours)
@@ -304,21 +304,21 @@ def _phrasal(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: B
 def align(found: Matches, pairs: Ints) -> Ints:
     """The matches of the best alignment of each pair, by their indices, from left to right over the reference."""
     spans = found.spans[pairs]
-    own = ranges(spans.first, spans.sizes)
+    own = expand_ranges(spans.first, spans.sizes)
     fixed = found.fixed[own]
     is_open = np.zeros(len(found.spans.sizes), dtype=bool)
     is_open[found.pair[own[~fixed]]] = True
     to_search = pairs[is_open[pairs]]
     taken: list[int] = []
-    for length, settled, choices in _choices(found, to_search):
+    for length, settled, choices in _list_choices(found, to_search):
         taken += search(length, settled, choices)
     return np.sort(np.concatenate([own[fixed], np.array(taken, np.int64)]))
 
 
-def _choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, Fixed], dict[int, list[Option]]]]:
+def _list_choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, Fixed], dict[int, list[Option]]]]:
     """What the search chooses from: the words of each pair's reference, its fixed matches, and the others."""
     spans = found.spans[pairs]
-    own = ranges(spans.first, spans.sizes)
+    own = expand_ranges(spans.first, spans.sizes)
     pair, size = found.pair[own], found.end[own] - found.start[own]
     start, other = found.start[own] - found.references.first[pair], found.other[own] - found.candidates.first[pair]
     other_size = found.other_end[own] - found.other[own]
@@ -339,26 +339,26 @@ def _choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, Fixed
 
 BEAM = 40
 _CHUNK = 1 << 40
+# What a matched word takes from the cost of a path: more than all its chunks, which cost more than all distances.
 WORD = 1 << 60
-"""What a matched word takes from the cost of a path: more than all its chunks, which cost more than all distances."""
 _UNLIMITED = 1 << 100
 _cost = itemgetter(0)
 
+# The end in the reference, and start and end in the candidate, of a match that every alignment takes.
 Fixed: TypeAlias = tuple[int, int, int]
-"""The end in the reference, and start and end in the candidate, of a match that every alignment takes."""
 
+# End in the reference, start and end in the candidate, the candidate's words as bits, what the match adds to the cost
+# of a path, its distance, and its number. (A plain tuple: tens are made for every pair of captions.)
 Option: TypeAlias = tuple[int, int, int, int, int, int, int]
-"""End in the reference, start and end in the candidate, the candidate's words as bits, what the match adds to the cost
-of a path, its distance, and its number. (A plain tuple: tens are made for every pair of captions.)"""
 
+# Cost, end of the last match in the candidate (-1 after a gap), next free reference word, candidate words in use, and
+# the matches taken.
 Path: TypeAlias = tuple[int, int, int, int, "Trail | None"]
-"""Cost, end of the last match in the candidate (-1 after a gap), next free reference word, candidate words in use, and
-the matches taken."""
 
 Trail: TypeAlias = "tuple[int, Trail | None]"
 
+# The options by the reference word where they begin, from left to right.
 Choices: TypeAlias = Mapping[int, Sequence[Option]]
-"""The options by the reference word where they begin, from left to right."""
 
 
 def search(length: int, fixed: Mapping[int, Fixed], choices: Choices) -> Iterator[int]:
@@ -368,14 +368,14 @@ def search(length: int, fixed: Mapping[int, Fixed], choices: Choices) -> Iterato
     less, so the one that is dropped would never have pushed another out of the beam. Where the beam has lost all paths
     that are as good as the greedy one, the search begins again and drops none.
     """
-    paths = _last_paths(length, fixed, choices, _limits(choices)) or _last_paths(length, fixed, choices, {})
+    paths = _search_paths(length, fixed, choices, _compute_limits(choices)) or _search_paths(length, fixed, choices, {})
     trail = min(paths, key=_cost)[4]
     while trail is not None:
         number, trail = trail
         yield number
 
 
-def _limits(choices: Choices) -> dict[int, int]:
+def _compute_limits(choices: Choices) -> dict[int, int]:
     """The cost below which a path can still match as many words as the greedy choice, after each reference word."""
     greedy = used = free = 0
     lowest = []
@@ -392,7 +392,7 @@ def _limits(choices: Choices) -> dict[int, int]:
     return limits
 
 
-def _last_paths(length: int, fixed: Mapping[int, Fixed], choices: Choices, limits: Mapping[int, int]) -> list[Path]:
+def _search_paths(length: int, fixed: Mapping[int, Fixed], choices: Choices, limits: Mapping[int, int]) -> list[Path]:
     """The paths that reach the end of the reference."""
     paths: list[Path] = [(0, -1, 0, 0, None)]
     # While all paths end alike, `last` stands for the end of their last match and their own is out of date.
@@ -405,35 +405,35 @@ def _last_paths(length: int, fixed: Mapping[int, Fixed], choices: Choices, limit
             if not alike:
                 paths = [
                     (cost if end == -1 or end == other else cost + _CHUNK, 0, 0, used, trail)
-                    for cost, end, _, used, trail in _best(paths)
+                    for cost, end, _, used, trail in _keep_best(paths)
                 ]
             alike, last = True, other_end
         elif current in choices:
             limit = limits.get(current, _UNLIMITED)
-            paths = _step(_best(paths), current, choices[current], last if alike else None, limit)
+            paths = _extend_paths(_keep_best(paths), current, choices[current], last if alike else None, limit)
             alike = False
         else:
             if not alike:
                 paths = [
                     path if path[1] == -1 or path[2] > current else (path[0] + _CHUNK, -1, 0, path[3], path[4])
-                    for path in _best(paths)
+                    for path in _keep_best(paths)
                 ]
                 # A path in the middle of a phrase, or at its end, has an end of its own.
                 alike = all(path[1] == -1 for path in paths)
             last = -1
-    paths = _best(paths)
+    paths = _keep_best(paths)
     if not alike:
         paths = [(cost if end == -1 else cost + _CHUNK, 0, 0, 0, trail) for cost, end, _, _, trail in paths]
     return paths
 
 
-def _best(paths: list[Path]) -> list[Path]:
+def _keep_best(paths: list[Path]) -> list[Path]:
     paths.sort(key=_cost)
     del paths[BEAM:]
     return paths
 
 
-def _step(paths: list[Path], current: int, options: Sequence[Option], common: int | None, limit: int) -> list[Path]:
+def _extend_paths(paths: list[Path], current: int, options: Sequence[Option], common: int | None, limit: int) -> list[Path]:
     """All ways to go on at a reference word that cost less than the limit."""
     following: list[Path] = []
     add = following.append

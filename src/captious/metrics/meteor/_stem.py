@@ -65,18 +65,18 @@ def stem(word: str) -> str:
     word = word.removeprefix("'")
     if "y" in word:
         word = _CONSONANT_Y.sub("Y", word)
-    r1, r2 = _regions(word)
-    word = _plural(word)
+    r1, r2 = _find_regions(word)
+    word = _strip_plural(word)
     if word in _DONE_AFTER_PLURAL:
         return word
-    word = _past(word, r1)
+    word = _strip_past(word, r1)
     if len(word) > 2 and word[-1] in "yY" and word[-2] not in "aeiouy":
         word = word[:-1] + "i"
-    word = _derived(word, r1, r2)
-    return _residue(word, r1, r2).replace("Y", "y")
+    word = _strip_derivations(word, r1, r2)
+    return _strip_final_letter(word, r1, r2).replace("Y", "y")
 
 
-def _regions(word: str) -> tuple[int, int]:
+def _find_regions(word: str) -> tuple[int, int]:
     """Where R1 and R2 begin: after the first non-vowel that follows a vowel, and after the next one."""
     if word.startswith(("gener", "arsen")):
         r1 = 5
@@ -89,7 +89,7 @@ def _regions(word: str) -> tuple[int, int]:
     return r1, match.end() if match else len(word)
 
 
-def _plural(word: str) -> str:
+def _strip_plural(word: str) -> str:
     """Steps 0 and 1a: possessives and plurals."""
     for ending in ("'s'", "'s", "'"):
         if word.endswith(ending):
@@ -106,7 +106,7 @@ def _plural(word: str) -> str:
     return word[:-1] if _FINAL_S.search(word) else word
 
 
-def _past(word: str, r1: int) -> str:
+def _strip_past(word: str, r1: int) -> str:
     """Step 1b: -eed, -ed, -ing and their adverbs."""
     for ending in ("eedly", "ingly", "edly", "eed", "ing", "ed"):
         if word.endswith(ending):
@@ -127,7 +127,7 @@ def _past(word: str, r1: int) -> str:
     return root
 
 
-def _derived(word: str, r1: int, r2: int) -> str:
+def _strip_derivations(word: str, r1: int, r2: int) -> str:
     """Steps 2, 3 and 4: derivational endings, in region R1 and then R2."""
     if word.endswith(_ENDINGS2):
         ending, shorter, before = next(rule for rule in _STEP2 if word.endswith(rule[0]))
@@ -147,7 +147,7 @@ def _derived(word: str, r1: int, r2: int) -> str:
     return word
 
 
-def _residue(word: str, r1: int, r2: int) -> str:
+def _strip_final_letter(word: str, r1: int, r2: int) -> str:
     """Step 5: a final e or l."""
     if word.endswith("e"):
         at = len(word) - 1
@@ -158,12 +158,12 @@ def _residue(word: str, r1: int, r2: int) -> str:
     return word
 
 
+# The package of the stemmers of other languages.
 STEMMERS = "snowballstemmer"
-"""The package of the stemmers of other languages."""
 
 
 @cache
-def snowball(language: str) -> Callable[[str], str]:
+def load_snowball(language: str) -> Callable[[str], str]:
     """The stemmer of another language, by the package snowballstemmer, with a memo of its words."""
     stemmer = require(STEMMERS, "meteor").stemmer(find_language(language).name.lower())
     return lru_cache(maxsize=1 << 18)(stemmer.stemWord)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captious.metrics.meteor import resources
-from captious.metrics.meteor._tables import synsets
+from captious.metrics.meteor._tables import find_synsets
 
 
 class Synsets:
@@ -16,7 +16,7 @@ class Synsets:
     def __call__(self, label: str) -> frozenset[int]:
         """The synsets of a word or phrase."""
         if label not in self._looked_up:
-            self._looked_up[label] = frozenset(synsets(["_".join(label.lower().split())], self.tables)[0])
+            self._looked_up[label] = frozenset(find_synsets(["_".join(label.lower().split())], self.tables)[0])
         return self._looked_up[label]
 
     def __reduce__(self) -> tuple[type[Synsets], tuple[str | None]]:

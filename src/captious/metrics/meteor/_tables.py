@@ -29,7 +29,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 LONGEST = 7  # no phrase of the table is longer
 
 
-def span_hashes(words: UInt64) -> list[UInt64]:
+def hash_spans(words: UInt64) -> list[UInt64]:
     """The numbers of all spans of 1, 2, ... :data:`LONGEST` words: entry n - 1 has those of n words, by their start."""
     multiplier = np.uint64(MULTIPLIER)
     spans = [words * multiplier]
@@ -38,10 +38,10 @@ def span_hashes(words: UInt64) -> list[UInt64]:
     return spans
 
 
-def ranges(first: Ints, sizes: Ints) -> Ints:
+def expand_ranges(first: Ints, sizes: Ints) -> Ints:
     """The indices of several ranges, one after the other.
 
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    >>> expand_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     indices: Ints = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
@@ -209,17 +209,17 @@ _RULES = (
 _ENDINGS = tuple({ending for ending, _ in _RULES})
 
 
-def synsets(words: list[str], tables: Tables) -> list[set[int]]:
+def find_synsets(words: list[str], tables: Tables) -> list[set[int]]:
     """The synsets of each word: its own, and those of the words that it may be a form of."""
     members: list[set[int]] = [set() for _ in words]
-    for number, synset in zip(*(column.tolist() for column in synset_members(words, tables)), strict=True):
+    for number, synset in zip(*(column.tolist() for column in find_synset_members(words, tables)), strict=True):
         members[number].add(synset)
     return members
 
 
-def synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
+def find_synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
     """The same in two arrays: indices of words, and synsets; some may recur."""
-    own = _rows(words, tables)
+    own = _find_rows(words, tables)
     irregular = tables.forms.find(hash_texts(words)).tolist()
     rows = [(number, row) for number, row in enumerate(own) if row >= 0]
     asked: list[tuple[int, str]] = []
@@ -229,15 +229,15 @@ def synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
         elif len(word) > 2 and word.endswith(_ENDINGS) and not word.endswith("ss"):
             asked += [(number, word[: -len(ending)] + by) for ending, by in _RULES if word.endswith(ending)]
     bases: dict[int, int] = {}
-    for (number, _), row in zip(asked, _rows([base for _, base in asked], tables), strict=True):
+    for (number, _), row in zip(asked, _find_rows([base for _, base in asked], tables), strict=True):
         if row >= 0:
             bases.setdefault(number, row)
     numbers, row_numbers = np.array([*rows, *bases.items()], np.int64).reshape(-1, 2).T
     first = tables.words.starts[row_numbers].astype(np.int64)
     sizes = tables.words.starts[row_numbers + 1].astype(np.int64) - first
-    return np.repeat(numbers, sizes), tables.words.values[ranges(first, sizes)].astype(np.int64)
+    return np.repeat(numbers, sizes), tables.words.values[expand_ranges(first, sizes)].astype(np.int64)
 
 
-def _rows(words: list[str], tables: Tables) -> list[int]:
+def _find_rows(words: list[str], tables: Tables) -> list[int]:
     rows: list[int] = tables.words.find(hash_texts(words)).tolist()
     return rows

@@ -22,8 +22,8 @@ from captious._core.collector import pause_collector
 from captious._core.languages import ENGLISH
 from captious._core.types import Floats, Ints
 from captious.errors import InputError, format_suggestion
-from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, matches, read_batch
-from captious.metrics.meteor._tables import Tables, ranges
+from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, find_matches, read_batch
+from captious.metrics.meteor._tables import Tables, expand_ranges
 
 # The alphabet of the original, written with escapes: Latin, Latin-1, Latin Extended-A (almost), Cyrillic, phonetic.
 _ALPHA = (
@@ -57,8 +57,8 @@ _ELISIONS = [
     (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
     (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1' \2"),
 ]
+# Where words are cut at an apostrophe; in other languages it is a token of its own.
 _CUTS = {ENGLISH: _APOSTROPHES, "fr": _ELISIONS}
-"""Where words are cut at an apostrophe; in other languages it is a token of its own."""
 _ALONE = [(re.compile("'"), " ' ")]
 _LETTER = re.compile(f"[{_ALPHA}]")
 _SPACES = re.compile("[\u2000-\u200a\u202f\u205f\u3000\u00a0]")
@@ -98,14 +98,14 @@ def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLIS
     if "'" in text:
         for pattern, by in _CUTS.get(language, _ALONE):
             text = pattern.sub(by, text)
-    text = " ".join(_final_dots([token for token in _BREAKS.split(text) if token], prefixes))
+    text = " ".join(_split_final_dots([token for token in _BREAKS.split(text) if token], prefixes))
     while "DOTDOTMULTI" in text:
         text = text.replace("DOTDOTMULTI", "DOTMULTI.")
     text = _SPACES.sub(" ", text.replace("DOTMULTI", "."))
     return [token for token in _BREAKS.split(text.lower()) if token]
 
 
-def _final_dots(tokens: list[str], prefixes: Mapping[str, bool]) -> list[str]:
+def _split_final_dots(tokens: list[str], prefixes: Mapping[str, bool]) -> list[str]:
     """Part the full stop from a word, unless it belongs to an abbreviation."""
     parted = []
     for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
@@ -127,13 +127,13 @@ def _final_dots(tokens: list[str], prefixes: Mapping[str, bool]) -> list[str]:
 
 MODULES = ("exact", "stem", "synonym", "paraphrase")
 
+# The counts of one pair, in the order in which the original prints them.
 COLUMNS = (
     "candidate_length", "reference_length", "candidate_function", "reference_function",
     *(f"{module}_{side}_{kind}"
       for module in MODULES for kind in ("content", "function") for side in ("candidate", "reference")),
     "chunks", "candidate_matches", "reference_matches",
 )  # fmt: skip
-"""The counts of one pair, in the order in which the original prints them."""
 
 
 @dataclass(frozen=True)
@@ -148,18 +148,19 @@ class Parameters:
     """The weights of the modules, in the order of :data:`MODULES`."""
 
 
+# English tunings: to rank systems (the default, and what caption evaluation reports), to predict adequacy, to predict
+# edits, and the one that does not depend on the language.
 TASKS = {
     "rank": Parameters(0.85, 0.20, 0.60, 0.75, (1.0, 0.6, 0.8, 0.6)),
     "adq": Parameters(0.75, 1.40, 0.45, 0.70, (1.0, 1.0, 0.6, 0.8)),
     "hter": Parameters(0.40, 1.50, 0.35, 0.55, (1.0, 0.2, 0.6, 0.8)),
     "li": Parameters(0.75, 1.40, 0.70, 0.50, (1.0, 0.5, 0.5, 0.5)),
 }
-"""English tunings: to rank systems (the default, and what caption evaluation reports), to predict adequacy, to predict
-edits, and the one that does not depend on the language."""
 
 
+# The one language without a stemmer. Paraphrase tables of languages but English are not available.
 CZECH = "cs"
-"""The one language without a stemmer. Paraphrase tables of languages but English are not available."""
+# The tunings to rank systems in other languages, as far as the original has a normalizer for them.
 RANKING = {
     CZECH: Parameters(0.95, 0.20, 0.60, 0.80, (1.0, 0.0, 0.0, 0.4)),
     "fr": Parameters(0.90, 1.40, 0.60, 0.65, (1.0, 0.2, 0.0, 0.4)),
@@ -167,19 +168,18 @@ RANKING = {
     "de": Parameters(0.95, 1.00, 0.55, 0.55, (1.0, 0.8, 0.0, 0.2)),
     "ru": Parameters(0.75, 1.40, 0.70, 0.50, (1.0, 0.5, 0.0, 0.5)),
 }
-"""The tunings to rank systems in other languages, as far as the original has a normalizer for them."""
 
 
-def modules_of(language: str) -> tuple[str, ...]:
+def list_modules(language: str) -> tuple[str, ...]:
     """The modules that can be used in a language.
 
-    >>> modules_of("fr"), modules_of("cs")
+    >>> list_modules("fr"), list_modules("cs")
     (('exact', 'stem'), ('exact',))
     """
     return MODULES if language == ENGLISH else MODULES[:1] if language == CZECH else MODULES[:2]
 
 
-def parameters(task: str, language: str = ENGLISH) -> Parameters:
+def get_parameters(task: str, language: str = ENGLISH) -> Parameters:
     """The tuning of a task; in languages but English there is one to rank systems, and ``li``."""
     if language != ENGLISH:
         return RANKING[language] if task == "rank" else TASKS["li"]
@@ -210,7 +210,7 @@ def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
     return np.asarray(np.maximum(np.nan_to_num(value, nan=0.0), 0.0))
 
 
-def pair_scores(rows: Floats, tuning: Parameters) -> Floats:
+def score_pairs(rows: Floats, tuning: Parameters) -> Floats:
     """:func:`score` of rows of whole counts, term by term in the original's order: it decides between references."""
     (one, two, three, four), delta = tuning.weights, tuning.delta
     rest = 1 - delta
@@ -226,10 +226,10 @@ def pair_scores(rows: Floats, tuning: Parameters) -> Floats:
         sides.append(np.divide(weighted, lengths, out=np.zeros(len(rows)), where=weighted > 0))
     words = (rows[:, 21] + rows[:, 22]) / 2
     fragmentation = np.divide(rows[:, 20], words, out=np.zeros(len(rows)), where=words > 0)
-    return values(sides[0], sides[1], fragmentation, tuning)
+    return compute_values(sides[0], sides[1], fragmentation, tuning)
 
 
-def values(precision: Floats, recall: Floats, fragmentation: Floats, tuning: Parameters) -> Floats:
+def compute_values(precision: Floats, recall: Floats, fragmentation: Floats, tuning: Parameters) -> Floats:
     """The scores from their three parts, 0 where one of the first two is 0."""
     matched = (precision > 0) & (recall > 0)
     with np.errstate(divide="ignore"):
@@ -239,8 +239,8 @@ def values(precision: Floats, recall: Floats, fragmentation: Floats, tuning: Par
     return np.where(matched, np.maximum(0.0, mean * (1 - tuning.gamma * powers)), 0.0)
 
 
+# Items whose captions are held in memory together.
 BATCH = 8192
-"""Items whose captions are held in memory together."""
 
 _MARGIN = 1e-9  # far above the rounding error of a score, far below any difference that is printed
 
@@ -311,7 +311,7 @@ class ReferencePairs:
         sizes = np.array([len(group) for group in references], np.int64)
         ours = np.repeat(candidates, sizes)
         theirs = np.array([number for group in references for number in group], np.int64)
-        return cls(batch, sizes, ours, theirs, matches(batch, ours, theirs))
+        return cls(batch, sizes, ours, theirs, find_matches(batch, ours, theirs))
 
     def best(self, tuning: Parameters) -> tuple[Floats, Ints]:
         """The counts of each candidate with the reference of the highest score, and the number of that reference.
@@ -330,7 +330,7 @@ class ReferencePairs:
             able = bounds[pairs] >= lead[left] - _MARGIN
             left, pairs = left[able], pairs[able]
             counts = self.count(pairs)
-            reached = pair_scores(counts, tuning)
+            reached = score_pairs(counts, tuning)
             ahead = (reached > lead[left]) | ((reached == lead[left]) & (pairs < chosen[left]))
             better = left[ahead]
             rows[better], lead[better], chosen[better] = counts[ahead], reached[ahead], pairs[ahead]
@@ -347,7 +347,7 @@ class ReferencePairs:
         ):
             spans = self.batch.sentences[captions]
             pair = np.repeat(np.arange(len(captions)), spans.sizes)
-            weights = np.where(function[ranges(spans.first, spans.sizes)], 1 - delta, delta)
+            weights = np.where(function[expand_ranges(spans.first, spans.sizes)], 1 - delta, delta)
             gains = np.where(depth > 0, max(tuning.weights[1:]), 0.0)
             gains[starts[exact]] = 1.0
             total, matched = (np.bincount(pair, one, len(captions)) for one in (weights, weights * gains))
@@ -356,7 +356,7 @@ class ReferencePairs:
             words += number
             whole &= number == spans.sizes
         fragmentation = np.where(whole, 0.0, np.divide(2, words, out=words, where=words > 0))
-        return values(reached[0], reached[1], fragmentation, tuning)
+        return compute_values(reached[0], reached[1], fragmentation, tuning)
 
     def count(self, pairs: Ints) -> Floats:
         """Count the matches of the best alignment of some pairs; see :data:`COLUMNS`."""
@@ -416,7 +416,7 @@ class Aligned(NamedTuple):
     """The counts of the pair; see :data:`COLUMNS`."""
 
 
-def aligned(
+def align_best(
     candidate: str, references: Sequence[str], tables: Tables, tuning: Parameters, modules: Sequence[str] = MODULES
 ) -> Aligned:
     """The alignment of one candidate with its best reference."""
@@ -437,7 +437,7 @@ def aligned(
     return Aligned(best, words, reference, alignment, (theirs, ours), rows[0])
 
 
-def weight(match: WordMatch, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
+def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
     """What a match adds to the weighted matches of the reference and of the candidate, given their function words."""
     theirs, ours = function
     sides: list[float] = []

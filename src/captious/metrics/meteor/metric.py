@@ -14,20 +14,20 @@ from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_suggestion
 from captious.metrics.contract import CandidateMetric
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.meteor import resources
 from captious.metrics.meteor._stem import STEMMERS
 from captious.metrics.meteor._tables import Tables
 from captious.metrics.meteor.engine import (
     MODULES,
     Aligned,
-    aligned,
+    align_best,
     clean,
     count,
-    modules_of,
-    parameters,
+    list_modules,
+    get_parameters,
     score,
-    weight,
+    weigh_match,
 )
 from captious.metrics.rows import Scored
 from captious.render import Column
@@ -102,7 +102,7 @@ class Meteor(CandidateMetric):
     @property
     def installed(self) -> bool:
         """Whether METEOR's tables, or the files they are compiled from, are on this computer."""
-        return resources.available(self.resources)
+        return resources.has_tables(self.resources)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,7 +122,7 @@ class Meteor(CandidateMetric):
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: METEOR's counts of each candidate with its best reference."""
         candidates, references = self._texts(captions)
-        counts = count(candidates, references, self._tables(), parameters(self.task, self.language), self._modules)
+        counts = count(candidates, references, self._tables(), get_parameters(self.task, self.language), self._modules)
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
@@ -130,7 +130,7 @@ class Meteor(CandidateMetric):
 
     def aggregate(self, rows: Floats) -> Floats:
         """METEOR of each row; a row of NaN, an item without value, stays NaN."""
-        values = score(rows, parameters(self.task, self.language))
+        values = score(rows, get_parameters(self.task, self.language))
         return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
 
     def _texts(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
@@ -143,17 +143,17 @@ class Meteor(CandidateMetric):
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
         """Each match with what it adds to F, and the penalty for the chunks."""
-        tuning, tables = parameters(self.task, self.language), self._tables()
+        tuning, tables = get_parameters(self.task, self.language), self._tables()
         pairs = [
-            aligned(candidate, references, tables, tuning, self._modules)
+            align_best(candidate, references, tables, tuning, self._modules)
             for candidate, references in zip(*self._texts(item), strict=True)
         ]
         counts = np.sum([pair.row for pair in pairs], axis=0)
         delta = tuning.delta
         lengths = delta * (counts[[1, 0]] - counts[[3, 2]]) + (1 - delta) * counts[[3, 2]]
-        shares = [np.array([weight(match, one.function, tuning) for match in one.matches]) for one in pairs]
-        labels = candidate_labels(len(pairs))
-        texts = [text for label, pair in zip(labels, pairs, strict=True) for text in _marked(label, pair)]
+        shares = [np.array([weigh_match(match, one.function, tuning) for match in one.matches]) for one in pairs]
+        labels = label_candidates(len(pairs))
+        texts = [text for label, pair in zip(labels, pairs, strict=True) for text in _mark_chunks(label, pair)]
         if not any(map(len, shares)):
             return Breakdown([], "match", texts=texts, formula="METEOR is 0 where no word matches")
         recall, precision = (np.concatenate([one for one in shares if len(one)]).sum(axis=0) / lengths).tolist()
@@ -186,7 +186,7 @@ class Meteor(CandidateMetric):
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """Version, language, normalizer, modules, tuning, and the tables by content."""
-        tuning = parameters(self.task, self.language)
+        tuning = get_parameters(self.task, self.language)
         weights = [
             str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
         ]
@@ -206,7 +206,7 @@ class Meteor(CandidateMetric):
 
     @property
     def _modules(self) -> Sequence[str]:
-        return [module for module in self.modules.split("+") if module in modules_of(self.language)]
+        return [module for module in self.modules.split("+") if module in list_modules(self.language)]
 
     def _tables(self) -> Tables:
         if self.language != ENGLISH:
@@ -214,7 +214,7 @@ class Meteor(CandidateMetric):
         return resources.load(self.resources, self._modules)
 
 
-def _marked(label: str, pair: Aligned) -> list[MarkedText]:
+def _mark_chunks(label: str, pair: Aligned) -> list[MarkedText]:
     """Both texts of an alignment, the words of its chunks numbered alike."""
     chunks, others = [0] * len(pair.words), [0] * len(pair.reference)
     chunk, after = 0, (-1, -1)

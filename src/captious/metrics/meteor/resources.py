@@ -41,11 +41,11 @@ _ENTRIES = (
     "synonym/english.synsets",
     "synonym/english.exceptions",
 )
+# Bytes of the packed paraphrase table that are read at a time.
 BLOCK = 1 << 22
-"""Bytes of the packed paraphrase table that are read at a time."""
 NEW_LINE = ord("\n")
+# Whether a byte separates words.
 SPACES = np.isin(np.arange(256), np.frombuffer(b" \t\n\r\v\f", np.uint8))
-"""Whether a byte separates words."""
 _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
@@ -106,46 +106,46 @@ def compile_tables(source: MeteorFiles) -> Tables:
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
     function, prefixes, synsets, exceptions = (text[name] for name in _ENTRIES)
-    words = _synsets(synsets)
+    words = _parse_synsets(synsets)
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
     if source.paraphrases:
         hashes["paraphrase-en.gz"] = hashlib.sha256(source.paraphrases.read_bytes()).hexdigest()
     return Tables(
         function_words=frozenset(function),
-        prefixes=_prefixes(prefixes),
+        prefixes=_parse_prefixes(prefixes),
         words=words,
-        forms=_exceptions(exceptions, words),
-        phrases=_paraphrases(source.paraphrases),
+        forms=_parse_exceptions(exceptions, words),
+        phrases=_read_paraphrases(source.paraphrases),
         sources=hashes,
     )
 
 
-def _prefixes(lines: list[str]) -> dict[str, bool]:
+def _parse_prefixes(lines: list[str]) -> dict[str, bool]:
     fields = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     return {field[0]: field[1:2] == ["#NUMERIC_ONLY#"] for field in fields}
 
 
-def _synsets(lines: list[str]) -> HashTable:
+def _parse_synsets(lines: list[str]) -> HashTable:
     # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
-    synsets = {hash_text(word): ids for word, ids in _pairs(lines)}
+    synsets = {hash_text(word): ids for word, ids in _pair_lines(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
-def _exceptions(lines: list[str], words: HashTable) -> HashTable:
+def _parse_exceptions(lines: list[str], words: HashTable) -> HashTable:
     bases: dict[int, list[int]] = {}
-    for base, forms in _pairs(lines):
+    for base, forms in _pair_lines(lines):
         for form in forms.split():
             bases.setdefault(hash_text(form), []).append(hash_text(base))
     return HashTable.of({key: words.find(np.array(hashes, dtype=np.uint64)).tolist() for key, hashes in bases.items()})
 
 
-def _paraphrases(path: Path | None) -> HashTable:
+def _read_paraphrases(path: Path | None) -> HashTable:
     import pyarrow as pa
 
     blocks = [np.zeros((0, 2), np.uint64)]
     if path is not None:
         try:
-            blocks += _phrase_pairs(path)
+            blocks += _read_phrase_pairs(path)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}: not a paraphrase table of METEOR 1.5 ({error})") from None
     pairs = pa.array(np.concatenate(blocks).ravel()).dictionary_encode()
@@ -159,21 +159,21 @@ def _paraphrases(path: Path | None) -> HashTable:
     return HashTable.build(distinct[order], starts, right[by_source])
 
 
-def _phrase_pairs(path: Path) -> Iterator[UInt64]:
+def _read_phrase_pairs(path: Path) -> Iterator[UInt64]:
     """The hashes of phrases and their paraphrases, in blocks with a row for each pair."""
     word_hash = lru_cache(maxsize=None)(hash_text)
     progress, megabytes = get_runtime().progress, int(path.stat().st_size / 1e6)
     rest = b""
     with path.open("rb") as file:
-        for block in _unpacked(file):
+        for block in _unpack_blocks(file):
             progress("MB of METEOR's paraphrases", int(file.tell() / 1e6), megabytes)
-            pairs, rest = _block_pairs(rest + block, word_hash)
+            pairs, rest = _hash_block(rest + block, word_hash)
             yield pairs
-    yield _block_pairs(rest + b"\n", word_hash)[0]  # the last line may have no end
+    yield _hash_block(rest + b"\n", word_hash)[0]  # the last line may have no end
     progress("MB of METEOR's paraphrases", megabytes, megabytes)
 
 
-def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
+def _unpack_blocks(file: IO[bytes]) -> Iterator[bytes]:
     """The content of a gzip file in large blocks; Python's own reader copies it 8 kB at a time, which takes 2 s."""
     stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     while packed := file.read(BLOCK):
@@ -186,19 +186,19 @@ def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
         raise EOFError("it ends before its last block")
 
 
-def _block_pairs(content: bytes, word_hash: Callable[[bytes], int]) -> tuple[UInt64, bytes]:
+def _hash_block(content: bytes, word_hash: Callable[[bytes], int]) -> tuple[UInt64, bytes]:
     """The hashes of the pairs in a part of the table, and what follows the last whole triple of lines."""
     import pyarrow as pa
 
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == NEW_LINE) + 1
     offsets = np.append(0, ends[: len(ends) // 3 * 3]).astype(np.int32)
-    lines = _spans(offsets, pa.py_buffer(content))
+    lines = _slice_texts(offsets, pa.py_buffer(content))
     phrases = lines.filter(pa.array(np.arange(len(lines)) % 3 > 0)).dictionary_encode()
-    hashes = _phrase_hashes(phrases.dictionary, word_hash)
+    hashes = _hash_phrases(phrases.dictionary, word_hash)
     return hashes[phrases.indices.to_numpy()].reshape(-1, 2), content[offsets[-1] :]
 
 
-def _phrase_hashes(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -> UInt64:
+def _hash_phrases(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -> UInt64:
     """The number of each phrase, as `_tables` describes it; each distinct word is hashed once."""
     values = np.zeros(len(phrases), np.uint64)
     if not len(phrases):
@@ -208,7 +208,7 @@ def _phrase_hashes(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -
     space = SPACES[np.frombuffer(content, np.uint8, starts[-1])]
     # Words and the spaces between them take turns: a word begins at each even edge.
     edges = np.flatnonzero(np.diff(space, prepend=True, append=True)).astype(np.int32)
-    words = _spans(edges, content).dictionary_encode()
+    words = _slice_texts(edges, content).dictionary_encode()
     hashes = np.array([word_hash(word) for word in words.dictionary.to_pylist()], np.uint64)
     hashes = hashes[words.indices.to_numpy()[::2]]
     first = np.searchsorted(edges[::2], starts)
@@ -219,20 +219,20 @@ def _phrase_hashes(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -
     return values
 
 
-def _spans(edges: npt.NDArray[np.int32], content: pa.Buffer) -> pa.BinaryArray:
+def _slice_texts(edges: npt.NDArray[np.int32], content: pa.Buffer) -> pa.BinaryArray:
     """The texts between every two neighboring edges."""
     import pyarrow as pa
 
     return pa.BinaryArray.from_buffers(pa.binary(), max(len(edges) - 1, 0), [None, pa.py_buffer(edges), content])
 
 
-def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
+def _pair_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
     return zip(lines[::2], lines[1::2], strict=False)
 
 
 VARIABLE = "CAPTIOUS_METEOR"
+# The file that tells a folder of WordNet: the words of every synset.
 WORDNET = "index.sense"
-"""The file that tells a folder of WordNet: the words of every synset."""
 _SUFFIX = ".tables"
 _WANTED = "expected meteor-1.5.jar and data/paraphrase-en.gz"
 _REMEDY = (
@@ -248,7 +248,7 @@ def load_words(named: str | None, language: str, own_words: bool) -> Tables:
     The function words are English ones, as in the original, or those of the language.
     """
     named = named or os.environ.get(VARIABLE)
-    source = _source(expand_home(named)) if named else _package()
+    source = _find_source(expand_home(named)) if named else _find_package()
     if source is None:
         raise InputError(_REMEDY)
     name = find_language(language).name.lower()
@@ -257,10 +257,10 @@ def load_words(named: str | None, language: str, own_words: bool) -> Tables:
     function, prefixes = (content.decode("utf-8").splitlines() for content in contents.values())
     return Tables(
         function_words=frozenset(function),
-        prefixes=_prefixes(prefixes),
+        prefixes=_parse_prefixes(prefixes),
         words=HashTable.of({}),
         forms=HashTable.of({}),
-        phrases=_paraphrases(None),
+        phrases=_read_paraphrases(None),
         sources={entry: hashlib.sha256(content).hexdigest() for entry, content in contents.items()},
         language=language,
     )
@@ -281,32 +281,32 @@ def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
     return tables
 
 
-def available(named: str | None = None) -> bool:
+def has_tables(named: str | None = None) -> bool:
     """Whether there are tables or sources to compile them from; what a user names is taken to exist."""
-    return bool(named or os.environ.get(VARIABLE) or added_file().exists() or _package())
+    return bool(named or os.environ.get(VARIABLE) or get_added_file().exists() or _find_package())
 
 
 def add(path: str | Path) -> Path:
     """Compile the tables found at a path and register them for this user; the sources are not needed afterwards."""
-    tables = compile_tables(_source(expand_home(path)))
-    target = added_file()
+    tables = compile_tables(_find_source(expand_home(path)))
+    target = get_added_file()
     tables.write(target)
     return target
 
 
-def added_file() -> Path:
+def get_added_file() -> Path:
     """The compiled tables that :func:`add` registers."""
     return get_data_folder() / f"meteor-en{_SUFFIX}"
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """Where tables are kept that can be compiled again."""
     return get_data_folder() / "meteor"
 
 
-def compiled_files() -> list[Path]:
+def list_compiled_files() -> list[Path]:
     """The tables that were compiled here, from whatever sources."""
-    return sorted(cache_folder().glob(f"*{_SUFFIX}"))
+    return sorted(get_cache_folder().glob(f"*{_SUFFIX}"))
 
 
 def _find(named: str | None) -> Tables:
@@ -314,23 +314,23 @@ def _find(named: str | None) -> Tables:
     if named:
         path = expand_home(named)
         if (path / WORDNET).is_file():
-            return _wordnet(path, (path / WORDNET).stat().st_mtime_ns)
-        return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))
-    if added_file().exists():
-        return _opened(added_file())
-    if source := _package():
-        return _compiled(source)
+            return _read_wordnet(path, (path / WORDNET).stat().st_mtime_ns)
+        return _open_compiled(path) if path.suffix == _SUFFIX else _compile_once(_find_source(path))
+    if get_added_file().exists():
+        return _open_compiled(get_added_file())
+    if source := _find_package():
+        return _compile_once(source)
     raise InputError(_REMEDY)
 
 
-def _package() -> MeteorFiles | None:
+def _find_package() -> MeteorFiles | None:
     """The sources in an installed pycocoevalcap, also where a copy of it without them stands first on the path."""
     folders = (Path(entry or ".") / "pycocoevalcap" / "meteor" for entry in sys.path)
     return next((files for folder in folders if folder.is_dir() and (files := MeteorFiles.at(folder))), None)
 
 
 @lru_cache(maxsize=1)
-def _wordnet(folder: Path, changed: int) -> Tables:
+def _read_wordnet(folder: Path, changed: int) -> Tables:
     """Synsets and irregular forms alone, from the files of WordNet 3.0: those that METEOR's own were made of."""
     names = (WORDNET, *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")))
     try:
@@ -347,25 +347,25 @@ def _wordnet(folder: Path, changed: int) -> Tables:
             form, *of = line.split()
             for base in of:
                 bases.setdefault(base, []).append(form)
-    words = _synsets([part for word, ids in synsets.items() for part in (word, " ".join(ids))])
+    words = _parse_synsets([part for word, ids in synsets.items() for part in (word, " ".join(ids))])
     return Tables(
         function_words=frozenset(),
         prefixes={},
         words=words,
-        forms=_exceptions([part for base, forms in bases.items() for part in (base, " ".join(forms))], words),
-        phrases=_paraphrases(None),
+        forms=_parse_exceptions([part for base, forms in bases.items() for part in (base, " ".join(forms))], words),
+        phrases=_read_paraphrases(None),
         sources={f"synonym/{name}": hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     )
 
 
-def _source(path: Path) -> MeteorFiles:
+def _find_source(path: Path) -> MeteorFiles:
     source = MeteorFiles.at(path)
     if source is None:
         raise InputError(f"{path}: contains no data of METEOR 1.5; {_WANTED}")
     return source
 
 
-def _opened(path: Path) -> Tables:
+def _open_compiled(path: Path) -> Tables:
     """Compiled tables whose sources are not known."""
     try:
         return _open(path)
@@ -375,8 +375,8 @@ def _opened(path: Path) -> Tables:
         raise InputError(f"{error}; run again: captious cache add meteor PATH") from None
 
 
-def _compiled(source: MeteorFiles) -> Tables:
-    path = cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
+def _compile_once(source: MeteorFiles) -> Tables:
+    path = get_cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
     try:
         return _open(path)
     except (FileNotFoundError, DamagedTables):
@@ -392,9 +392,9 @@ def _compiled(source: MeteorFiles) -> Tables:
 def _open(path: Path) -> Tables:
     refuse_irregular(path)
     facts = path.stat()
-    return _mapped(path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return _map_file(path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _mapped(path: Path, *changes: int) -> Tables:
+def _map_file(path: Path, *changes: int) -> Tables:
     return Tables.open(path)

@@ -15,7 +15,7 @@ from captious._core.files import digest
 from captious._core.types import Floats
 from captious.engines import count_cores, run_tasks
 from captious.errors import InputError
-from captious.models.segments import FeatureSpace, as_keys, text_key
+from captious.models.segments import FeatureSpace, as_keys, hash_text
 from captious.models.store import open_store
 from captious.options import Engine, get_runtime
 from captious.render import Graph, Statement
@@ -24,10 +24,10 @@ from captious.syntax.scenegraph import Fact, facts
 
 Subset = Literal["all", "object", "attribute", "relation", "color", "cardinality", "size"]
 Matching = Literal["any", "one-to-one", "soft"]
+# The synsets of a word or phrase.
 LookUp = Callable[[str], frozenset[int]]
-"""The synsets of a word or phrase."""
+# Elements of the tuples of a subset.
 LENGTHS = {"object": 1, "attribute": 2, "relation": 3, "color": 2, "cardinality": 2, "size": 2}
-"""Elements of the tuples of a subset."""
 _COLORS = """
 black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet
 """
@@ -40,28 +40,27 @@ petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scraw
 skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny teeny-tiny teeny-weeny thick thickset
 thin tiny titanic towering trifling trim tubby undersized underweight unlimited vast wee whopping wide
 """
+# The attributes of a subset.
 LABELS = {
     "color": frozenset(_COLORS.split()),
     "cardinality": frozenset(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]),
     "size": frozenset(_SIZES.split()),
 }
-"""The attributes of a subset."""
+# The bytes that the tuples of a caption have in the cache.
+#
+# The tuples of a very long caption are computed each time.
 ROW_BYTES = 1024
-"""The bytes that the tuples of a caption have in the cache.
-
-The tuples of a very long caption are computed each time.
-"""
 
 
+# So many captions or more are parsed in processes, each of which takes a second to start.
 MANY = 8000
-"""So many captions or more are parsed in processes, each of which takes a second to start."""
+# Processes that parse at most, for each has a parser of its own.
 MOST_PROCESSES = 16
-"""Processes that parse at most, for each has a parser of its own."""
+# Captions that such a process parses at a time.
 TASK = 500
-"""Captions that such a process parses at a time."""
 
 
-def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
+def parse_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache or by the parser."""
     version = parsing.get_version(parser)
     jobs = min(get_runtime().workers or count_cores(), MOST_PROCESSES)
@@ -72,7 +71,7 @@ def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> 
             parses = parsing.parse(some, parser, lambda done: progress(min(done, len(some)), len(some)))
             return [facts(sentences, legacy_fragments) for sentences in parses]
         tasks = [some[start : start + TASK] for start in range(0, len(some), TASK)]
-        setup = partial(_parsing_worker, parser, legacy_fragments, parsing.has_torch_layers(parser))
+        setup = partial(_make_worker, parser, legacy_fragments, parsing.has_torch_layers(parser))
         results: dict[int, list[tuple[Fact, ...]]] = {}
         for end in run_tasks(setup, tasks, Engine("processes", jobs)):
             if end.result is None:
@@ -81,10 +80,10 @@ def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> 
             progress(sum(map(len, results.values())), len(some))
         return [tuples for index in range(len(tasks)) for tuples in results[index]]
 
-    return stored_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), read)
+    return get_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), read)
 
 
-def _parsing_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[list[str]], list[tuple[Fact, ...]]]:
+def _make_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[list[str]], list[tuple[Fact, ...]]]:
     """The function of a process that parses captions."""
     if not torch:  # spaCy would import it where it is installed, which takes longer than all the rest
         sys.modules["torch"] = None  # type: ignore[assignment]
@@ -92,13 +91,13 @@ def _parsing_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callabl
     return lambda texts: [facts(sentences, legacy_fragments) for sentences in parsing.parse(texts, parser)]
 
 
-def stored_facts(
+def get_facts(
     texts: Sequence[str], name: str, mark: str, read: Callable[[list[str]], Sequence[Sequence[Fact]]]
 ) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache of the parser with this mark; ``read`` gives missing ones."""
     distinct = list(dict.fromkeys(texts))
     store = open_store(FeatureSpace(name, mark, "graphs", (ROW_BYTES,), "uint8"))
-    keys = as_keys(map(text_key, distinct))
+    keys = as_keys(map(hash_text, distinct))
     rows, lengths, stored = store.gather(keys)
     result = {
         text: tuple(map(tuple, json.loads(rows[number, : lengths[number]].tobytes())))
@@ -121,8 +120,8 @@ def stored_facts(
     return result
 
 
+# The version of the rules: tuples that an older version cached are not read.
 FORMAT = "1"
-"""The version of the rules: tuples that an older version cached are not read."""
 
 
 @dataclass(eq=False)
@@ -183,15 +182,15 @@ class SceneGraph:
 
         for caption in captions:
             for fact in caption:
-                first = graph._node(concept(fact[0]))
+                first = graph._add_node(concept(fact[0]))
                 if len(fact) == 2:
                     graph._join(graph.attributes.setdefault(first, []), concept(fact[1]))
                 elif len(fact) == 3:
-                    second = graph._node(concept(fact[2]))
+                    second = graph._add_node(concept(fact[2]))
                     graph._join(graph.relations.setdefault((first, second), []), concept(fact[1]))
         return graph
 
-    def _node(self, new: Concept) -> int:
+    def _add_node(self, new: Concept) -> int:
         best, likeness = -1, 0.0
         for number, node in enumerate(self.nodes):
             if node.same(new):
@@ -231,10 +230,10 @@ class SceneGraph:
         return chosen if labels is None else [one for one in chosen if one[1].label in labels]
 
 
-def matched(candidate: Collection[Tuple], reference: Collection[Tuple], merge: bool, matching: Matching) -> list[bool]:
+def match_tuples(candidate: Collection[Tuple], reference: Collection[Tuple], merge: bool, matching: Matching) -> list[bool]:
     """Which tuples of the candidate have an equal among those of the reference."""
     alike = [
-        [number for number, other in enumerate(reference) if len(one) == len(other) and _equal(one, other, merge)]
+        [number for number, other in enumerate(reference) if len(one) == len(other) and _are_equal(one, other, merge)]
         for one in candidate
     ]
     if matching == "any" or not any(alike):
@@ -249,19 +248,19 @@ def matched(candidate: Collection[Tuple], reference: Collection[Tuple], merge: b
     return [partner >= 0 for partner in partners.tolist()]
 
 
-def _equal(one: Tuple, other: Tuple, merge: bool) -> bool:
+def _are_equal(one: Tuple, other: Tuple, merge: bool) -> bool:
     if merge:
         return all(a.similar(b) for a, b in zip(one, other, strict=True))
     return all(a.same(b) for a, b in zip(one, other, strict=True))
 
 
-def scores(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Floats:
+def score_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Floats:
     """F, precision, recall, and the numbers of matched, wrong and missed tuples.
 
     F, precision and recall are NaN where the references have no tuple of the subset.
     """
     ours, theirs = candidate.tuples(subset), reference.tuples(subset)
-    hits = sum(matched(ours, theirs, candidate.merge, matching))
+    hits = sum(match_tuples(ours, theirs, candidate.merge, matching))
     counts = (hits, len(ours) - hits, len(theirs) - hits)
     if not theirs and subset != "all":
         return np.array([np.nan, np.nan, np.nan, *counts])
@@ -271,26 +270,26 @@ def scores(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matchin
     return np.array([2 * precision * recall / (precision + recall), precision, recall, *counts])
 
 
-def compared(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Graph:
+def compare_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Graph:
     """The candidate's tuples, each matched or not, and the tuples of the reference that none of them matches."""
     ours, theirs = candidate.tuples(subset), reference.tuples(subset)
-    marks = matched(ours, theirs, candidate.merge, matching)
-    others = matched(theirs, ours, candidate.merge, matching)
+    marks = match_tuples(ours, theirs, candidate.merge, matching)
+    others = match_tuples(theirs, ours, candidate.merge, matching)
     return Graph(
-        [Statement(labels(one), mark) for one, mark in zip(ours, marks, strict=True)],
-        [labels(one) for one, mark in zip(theirs, others, strict=True) if not mark],
+        [Statement(get_labels(one), mark) for one, mark in zip(ours, marks, strict=True)],
+        [get_labels(one) for one, mark in zip(theirs, others, strict=True) if not mark],
     )
 
 
-def labels(one: Tuple) -> Fact:
+def get_labels(one: Tuple) -> Fact:
     """A tuple in words."""
     return tuple(concept.label for concept in one)
 
 
-def phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
+def list_phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
     """Tuples as phrases, each once: *dog*, *brown dog*, *dog run in park*.
 
-    >>> phrases([("dog", "brown"), ("dog", "run in", "park")])
+    >>> list_phrases([("dog", "brown"), ("dog", "run in", "park")])
     ['dog', 'brown dog', 'park', 'dog run in park']
     """
     tuples: dict[Fact, None] = {}
@@ -302,7 +301,7 @@ def phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
     return [" ".join(reversed(one) if len(one) == 2 else one) for one in tuples]
 
 
-def soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
+def compute_soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
     """The mean, over the phrases of a caption, of the cosine with the nearest phrase of the references."""
     if not len(reference):
         return 0.0 if subset == "all" else float("nan")

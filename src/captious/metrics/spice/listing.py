@@ -13,7 +13,7 @@ from captious._core.languages import refuse_other_than_english
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Shared
-from captious.metrics.spice.graphs import SceneGraph, compared, labels, matched
+from captious.metrics.spice.graphs import SceneGraph, compare_graphs, get_labels, match_tuples
 from captious.metrics.spice.metric import Spice, SpiceResources
 from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
 from captious.render.document import Tone, Value
@@ -21,8 +21,8 @@ from captious.render.tables import write_jsonl
 from captious.syntax import parsing
 
 TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: ""}
+# Captions in the printed table, and on the page; the records hold all.
 PRINTED, DRAWN = 8, 50
-"""Captions in the printed table, and on the page; the records hold all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,12 +48,12 @@ class SceneGraphs(Result):
         rows = zip(self.captions.candidates.owners.tolist(), self.captions.candidates.values, self.graphs, strict=True)
         for item, text, graph in rows:
             tuples = graph.tuples()
-            record = {"id": self.captions.ids[item], "caption": text, "tuples": [labels(one) for one in tuples]}
+            record = {"id": self.captions.ids[item], "caption": text, "tuples": [get_labels(one) for one in tuples]}
             if self.references is not None:
                 theirs = self.references[item].tuples()
-                record["matched"] = matched(tuples, theirs, graph.merge, "any")
-                record["reference_tuples"] = [labels(one) for one in theirs]
-                record["reference_matched"] = matched(theirs, tuples, graph.merge, "any")
+                record["matched"] = match_tuples(tuples, theirs, graph.merge, "any")
+                record["reference_tuples"] = [get_labels(one) for one in theirs]
+                record["reference_matched"] = match_tuples(theirs, tuples, graph.merge, "any")
             records.append(record)
         return records
 
@@ -65,13 +65,13 @@ class SceneGraphs(Result):
         for number, item in enumerate(owners):
             key, text, own = self.captions.ids[item], self.captions.candidates.values[number], self.graphs[number]
             if self.references is None:
-                graph = Graph([Statement(labels(one)) for one in own.tuples()])
+                graph = Graph([Statement(get_labels(one)) for one in own.tuples()])
             else:
-                graph = compared(own, self.references[item], "all", "any")
+                graph = compare_graphs(own, self.references[item], "all", "any")
             drawings.append(Graph(graph.statements, graph.missed, f"{key}: {text}", "graphs"))
             if number < PRINTED:
                 breaks.append(len(rows))
-                rows += _rows(key, text, graph)
+                rows += _list_rows(key, text, graph)
         total = len(self.graphs)
         notes = ["✓ a reference says it too"] if self.references is not None else []
         notes += [f"the first {PRINTED} captions; a file has all"] if total > PRINTED else []
@@ -94,7 +94,7 @@ class SceneGraphs(Result):
             write_jsonl(draft, self.records)
 
 
-def scene_graphs(
+def build_scene_graphs(
     captions: CaptionSet, parser: str = parsing.DEFAULT, progress: Callable[[str], None] = lambda step: None
 ) -> SceneGraphs:
     """The scene graph of every caption, by SPICE's rules on the parses of a spaCy model.
@@ -112,7 +112,7 @@ def scene_graphs(
     return SceneGraphs(captions, graphs, references if referenced else None, state.value.parser)
 
 
-def _rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
+def _list_rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
     """A row for each object, with its attributes and the relations it is the subject of."""
     attributes: dict[str, list[Span]] = {}
     relations: dict[str, list[Span]] = {}
@@ -126,11 +126,11 @@ def _rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
     if not objects:
         return [(key, caption, "", "", "")]
     return [
-        ("" if row else key, "" if row else caption, Phrase((span,)), *(_joined(one.get(name, ())) for one in further))
+        ("" if row else key, "" if row else caption, Phrase((span,)), *(_join_spans(one.get(name, ())) for one in further))
         for row, (name, span) in enumerate(objects.items())
         for further in [(attributes, relations)]
     ]
 
 
-def _joined(spans: Sequence[Span]) -> Phrase:
+def _join_spans(spans: Sequence[Span]) -> Phrase:
     return Phrase.of(*(part for number, span in enumerate(spans) for part in (", " if number else "", span)))

@@ -11,7 +11,7 @@ import numpy as np
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
+from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.meteor._synsets import Synsets
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
@@ -19,12 +19,12 @@ from captious.metrics.spice.graphs import (
     Matching,
     SceneGraph,
     Subset,
-    caption_facts,
-    compared,
+    parse_facts,
+    compare_graphs,
     no_synsets,
-    phrases,
-    scores,
-    soft_score,
+    list_phrases,
+    score_graphs,
+    compute_soft_score,
 )
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.sentences import load_sentences, sentence_vectors
@@ -32,8 +32,8 @@ from captious.options import get_runtime
 from captious.render import Column, Graph, Why
 from captious.syntax import parsing
 
+# What a tuple says, by its length.
 KINDS = {1: "object", 2: "attribute", 3: "relation"}
-"""What a tuple says, by its length."""
 SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -121,7 +121,7 @@ class Spice(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Shared[SpiceResources]) -> Scored:
         """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
         if self.matching == "soft":
-            return Scored(candidate_means(captions, self._soft(captions)))
+            return Scored(candidate_means(captions, self._score_soft(captions)))
         values = self.candidate_scores(captions, state)
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
 
@@ -130,7 +130,7 @@ class Spice(MeanMetric):
         graphs, references = self.graphs(captions, state)
         values = np.zeros((len(graphs), 6))
         for number, (graph, owner) in enumerate(zip(graphs, captions.candidates.owners.tolist(), strict=True)):
-            values[number] = scores(graph, references[owner], self.subset, self.matching)
+            values[number] = score_graphs(graph, references[owner], self.subset, self.matching)
         return values
 
     @property
@@ -142,19 +142,19 @@ class Spice(MeanMetric):
         self, captions: CaptionSet, indices: Sequence[int], state: Shared[SpiceResources]
     ) -> list[Why]:
         """The graphs of each item."""
-        return [_why(self._drawings(captions, index, state)) for index in indices]
+        return [_summarize_graphs(self._compare_graphs(captions, index, state)) for index in indices]
 
-    def _drawings(self, captions: CaptionSet, index: int, state: Shared[SpiceResources]) -> list[Graph]:
+    def _compare_graphs(self, captions: CaptionSet, index: int, state: Shared[SpiceResources]) -> list[Graph]:
         """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
         graphs, references = self.graphs(captions, state)
         start, stop = captions.candidates.offsets[index : index + 2].tolist()
-        return [compared(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
+        return [compare_graphs(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
 
     def break_down(self, item: CaptionSet, state: Shared[SpiceResources]) -> Breakdown:
         """Tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
         if self.matching == "soft":
-            return self._soft_parts(item)
-        drawings, texts = self._drawings(item, 0, state), item.candidates.values
+            return self._break_down_soft(item)
+        drawings, texts = self._compare_graphs(item, 0, state), item.candidates.values
         parts, formulas = [], []
         for rank, graph in enumerate(drawings):
             ours, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
@@ -176,7 +176,7 @@ class Spice(MeanMetric):
             parts,
             unit="tuple",
             columns=[Column("result", "text"), Column("kind", "text")],
-            texts=_unmarked(texts),
+            texts=_list_texts(texts),
             formula=f"{self.label} = {mean}2 · matched / (tuples of the caption + of the references): "
             f"{'; '.join(formulas)}",
             ordered=True,
@@ -185,17 +185,17 @@ class Spice(MeanMetric):
             shown=None,
         )
 
-    def _soft(self, captions: CaptionSet) -> Floats:
+    def _score_soft(self, captions: CaptionSet) -> Floats:
         """The value of each candidate; every distinct phrase is encoded once."""
         owners = captions.candidates.owners.tolist()
         ours, theirs, rows = self._phrases(captions)
         references = list(map(rows, theirs))
         return np.array(
-            [soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
+            [compute_soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
             dtype=np.float64,
         )
 
-    def _soft_parts(self, item: CaptionSet) -> Breakdown:
+    def _break_down_soft(self, item: CaptionSet) -> Breakdown:
         """Phrases of the caption, each with the nearest phrase of the references."""
         ours, (theirs,), rows = self._phrases(item)
         parts = []
@@ -209,7 +209,7 @@ class Spice(MeanMetric):
             parts,
             unit="phrase",
             columns=[Column("nearest", "text"), Column("cosine")],
-            texts=_unmarked(item.candidates.values),
+            texts=_list_texts(item.candidates.values),
             formula=f"{self.label} = mean over the caption's phrases of the cosine with the nearest of the references' "
             "phrases",
         )
@@ -217,10 +217,10 @@ class Spice(MeanMetric):
     def _phrases(self, captions: CaptionSet) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
         """The phrases of each candidate and of each item's references, and what gives the vectors of phrases."""
         texts = (*captions.candidates.values, *captions.references.values)
-        tuples = caption_facts(texts, self.parser, self.legacy_fragments)
-        ours = [phrases(tuples[text], self.subset) for text in captions.candidates.values]
+        tuples = parse_facts(texts, self.parser, self.legacy_fragments)
+        ours = [list_phrases(tuples[text], self.subset) for text in captions.candidates.values]
         theirs = [
-            phrases((fact for text in captions.references[item] for fact in tuples[text]), self.subset)
+            list_phrases((fact for text in captions.references[item] for fact in tuples[text]), self.subset)
             for item in range(len(captions))
         ]
         distinct = list(dict.fromkeys(phrase for lists in (ours, theirs) for one in lists for phrase in one))
@@ -235,11 +235,11 @@ class Spice(MeanMetric):
     def graphs(self, captions: CaptionSet, state: Shared[SpiceResources]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """The graph of each candidate, and that of each item's references."""
         key = ("spice", state.key, self.synsets, self.legacy_fragments)
-        return captions.once(key, lambda: self._graphs(captions, state.value))
+        return captions.once(key, lambda: self._build_graphs(captions, state.value))
 
-    def _graphs(self, captions: CaptionSet, knowledge: SpiceResources) -> tuple[list[SceneGraph], list[SceneGraph]]:
+    def _build_graphs(self, captions: CaptionSet, knowledge: SpiceResources) -> tuple[list[SceneGraph], list[SceneGraph]]:
         texts = (*captions.candidates.values, *captions.references.values)
-        known = caption_facts(texts, self.parser, self.legacy_fragments)
+        known = parse_facts(texts, self.parser, self.legacy_fragments)
         look_up, merge = knowledge.look_up, self.synsets
         candidates = [SceneGraph.of([known[text]], look_up, merge) for text in captions.candidates.values]
         progress, references = get_runtime().progress, []
@@ -250,13 +250,13 @@ class Spice(MeanMetric):
         return candidates, references
 
 
-def _why(graphs: list[Graph]) -> Why:
+def _summarize_graphs(graphs: list[Graph]) -> Why:
     said, missed = sum(len(one.statements) for one in graphs), sum(len(one.missed) for one in graphs)
     matched = sum(bool(statement.matched) for one in graphs for statement in one.statements)
     return Why(f"{matched} of {said} tuple{'' if said == 1 else 's'} matched, {missed} missed", graphs)
 
 
-def _unmarked(texts: Sequence[str]) -> list[MarkedText]:
+def _list_texts(texts: Sequence[str]) -> list[MarkedText]:
     """Candidates whose words have no marks: tuples are not words of the caption."""
-    labels = candidate_labels(len(texts))
+    labels = label_candidates(len(texts))
     return [MarkedText(label, text.split()) for label, text in zip(labels, texts, strict=True)]

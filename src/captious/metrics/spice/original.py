@@ -71,7 +71,7 @@ class SpiceOriginal(MeanMetric):
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         mark = digest(content)
-        return Shared((_values(content, path, self.subset.capitalize()), mark), mark)
+        return Shared((_parse_values(content, path, self.subset.capitalize()), mark), mark)
 
     def settings(self, state: Shared[tuple[Mapping[str, float], str]]) -> Mapping[str, str]:
         """The file by its content."""
@@ -88,18 +88,18 @@ class SpiceOriginal(MeanMetric):
         return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
 
 
-def _values(content: bytes, path: Path, subset: str) -> dict[str, float]:
+def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError):
         raise InputError(f"{path}: is not JSON, {EXPECTED}") from None
     if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: contains {_named(rows)}, {EXPECTED}")
+        raise InputError(f"{path}: contains {_describe_json(rows)}, {EXPECTED}")
     values: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}, entry {number}"
         if not isinstance(row, dict) or "image_id" not in row or not isinstance(row.get("scores"), dict):
-            raise InputError(f"{where}: {_named(row)}, {EXPECTED}")
+            raise InputError(f"{where}: {_describe_json(row)}, {EXPECTED}")
         key, scores = str(row["image_id"]), row["scores"]
         if key in values:
             raise InputError(f"{where}: image_id {key} occurs twice, expected each once")
@@ -113,7 +113,7 @@ def _values(content: bytes, path: Path, subset: str) -> dict[str, float]:
     return values
 
 
-def _named(found: Any) -> str:
+def _describe_json(found: Any) -> str:
     """What was found, in few words."""
     if isinstance(found, dict):
         return f"an object of {', '.join(map(str, list(found)[:5])) or 'nothing'}"

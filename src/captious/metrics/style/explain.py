@@ -1,4 +1,6 @@
-"""What makes a style: its highest-scoring n-grams, scores of chosen ones (the paper's Figure 2), why a caption."""
+"""Explanations of styles: the highest-scoring n-grams, scores of chosen n-grams (the paper's Figure 2), and of a
+caption.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ TIE = 1e-13
 
 
 class StyleWord(NamedTuple):
-    """An n-gram with its score under a style, the style's captions that hold it, and the styles it occurs in."""
+    """An n-gram with its score under a style, the number of the style's captions with it, and of styles it occurs in.
+    """
 
     ngram: str
     n: int
@@ -39,7 +42,7 @@ class StyleWord(NamedTuple):
 
 
 def top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list[StyleWord]:
-    """The n-grams with the highest score under a style, of equal ones the more frequent first.
+    """Find the n-grams with the highest score under a style; ties are sorted by frequency.
 
     >>> from captious.metrics.style.fitting import fit
     >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day"), ("happy", "fine and fine")])
@@ -61,14 +64,14 @@ def top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list[Styl
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StyleWords(Result):
-    """The n-grams that make each style."""
+    """The n-grams that are typical of each style."""
 
     model: StyleModel
     words: Mapping[str, Sequence[StyleWord]]
 
     @classmethod
     def of(cls, model: StyleModel, styles: Sequence[str] = (), top: int = 30, n: int | None = None) -> StyleWords:
-        """The top n-grams of every order, or of one, of some styles or of all."""
+        """Find the top n-grams of every order, or of one, for some styles or for all."""
         orders = range(1, ORDERS + 1) if n is None else (n,)
         chosen = styles or model.styles
         return cls(
@@ -79,7 +82,7 @@ class StyleWords(Result):
         return f"<StyleWords of {', '.join(self.words)}>"
 
     def document(self) -> Document:
-        """A table of all, and on the page a chart of each style's shortest n-grams."""
+        """Build a table of all n-grams, and for the page a chart of each style's shortest ones."""
         rows: list[Sequence[Value]] = [
             (style, word.n, word.ngram, word.score, word.captions)
             for style, words in self.words.items()
@@ -119,7 +122,7 @@ class StyleTable(Result):
 
     @classmethod
     def of(cls, model: StyleModel, ngrams: Sequence[str], styles: Sequence[str] = ()) -> StyleTable:
-        """CNG of n-grams, cut into words as the model does, under some styles or all.
+        """Compute the CNG of n-grams, tokenized as in the model, under some styles or all.
 
         >>> from captious.metrics.style.fitting import fit
         >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day")])
@@ -140,7 +143,7 @@ class StyleTable(Result):
         return f"<StyleTable of {', '.join(self.scores)}>"
 
     def document(self) -> Document:
-        """Styles by n-grams, as in the paper's Figure 2."""
+        """Build a table of styles by n-grams, as in the paper's Figure 2."""
         styles = next(iter(self.scores.values()), {})
         columns: list[Column | str] = ["style", *(Column(ngram, signed=True) for ngram in self.scores)]
         rows = [(style, *(by_style[style] for by_style in self.scores.values())) for style in styles]
@@ -157,7 +160,7 @@ class StyleTable(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClosestStyles(Result):
-    """The styles that a caption is closest to, and why it is close to one of them."""
+    """The styles closest to a caption, and the explanation of one of them."""
 
     model: StyleModel
     style: str
@@ -184,7 +187,7 @@ class ClosestStyles(Result):
         return f"<ClosestStyles {self.style} {self.why.value:+.4f}: {self.caption!r}>"
 
     def document(self) -> Document:
-        """Closest styles, the caption colored by what its words add, and the n-grams that add most."""
+        """Build the tables of closest styles and of the n-grams that contribute most, and the colored caption."""
         notes = []
         if self.tied:
             names = ", ".join(self.tied[: self.top]) + (", …" if len(self.tied) > self.top else "")
@@ -203,7 +206,8 @@ class ClosestStyles(Result):
 def explain(
     model: StyleModel, caption: str, style: str | None = None, reading: OnlyReading = LITERAL, top: int = 10
 ) -> ClosestStyles:
-    """Which styles a caption is closest to, and every n-gram with what it adds to OnlyStyle under one of them.
+    """Rank the styles by closeness to a caption, and list the contribution of every n-gram to OnlyStyle under one of
+    them.
 
     Without a style, the one that the caption is closest to.
 

@@ -1,4 +1,4 @@
-"""Style models in files: a line of JSON, then compressed arrays."""
+"""Files of style models: a line of JSON, then compressed arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODEC = "zstd"
 
 
 def save(model: StyleModel, path: str | Path) -> None:
-    """Write a model whole: a line of JSON, then the arrays one after the other, compressed."""
+    """Write a model atomically: a line of JSON, then the compressed arrays."""
     blocks, sizes = [], []
     texts = "\n".join(model.vocabulary).encode("utf-8", "surrogatepass")
     arrays = [part for order in model.orders for part in _packed(order)]
@@ -36,7 +36,7 @@ def save(model: StyleModel, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> StyleModel:
-    """Read a file that `save` wrote; a damaged, foreign or differently versioned one is refused."""
+    """Read a file that `save` wrote; raise InputError if it is damaged, foreign or of another version."""
     header, payload = KIND.read(path)
     parts, position = [], 0
     for raw, size in header["sizes"]:
@@ -57,7 +57,7 @@ def load(path: str | Path) -> StyleModel:
 
 
 def opened(path: str | Path) -> StyleModel:
-    """Load a model as `load` does; a file that has not changed is read once."""
+    """Load a model like `load`; an unchanged file is read once."""
     path = Path(path)
     return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
 
@@ -68,7 +68,7 @@ def _cached(path: Path, changed: int) -> StyleModel:
 
 
 def _packed(order: Order) -> tuple[Whole, ...]:
-    """Differences of sorted numbers compress far better than the numbers."""
+    """List the arrays of an order. Sorted numbers are stored as differences, which compress far better."""
     return (
         np.diff(order.parent, prepend=np.int32(0)),
         order.last,

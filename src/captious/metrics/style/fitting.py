@@ -1,4 +1,4 @@
-"""A style model from captions: counted block by block, and merged."""
+"""Fitting of style models: captions are counted block by block, and the counts merged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fit(
     name: str = "corpus",
     progress: Callable[[int], None] | None = None,
 ) -> StyleModel:
-    """The model of a stream of (style, caption); a single style is refused.
+    """Fit a model to a stream of (style, caption); raise InputError for a single style.
 
     >>> model = fit([("a", "x y"), ("b", "x z"), ("b", "z")])
     >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].frequency.tolist()
@@ -46,7 +46,7 @@ def count(
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
 ) -> StyleModel:
-    """Fit a shard of a corpus as `fit` does; the shard may have one style, or none."""
+    """Count a shard of a corpus; unlike in `fit`, it may have one style, or none."""
     stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
     while block_captions := list(islice(stream, block)):
         # Models of like size are merged, so that a model takes part in few merges however long the stream.
@@ -66,7 +66,7 @@ def count(
 
 
 def counted(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
-    """The model of captions that are all at hand."""
+    """Count captions that fit into memory."""
     styles = sorted({style for style, _ in captions})
     numbers = {style: index for index, style in enumerate(styles)}
     style = np.array([numbers[style] for style, _ in captions], dtype=np.int32)
@@ -77,7 +77,7 @@ def counted(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> S
 
 
 def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
-    """The model of a table with a sorted vocabulary, its captions in the order of their styles."""
+    """Build the model of a table with a sorted vocabulary, its captions in the order of their styles."""
     return StyleModel(
         styles=tuple(styles),
         captions=np.bincount(style, minlength=len(styles)).astype(np.int64),
@@ -90,7 +90,7 @@ def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint:
 
 
 def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
-    """Texts as a token table whose vocabulary is sorted, which makes every n-gram table sorted by its words."""
+    """Build a token table with a sorted vocabulary, which makes every n-gram table sorted by its words."""
     offsets = np.arange(len(texts) + 1)
     nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
     ids = tuple(map(str, range(len(texts))))
@@ -103,13 +103,13 @@ def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
 
 
 def bare(tokenizer: str) -> str:
-    """The name of a tokenizer that may carry its version, as it does in a model."""
+    """Return the name of a tokenizer without its version, if it has one, as it does in a model."""
     name, _, version = tokenizer.partition(".")
     return name if version and str(find_tokenizer(name)) == tokenizer else tokenizer
 
 
 def style_tokenizer(language: str) -> str:
-    """The tokenizer of a new model: ``plain``, or that of a language without spaces between words.
+    """Choose the tokenizer of a new model: ``plain``, or that of a language without spaces between words.
 
     >>> style_tokenizer(""), style_tokenizer("fr"), style_tokenizer("zh")
     ('plain', 'plain', 'zh-char')
@@ -119,7 +119,7 @@ def style_tokenizer(language: str) -> str:
 
 
 def clause_warning(model: StyleModel) -> list[str]:
-    """What a user should know of a model whose tokenizer took clauses for words."""
+    """Return a warning if the tokenizer of a model took clauses for words."""
     warning = Scripts.of(model.vocabulary).explain_unsplit_clauses(bare(model.tokenizer), "")
     return [warning] if warning else []
 
@@ -137,12 +137,12 @@ def _order(grams: NgramTable, style: Whole) -> Order:
 
 
 def style_heads(grams: NgramTable, style: Whole) -> Ints:
-    """The first row of each n-gram in each style, from the style of each row."""
+    """Find the first row of each n-gram in each style, from the style of each row."""
     new = np.ones(len(style), dtype=np.bool_)
     new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
     return np.flatnonzero(new)
 
 
 def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
-    """The fingerprint of captions with their styles, in any order."""
+    """Hash captions with their styles, independently of their order."""
     return int(hash_texts(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))

@@ -112,7 +112,7 @@ class StyleModel:
         return digest(words, *(array.tobytes() for order in self.orders for array in order), self.captions.tobytes())
 
     def merge(self, other: StyleModel) -> StyleModel:
-        """The model of both corpora together.
+        """Merge two models into that of both corpora.
 
         >>> from captious.metrics.style.fitting import count, fit
         >>> one, other = count([("a", "x y")]), count([("b", "x z"), ("b", "z")])
@@ -146,14 +146,14 @@ class StyleModel:
         )
 
     def contrasting(self) -> StyleModel:
-        """The model itself, if it has styles to contrast."""
+        """Raise InputError unless the model has at least two styles; return the model."""
         if len(self.styles) < 2:
             content = f"one style ({self.styles[0]!r})" if self.styles else "no style"
             raise InputError(f"{self.name}: contains {content}, expected at least two: a style shows by contrast")
         return self
 
     def style_number(self, style: str, where: str = "") -> int:
-        """The number of a style, or the nearest name."""
+        """Return the number of a style; the error for an unknown one suggests the nearest name."""
         if style not in self.styles:
             names = ", ".join(self.styles[:8]) + (", …" if len(self.styles) > 8 else "")
             raise InputError(
@@ -163,12 +163,12 @@ class StyleModel:
         return self.styles.index(style)
 
     def score(self, ngram: str, style: str) -> float:
-        """CNG of one n-gram, its words separated by spaces; 0 where no style has it."""
+        """Compute the CNG of one n-gram, its words separated by spaces; 0 if no style has it."""
         number, words = self.number(ngram), ngram.split()
         return float(self.scores_under(len(words), np.array([number]), np.array([self.style_number(style)]))[0])
 
     def number(self, ngram: str) -> int:
-        """The number of an n-gram among those of its order, -1 where no style has it."""
+        """Return the number of an n-gram among those of its order, -1 if no style has it."""
         words = ngram.split()
         if not 1 <= len(words) <= ORDERS:
             raise InputError(f"{ngram!r} has {len(words)} words, expected 1 to {ORDERS}")
@@ -186,18 +186,18 @@ class StyleModel:
         return tuple(_scored(order, len(self.styles)) for order in self.contrasting().orders)
 
     def scores_under(self, n: int, gram: Whole, style: Whole) -> Floats:
-        """CNG of n-grams of order n (numbers here, -1 for unseen), each under a style."""
+        """Compute the CNG of n-grams of order n (by number, -1 for unseen), each under one style."""
         share, base, _ = self.scores[n - 1]
         entry = _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1))
         scores: Floats = share[entry] - base[gram]
         return scores
 
     def occurs(self, n: int, gram: Whole, style: Whole) -> Bools:
-        """Whether n-grams of order n (numbers here, -1 for unseen) occur in the captions of a style each."""
+        """Return for n-grams of order n (by number, -1 for unseen) whether each occurs in the captions of its style."""
         return _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1)) >= 0
 
     def locate(self, table: TextTable) -> list[Ints]:
-        """The indices in this model of the n-grams of a table, per order; -1 where one is unseen."""
+        """Find the indices in this model of the n-grams of a table, per order; -1 if unseen."""
         position = self._position
         words = np.fromiter((position.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
         located = [words[table.ngrams(1).last]]
@@ -209,7 +209,7 @@ class StyleModel:
         return located
 
     def ngram(self, n: int, number: int) -> str:
-        """An n-gram as text."""
+        """Return an n-gram as text."""
         words: list[str] = []
         for order in reversed(self.orders[:n]):
             words.insert(0, self.vocabulary[order.last[number]])
@@ -232,7 +232,7 @@ class StyleModel:
 
 
 def _lookup(keys: Ints, wanted: Whole) -> Ints:
-    """The index of each wanted number among sorted keys, -1 where it is none of them.
+    """Find the index of each wanted number in sorted keys, -1 if it is missing.
 
     >>> _lookup(np.array([2, 5]), np.array([5, 3])).tolist()
     [1, -1]
@@ -244,7 +244,7 @@ def _lookup(keys: Ints, wanted: Whole) -> Ints:
 
 
 def _scored(order: Order, styles: int) -> StyleShares:
-    """ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
+    """Compute ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
     present = np.bincount(order.frequency) > 0
     rank = (np.cumsum(present) - 1)[order.frequency]
@@ -258,7 +258,7 @@ def _scored(order: Order, styles: int) -> StyleShares:
 
 
 def _united(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]:
-    """Names of both, sorted, and the new index of each side's names."""
+    """Merge two lists of names, sorted; also return the new index of each side's names."""
     names = sorted({*one, *other})
     index = {name: number for number, name in enumerate(names)}
     first, second = (np.array([index[name] for name in side], dtype=np.int64) for side in (one, other))
@@ -266,7 +266,9 @@ def _united(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]
 
 
 def _merged_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, vocabulary: int) -> tuple[Ints, Sides]:
-    """The keys of both sides' n-grams, parent and last word in one number, and the new number of each side's."""
+    """Merge the n-gram keys of both sides, parent · vocabulary + last word; also return the new number of each side's
+    n-grams.
+    """
     one, other = (
         parent[part.parent] * vocabulary + word[part.last]
         for part, parent, word in zip(parts, parents, words, strict=True)
@@ -275,7 +277,7 @@ def _merged_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, voc
 
 
 def _merged_entries(parts: tuple[Order, Order], grams: Sides, in_styles: Sides, styles: int) -> tuple[Ints, Ints32]:
-    """The keys of both sides' entries, n-gram and style in one number, and the captions of both for each."""
+    """Merge the entry keys of both sides, n-gram · styles + style, and sum their caption counts."""
     one, other = (
         np.repeat(gram, part.occurrences) * styles + style[part.style]
         for part, gram, style in zip(parts, grams, in_styles, strict=True)
@@ -288,7 +290,7 @@ def _merged_entries(parts: tuple[Order, Order], grams: Sides, in_styles: Sides, 
 
 
 def _order_of(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, styles: int) -> Order:
-    """The order that keys of n-grams and of entries stand for."""
+    """Unpack keys of n-grams and of entries into an order."""
     vocabulary, styles = max(vocabulary, 1), max(styles, 1)
     return Order(
         parent=(grams // vocabulary).astype(np.int32),
@@ -300,7 +302,7 @@ def _order_of(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, style
 
 
 def _together(one: Ints, other: Ints) -> tuple[Ints, Sides]:
-    """Distinct keys of two sorted arrays, and the new index of each side's keys."""
+    """Merge two sorted arrays of keys; also return the new index of each side's keys."""
     # With return_index the sort is stable, which merges two sorted runs in linear time.
     distinct, _, index = np.unique(np.concatenate([one, other]), return_index=True, return_inverse=True)
     return distinct, (index[: len(one)], index[len(one) :])

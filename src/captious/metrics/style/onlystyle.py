@@ -1,4 +1,4 @@
-"""OnlyStyle: the mean contrastive score of a caption's n-grams under a style; and the base of all style metrics."""
+"""OnlyStyle: the mean contrastive score of a caption's n-grams under a style; and the base class of style metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.rows import Scored, where
+from captious.metrics.rows import Scored, give_reason
 from captious.metrics.style.files import opened
 from captious.metrics.style.fitting import bare, sorted_table
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
@@ -25,7 +25,7 @@ from captious.text.tables import NgramTable, TextTable
 
 @dataclass(frozen=True)
 class StyleMetric(MeanMetric):
-    """A metric under the style of each item: that of a column, or one style for all items."""
+    """A metric under the style of each item, which comes from a column or is the same for all items."""
 
     model: str = ""
     style: str = ""
@@ -45,7 +45,7 @@ class StyleMetric(MeanMetric):
         return f"{self.title} ({self.style})" if self.style else self.title
 
     def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
-        """The model, read from its file."""
+        """Load the model from its file."""
         if not self.model:
             raise InputError(
                 f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
@@ -55,7 +55,7 @@ class StyleMetric(MeanMetric):
         return Shared(model, f"the style model {model}")
 
     def settings(self, state: Shared[StyleModel]) -> Mapping[str, str]:
-        """The model by content, its corpus, its size, and how it cuts text into words."""
+        """Return the fingerprint of the model, its corpus, its size, and its tokenizer."""
         model = state.value
         return {
             "tok": model.tokenizer,
@@ -65,21 +65,21 @@ class StyleMetric(MeanMetric):
         }
 
     def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
-        """Rows of a mean from the values of all captions; an item without a style has none."""
-        without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
+        """Build rows of a mean from the values of all captions; an item without a style has no value."""
+        without = np.array([not name for name in self._get_style_names(captions)], dtype=np.bool_)
         clause = captions.scripts.explain_unsplit_clauses(table.tokenizer.name, "")
         warnings = [f"{clause} to captious style fit, for a model that knows words"] if clause else []
-        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"), warnings=warnings)
+        return Scored(table.mean_rows(values[table.candidates]), give_reason(without, "no style"), warnings=warnings)
 
     def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
-        """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
-        names, numbers = self._names(captions), {style: index for index, style in enumerate(model.styles)}
+        """Find the model's number of each item's style; 0 for an item without one, which gets no value."""
+        names, numbers = self._get_style_names(captions), {style: index for index, style in enumerate(model.styles)}
         for key, name in zip(captions.ids, names, strict=True):
             if name and name not in numbers:
                 model.style_number(name, "" if self.style else f"{captions.name}: id {key}")
         return np.array([numbers.get(name, 0) for name in names], dtype=np.int64)
 
-    def _names(self, captions: CaptionSet) -> list[str]:
+    def _get_style_names(self, captions: CaptionSet) -> list[str]:
         if self.style:
             return [self.style] * len(captions)
         if self.column not in captions.columns:
@@ -87,19 +87,19 @@ class StyleMetric(MeanMetric):
         return ["" if value is None else str(value) for value in captions.columns[self.column]]
 
     def hint(self, reason: str) -> str:
-        """A style can come from a column or from a parameter."""
+        """Say that a style can come from a column or from a parameter."""
         if reason == "no style":
             return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
         return super().hint(reason)
 
 
 def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
-    """The token table of a set as the model cuts text into words."""
+    """Tokenize a set with the tokenizer of the model."""
     return TextTable.of(captions, bare(model.tokenizer))
 
 
 class OnlyReading(NamedTuple):
-    """How to read equations 5 and 6 where the paper leaves a choice; the defaults are the literal reading."""
+    """The interpretation of equations 5 and 6 where the paper leaves a choice; the defaults follow it literally."""
 
     grams: Literal["set", "multiset"] = "set"
     """Whether an n-gram that a caption repeats counts once or as often as it stands there."""
@@ -145,7 +145,7 @@ class OnlyStyle(StyleMetric):
     undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Score items. A row is the sum of the candidates' values, and their number."""
         table = table_for(captions, state.value)
         style = self.style_numbers(captions, state.value)[table.item]
         values = own_scores(ModelNgrams(state.value, table), style, self.reading)
@@ -157,7 +157,7 @@ class OnlyStyle(StyleMetric):
         return OnlyReading(self.grams, self.unseen, self.short)
 
     def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
-        """Every n-gram with its contrastive score, and the words colored by their parts."""
+        """Break the value down by n-grams with their contrastive scores, and color the words by their parts."""
         model, texts = state.value, item.candidates.values
         style = model.styles[self.style_numbers(item, model)[0]]
         parts: list[Contribution] = []
@@ -179,7 +179,7 @@ COLUMNS = (
 
 
 def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
-    """Every n-gram of a caption with what it adds to OnlyStyle under a style.
+    """Break OnlyStyle of a caption under a style down by n-grams.
 
     What an n-gram adds is split evenly over its occurrences and its words to color the caption.
 
@@ -243,7 +243,7 @@ class ModelNgrams:
 
     @classmethod
     def of(cls, model: StyleModel, texts: Sequence[str]) -> ModelNgrams:
-        """The n-grams of plain texts."""
+        """Collect the n-grams of plain texts."""
         return cls(model, sorted_table(texts, model.tokenizer))
 
     @property
@@ -259,9 +259,9 @@ class ModelNgrams:
     @cached_property
     def orders(self) -> tuple[StyledNgrams, ...]:
         """The rows of each order."""
-        return tuple(self._rows(n) for n in range(1, ORDERS + 1))
+        return tuple(self._build_rows(n) for n in range(1, ORDERS + 1))
 
-    def _rows(self, n: int) -> StyledNgrams:
+    def _build_rows(self, n: int) -> StyledNgrams:
         grams, located = self.table.ngrams(n), self.located[n - 1]
         scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
@@ -282,20 +282,22 @@ class ModelNgrams:
         )
 
     def weights(self, rows: StyledNgrams, style: int) -> tuple[Floats, Ints]:
-        """CNG under a style of each n-gram of the captions, and which of them occur in that style."""
+        """Return the CNG under a style of each n-gram of the captions, and the indices of those that occur in the
+        style.
+        """
         part = slice(rows.style_starts[style], rows.style_starts[style + 1])
         weights = -rows.base
         weights[rows.entry_gram[part]] += self.model.scores[rows.n - 1].share[rows.entries[part]]
         return weights, rows.entry_gram[part]
 
     def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
-        """The summed weights of each caption's rows, per order."""
+        """Sum the weights of each caption's rows, per order."""
         pairs = zip(self.orders, weights, strict=True)
         return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
 
 def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
-    """All positions of the chosen runs, and how long each run is.
+    """Return all positions of the chosen runs, and the length of each run.
 
     >>> [part.tolist() for part in runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
     [[0, 1, 3, 4, 5], [2, 3]]
@@ -306,12 +308,12 @@ def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
 
 
 def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
-    """Sums of weights by key; unlike `np.bincount`, of no weights at all too."""
+    """Sum weights by key, as floats even if there are no weights at all, unlike `np.bincount`."""
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
 def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
-    """The weight of each row in the mean of its caption, per order."""
+    """Return the weight of each row in the mean of its caption, per order."""
     weights: list[Whole] = []
     for rows in ngrams.orders:
         grams = rows.grams
@@ -321,7 +323,7 @@ def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
 
 
 def own_scores(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
-    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
+    """Compute OnlyStyle of each caption under its own style; NaN if there is nothing to average."""
     weights, sums = amounts(ngrams, reading), []
     for rows, amount in zip(ngrams.orders, weights, strict=True):
         grams = rows.grams
@@ -331,7 +333,7 @@ def own_scores(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL
 
 
 def all_scores(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
-    """OnlyStyle of each caption (rows) under each style of the model (columns).
+    """Compute OnlyStyle of each caption (rows) under each style of the model (columns).
 
     >>> from captious.metrics.style.fitting import fit
     >>> ngrams = ModelNgrams.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
@@ -342,7 +344,7 @@ def all_scores(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
 
 
 def columns(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
-    """OnlyStyle of all captions under one style after the other."""
+    """Yield OnlyStyle of all captions under one style after the other."""
     weights = amounts(ngrams, reading)
     sizes = ngrams.sizes(weights)
     shared = [
@@ -363,7 +365,7 @@ def columns(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Flo
 def _mean_over_orders(
     ngrams: ModelNgrams, sums: Sequence[Floats], sizes: Sequence[Floats], reading: OnlyReading
 ) -> Floats:
-    """The mean over orders of each order's mean, from its sum and its number of n-grams."""
+    """Average each order's mean, given its sum and its number of n-grams, over orders."""
     total = np.zeros(ngrams.captions)
     for order, size in zip(sums, sizes, strict=True):
         total += np.divide(order, size, out=np.zeros_like(order), where=size > 0)

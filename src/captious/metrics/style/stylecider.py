@@ -1,4 +1,4 @@
-"""StyleCIDEr: how alike a caption and its references are in the words that bear a style."""
+"""StyleCIDEr: similarity of a caption and its references in the words that are typical of a style."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class StyleCider(StyleMetric):
         return (0.0, self.scale)
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Score items. A row is the sum of the candidates' values, and their number."""
         model = state.value
         table = table_for(captions, model)
         style = self.style_numbers(captions, model)[table.item]
@@ -85,28 +85,28 @@ class StyleCider(StyleMetric):
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
             weights = model.scores_under(n, located[n - 1][grams.gram], style[grams.caption])
-            cosine, length = self._order(table, n, weights)
+            cosine, length = self._compute_cosines(table, n, weights)
             cosines += cosine
             defined += length > 0
         if self.length_penalty:
             bigrams = np.maximum(table.lengths - 1, 0)
             cosines *= np.exp(-np.square(bigrams[left] - bigrams[right]) / (2 * SIGMA**2))
         orders = defined if self.short == "skip" else np.full(len(defined), float(ORDERS))
-        total = self._over_references(table, left, cosines)
+        total = self._reduce_references(table, left, cosines)
         values = np.divide(self.scale * total, orders, out=np.full(len(total), np.nan), where=orders > 0)
         return self.scored(captions, table, values)
 
     def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
-        """N-grams that a candidate shares with its references, with their contrastive scores."""
+        """Break the value down by n-grams that a candidate shares with its references."""
         model = state.value
         table = table_for(item, model)
         style = int(self.style_numbers(item, model)[0])
-        orders = [self._vectors(table, model, n, style) for n in range(1, ORDERS + 1)]
+        orders = [self._build_vectors(table, model, n, style) for n in range(1, ORDERS + 1)]
         candidates = table.candidates.tolist()
         parts = []
         for rank, candidate in enumerate(candidates):
             adds: dict[tuple[int, int], float] = {}
-            for reference, share in self._shares(table, orders, candidate):
+            for reference, share in self._weigh_references(table, orders, candidate):
                 for n, (weights, _) in enumerate(orders, 1):
                     for gram, amount in _products(weights, candidate, reference, self.clip).items():
                         adds[n, gram] = adds.get((n, gram), 0.0) + share[n - 1] * amount
@@ -127,8 +127,8 @@ class StyleCider(StyleMetric):
             formula=f"StyleCIDEr = cosine of the CNG vectors, mean over orders, {over[self.references]}",
         )
 
-    def _vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
-        """The amount and the CNG of each caption's n-grams, and the length of its vector."""
+    def _build_vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
+        """Return the amount and the CNG of each caption's n-grams, and the length of its vector."""
         cng = model.scores_under(n, model.locate(table)[n - 1], np.full(table.ngrams(n).size, style))
         cng = np.maximum(cng, 0.0) if self.negative == "zero" else cng
         vectors = [
@@ -137,8 +137,8 @@ class StyleCider(StyleMetric):
         ]
         return vectors, [math.sqrt(sum((amount * score) ** 2 for amount, score in one.values())) for one in vectors]
 
-    def _shares(self, table: TextTable, orders: Sequence[Order], candidate: int) -> list[tuple[int, list[float]]]:
-        """The references that count, each with what a product of weights adds to the cosine of each order."""
+    def _weigh_references(self, table: TextTable, orders: Sequence[Order], candidate: int) -> list[tuple[int, list[float]]]:
+        """List the references that count, with the factor of a product of weights in the cosine of each order."""
         references = table.references.tolist()
         shares, cosines = [], []
         for reference in references:
@@ -157,8 +157,8 @@ class StyleCider(StyleMetric):
         number = 1 if self.references == "pooled" else len(references)
         return [(reference, [one / number for one in share]) for reference, share in shares]
 
-    def _order(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
-        """The cosine of each pair of candidate and reference, and the length of each caption's vector."""
+    def _compute_cosines(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
+        """Compute the cosine of each pair of candidate and reference, and the length of each caption's vector."""
         grams = table.ngrams(n)
         if self.negative == "zero":
             weights = np.maximum(weights, 0.0)
@@ -167,7 +167,7 @@ class StyleCider(StyleMetric):
         length = np.sqrt(added(caption, np.square(amount * weights), captions))
         ours, theirs = _meetings(table, n)
         if self.references == "pooled":
-            return self._joined(table, n, weights, amount, length, (ours, theirs)), length
+            return self._compute_pooled_cosines(table, n, weights, amount, length, (ours, theirs)), length
         met = np.minimum(amount[ours], amount[theirs]) if self.clip else amount[ours]
         product = met * amount[theirs] * weights[ours] * weights[theirs]
         pair = _pair_numbers(table, caption[ours], caption[theirs])
@@ -175,10 +175,10 @@ class StyleCider(StyleMetric):
         dot, lengths = added(pair, product, len(left)), length[left] * length[right]
         return np.divide(dot, lengths, out=np.zeros_like(dot), where=lengths > 0), length
 
-    def _joined(
+    def _compute_pooled_cosines(
         self, table: TextTable, n: int, weights: Floats, amount: Floats, length: Floats, meetings: tuple[Ints, Ints]
     ) -> Floats:
-        """The same as `_order`, with the cosine to all references of the item joined, repeated for each of them."""
+        """Compute the cosine with all references of the item joined, repeated for each of them."""
         grams, (ours, theirs) = table.ngrams(n), meetings
         reference = np.flatnonzero(grams.reference_row)
         sums = added(grams.group[reference], (amount * weights)[reference], len(grams.heads))
@@ -190,7 +190,7 @@ class StyleCider(StyleMetric):
         lengths = (length * joined[table.item])[left]
         return np.divide(dot[left], lengths, out=np.zeros(len(left)), where=lengths > 0)
 
-    def _over_references(self, table: TextTable, left: Ints, values: Floats) -> Floats:
+    def _reduce_references(self, table: TextTable, left: Ints, values: Floats) -> Floats:
         if self.references == "max":
             best = np.zeros(len(table.lengths))
             np.maximum.at(best, left, values)
@@ -206,7 +206,7 @@ Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
 def _products(
     vectors: Sequence[dict[int, tuple[float, float]]], candidate: int, reference: int, clip: bool
 ) -> dict[int, float]:
-    """What each n-gram that both captions have adds to the product of their vectors."""
+    """Return the product of the weights of each n-gram that both captions have."""
     products = {}
     for gram, (amount, score) in vectors[candidate].items():
         if gram in vectors[reference]:
@@ -216,7 +216,7 @@ def _products(
 
 
 def _pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Sequence[int]) -> float:
-    """The length of the sum of the references' vectors."""
+    """Return the length of the sum of the references' vectors."""
     sums: dict[int, float] = {}
     for reference in references:
         for gram, (amount, score) in vectors[reference].items():
@@ -225,7 +225,7 @@ def _pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Seque
 
 
 def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:
-    """Rows of candidates and rows of references of the same item that hold the same n-gram."""
+    """Match rows of candidates with rows of references of the same item that have the same n-gram."""
     grams = table.ngrams(n)
     candidates = np.flatnonzero(~grams.reference_row)
     ends = np.append(grams.heads, len(grams.gram))
@@ -236,7 +236,7 @@ def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:
 
 
 def _pair_numbers(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
-    """Where a candidate and a reference of its item stand among the pairs of the table."""
+    """Return the index of each candidate and reference in the pairs of the table."""
     left, right, _ = table.pairs
     first = np.searchsorted(left, np.arange(len(table.lengths)))
     start = right[np.minimum(first, max(len(right) - 1, 0))] if len(right) else first

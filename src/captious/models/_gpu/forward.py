@@ -24,24 +24,24 @@ QUICK = 1.702
 def speed_up(module: Any) -> None:
     """Give the parts of a model that can be computed faster on a GPU another forward pass."""
     for part in module.modules():
-        compute = _faster_forward(part)
+        compute = _find_fast_forward(part)
         if compute is not None:
-            part.forward = partial(_without_gradients, part, compute)
+            part.forward = partial(_run_forward, part, compute)
 
 
-def _faster_forward(part: Any) -> Callable[[Any, torch.Tensor], torch.Tensor] | None:
+def _find_fast_forward(part: Any) -> Callable[[Any, torch.Tensor], torch.Tensor] | None:
     if isinstance(part, torch.nn.Conv2d):
         alone = part.groups == 1 and part.padding in ((0, 0), "valid") and part.dilation == (1, 1)
-        return patch_product if alone and part.kernel_size == part.stride else None
+        return compute_patch_product if alone and part.kernel_size == part.stride else None
     quick = type(getattr(part, "activation_fn", None)).__name__ == "QuickGELUActivation" and hasattr(part, "fc2")
-    return quick_gelu_perceptron if quick else None
+    return compute_quick_gelu_perceptron if quick else None
 
 
-def _without_gradients(part: Any, compute: Callable[[Any, torch.Tensor], torch.Tensor], x: torch.Tensor) -> Any:
+def _run_forward(part: Any, compute: Callable[[Any, torch.Tensor], torch.Tensor], x: torch.Tensor) -> Any:
     return type(part).forward(part, x) if torch.is_grad_enabled() else compute(part, x)
 
 
-def patch_product(part: torch.nn.Conv2d, pixels: torch.Tensor) -> torch.Tensor:
+def compute_patch_product(part: torch.nn.Conv2d, pixels: torch.Tensor) -> torch.Tensor:
     """A convolution over patches that do not overlap, as one matrix product.
 
     cuDNN first converts the pixels to another layout, and takes seven times as long.
@@ -55,7 +55,7 @@ def patch_product(part: torch.nn.Conv2d, pixels: torch.Tensor) -> torch.Tensor:
     return product.transpose(1, 2).view(count, -1, rows, columns)
 
 
-def quick_gelu_perceptron(part: Any, hidden: torch.Tensor) -> torch.Tensor:
+def compute_quick_gelu_perceptron(part: Any, hidden: torch.Tensor) -> torch.Tensor:
     """CLIP's perceptron with one kernel for its activation in place of three.
 
     x · sigmoid(1.702 x) is silu(1.702 x) / 1.702, and the two factors go into the products before and after it.

@@ -19,10 +19,10 @@ from captious.models._gpu.resizing import (
     DecodeOnly,
     FlatImages,
     GpuResizer,
-    bytes_behind,
-    resizes_as_pillow,
+    count_padding_bytes,
+    is_exact_on,
 )
-from captious.models._gpu.transfers import pinned, send, send_each, stream_for
+from captious.models._gpu.transfers import copy_pinned, send, send_each, get_stream
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import WholeImage
 from captious.models.encoder import Encoder, Pixels, TextEncoder
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 Named = TypeVar("Named")
 
 
-def on_gpu(encoder: TextEncoder) -> bool:
+def is_on_gpu(encoder: TextEncoder) -> bool:
     """Whether an encoder computes on a GPU, through torch."""
     return str(getattr(encoder, "device", "cpu")).startswith("cuda") and hasattr(encoder, "text_tensor")
 
 
-def gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
+def make_gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
     """How a GPU prepares the images of an encoder; nothing where Pillow has to, which ``fast`` refuses."""
     preparation: Any = getattr(encoder, "preparation", None)
     device = getattr(encoder, "device", "cpu")
-    possible = on_gpu(encoder) and isinstance(preparation, ImagePreprocessing)
+    possible = is_on_gpu(encoder) and isinstance(preparation, ImagePreprocessing)
     if decode == "fast":
         if not possible:
             raise InputError(f"decode='fast': {encoder.name} runs on {device}, expected a model of torch on a GPU")
@@ -55,7 +55,7 @@ def gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None
     elif not possible:
         return None
     on_device = require("torch", "clip").device(device)
-    if decode == "exact" and not resizes_as_pillow(preparation, on_device):
+    if decode == "exact" and not is_exact_on(preparation, on_device):
         return None
     return GpuPreparation(preparation, on_device)
 
@@ -70,7 +70,7 @@ class GpuPreparation:
 
     def keep(self, block: Pixels) -> Pixels:
         """A copy of the pixels of whole images in memory that the device can fetch."""
-        return pinned(block, self.device)
+        return copy_pinned(block, self.device)
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
         """Decode the images of a group, and keep what belongs to it."""
@@ -90,15 +90,15 @@ class GpuPreparation:
         data = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in files]
         try:
             # nvJPEG writes at once: it must not get memory that kernels of the computing stream are still to use.
-            with torch.cuda.stream(stream_for("decoding", self.device)):
+            with torch.cuda.stream(get_stream("decoding", self.device)):
                 return reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)  # type: ignore[no-any-return]
         except RuntimeError:
             if len(files) == 1:
-                return [self._decoded_by_pillow(files[0])]
+                return [self._decode_by_pillow(files[0])]
         half = len(files) // 2
         return self._decoded(files[:half]) + self._decoded(files[half:])
 
-    def squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
+    def make_squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
         """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
         torch = require("torch", "clip")
         whole = [index for index, image in enumerate(images) if isinstance(image, WholeImage)]
@@ -107,39 +107,39 @@ class GpuPreparation:
         broken = sorted(set(range(len(images))).difference(whole, decoded, prepared))
         parts = [torch.zeros((len(broken), self.side, 3, self.side), dtype=torch.uint8, device=self.device)]
         if whole:
-            parts.append(self.resize(self._sent([images[index] for index in whole])))
+            parts.append(self.resize(self._send_whole([images[index] for index in whole])))
         if decoded:
-            parts.append(self.resize(self._flat([images[index] for index in decoded])))
+            parts.append(self.resize(self._flatten_decoded([images[index] for index in decoded])))
         if prepared:
             parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
         order = send(np.argsort(broken + whole + decoded + prepared), self.device)
         return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
-    def _sent(self, images: Sequence[WholeImage]) -> FlatImages:
+    def _send_whole(self, images: Sequence[WholeImage]) -> FlatImages:
         """Whole images on the device: blocks travel, each once."""
         torch = require("torch", "clip")
         blocks = {id(image.block): image.block for image in images}
         starts = dict(zip(blocks, np.cumsum([0, *(len(block) for block in blocks.values())]).tolist(), strict=False))
         sizes = np.array([(image.width, image.height) for image in images])
         sent = send_each([torch.from_numpy(block) for block in blocks.values()], self.device)
-        pixels = torch.cat([*sent, sent[0].new_zeros(bytes_behind(sizes))])
+        pixels = torch.cat([*sent, sent[0].new_zeros(count_padding_bytes(sizes))])
         begins = np.array([starts[id(image.block)] + image.start for image in images])
         return FlatImages(pixels, begins, sizes, planar=False)
 
-    def _flat(self, pictures: Sequence[torch.Tensor]) -> FlatImages:
+    def _flatten_decoded(self, pictures: Sequence[torch.Tensor]) -> FlatImages:
         """Images on the device, each 3 × height × width bytes, as one tensor."""
         torch = require("torch", "clip")
         if self.device.type == "cuda":
             for picture in pictures:  # they were made for another stream
                 picture.record_stream(torch.cuda.current_stream(self.device))
         sizes = np.array([picture.shape[:0:-1] for picture in pictures])
-        behind = pictures[0].new_zeros(bytes_behind(sizes))
+        behind = pictures[0].new_zeros(count_padding_bytes(sizes))
         # One call, where views would be hundreds.
         pixels = require("torch._utils", "clip")._flatten_dense_tensors([*pictures, behind])
         lengths = 3 * sizes.prod(axis=1)
         return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)
 
-    def _decoded_by_pillow(self, content: bytes) -> torch.Tensor:
+    def _decode_by_pillow(self, content: bytes) -> torch.Tensor:
         """What Pillow makes of a file, on the device; nothing where it cannot decode it either."""
         torch = require("torch", "clip")
         try:

@@ -23,7 +23,7 @@ from captious.errors import require
 from captious.models._gpu.transfers import send
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import WholeImage
-from captious.models.devices import tf32_products
+from captious.models.devices import use_tf32
 from captious.models.encoder import Pixels
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class DecodeOnly:
 
     def prepare(self, picture: Image) -> Pixels | WholeImage:
         """The whole of an opened image, or the prepared square if a GPU would not resize it exactly."""
-        if picture.mode == "RGB" and self.leaves(*picture.size):
+        if picture.mode == "RGB" and self.is_left_to_gpu(*picture.size):
             return WholeImage(np.asarray(picture).reshape(-1), 0, *picture.size)
         return self.preparation.prepare(picture)
 
-    def leaves(self, width: int, height: int) -> bool:
+    def is_left_to_gpu(self, width: int, height: int) -> bool:
         """Whether an RGB image of this size is left to a GPU."""
         small = width * height <= MOST_PIXELS and max(width, height) <= LARGEST_SCALE * self.preparation.size
         return small and height <= (1 if self.preparation.squash else TALLEST) * width
@@ -72,7 +72,7 @@ class FlatImages:
     """Images of any sizes, one after another in the memory of a device."""
 
     pixels: torch.Tensor
-    """The bytes of all images, perhaps others between them, and at the end as many as `bytes_behind` says: a row is
+    """The bytes of all images, perhaps others between them, and at the end as many as `count_padding_bytes` says: a row is
     read together with what follows it.
     """
     starts: Ints
@@ -94,21 +94,21 @@ class GpuResizer:
         torch = require("torch", "clip")
         order = np.lexsort(images.sizes.T)  # together are resized those of like sizes
         sizes = images.sizes[order]
-        across, down = self._sides(sizes)
+        across, down = self._compute_weights(sizes)
         starts, *sides = send(np.column_stack([images.starts[order], sizes]).T.copy(), self.device)
         pixels, parts = images.pixels, []
-        with tf32_products(), torch.autocast(self.device.type, enabled=False):
-            for part in _chunks(sizes):
-                width, height = _padded(sizes[part])
+        with use_tf32(), torch.autocast(self.device.type, enabled=False):
+            for part in _split_chunks(sizes):
+                width, height = _pad_sides(sizes[part])
                 first = RowStarts(starts[part], *(side[part] for side in sides))
                 rows = first.planar(pixels, width, height) if images.planar else first.mixed(pixels, width, height)
-                parts.append(self._resized(rows, across.part(part), down.part(part)))
+                parts.append(self._resize_rows(rows, across.part(part), down.part(part)))
         return torch.cat(parts).index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
 
-    def _sides(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
+    def _compute_weights(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
         """The weights of all images across, and down."""
         preparation = self.preparation
-        resized = np.array([preparation.resized(*size) for size in sizes.tolist()])
+        resized = np.array([preparation.compute_size(*size) for size in sizes.tolist()])
         offsets = np.array([[preparation.offset(side) for side in sides] for sides in resized.tolist()])
         largest = float((sizes / resized).max())
         size, to, offset = send(np.array([sizes, resized, offsets], np.float64), self.device)
@@ -117,12 +117,12 @@ class GpuResizer:
         )
         return across, down
 
-    def _resized(self, rows: torch.Tensor, across: SideWeights, down: SideWeights) -> torch.Tensor:
+    def _resize_rows(self, rows: torch.Tensor, across: SideWeights, down: SideWeights) -> torch.Tensor:
         """Squares of images of n × height × 3 × width numbers; what is in the padding has weight 0."""
         count, height, _, width = rows.shape
         side = self.preparation.crop
-        columns = _bytes(*(rows.view(count, -1, width) @ across.dense(width).transpose(1, 2)).chunk(2, dim=2))
-        squares = _bytes(*(down.dense(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
+        columns = _round_to_bytes(*(rows.view(count, -1, width) @ across.to_dense(width).transpose(1, 2)).chunk(2, dim=2))
+        squares = _round_to_bytes(*(down.to_dense(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
         return squares.view(count, side, 3, side).to(require("torch", "clip").uint8)
 
 
@@ -139,18 +139,18 @@ class RowStarts:
         torch = require("torch", "clip")
         row, color = (torch.arange(length, device=pixels.device) for length in (height, 3))
         starts, widths, heights = (side[:, None, None] for side in (self.starts, self.widths, self.heights))
-        return _windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
+        return _select_windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
 
     def mixed(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
         """Images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
         rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
-        windows = _windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
+        windows = _select_windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
         rows_first = torch.empty(windows.shape, dtype=torch.float32, device=pixels.device)
         return rows_first.copy_(windows)  # type: ignore[no-any-return]
 
 
-def _windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
+def _select_windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
     """The bytes from each start on; rows below an image may start anywhere."""
     last = len(pixels) - length
     view = pixels.as_strided((last + 1, length), (1, 1))
@@ -190,7 +190,7 @@ class SideWeights:
         count = (center + reach + 0.5).trunc().minimum(size[:, None]) - first
         taps = torch.arange(2 * math.ceil(support * max(largest, 1.0)) + 1, device=size.device)
         distance = (taps + first[..., None] - center[..., None] + 0.5) * (1.0 / wide)[..., None]
-        share = torch.where(taps < count[..., None], _filter(preparation.resample, distance), 0.0)
+        share = torch.where(taps < count[..., None], _evaluate_filter(preparation.resample, distance), 0.0)
         share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
         whole = (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc()
         upper = ((whole + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
@@ -202,13 +202,13 @@ class SideWeights:
         """The weights of some of the images."""
         return SideWeights(self.pixels[images], self.halves[images])
 
-    def dense(self, longest: int) -> torch.Tensor:
+    def to_dense(self, longest: int) -> torch.Tensor:
         """Both halves of the weights of all ``longest`` pixels of a side: n × 2 · crop × longest."""
         matrix = self.halves.new_zeros((*self.halves.shape[:2], longest))
         return matrix.scatter_add_(2, self.pixels, self.halves)
 
 
-def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
+def _evaluate_filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
     """The height of a filter at a distance from its center."""
     torch = require("torch", "clip")
     x = distance.abs()
@@ -218,27 +218,27 @@ def _filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
     return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))  # type: ignore[no-any-return]
 
 
-def _bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
+def _round_to_bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
     """The sums of a pass, given for both halves of the weights, divided by 2²², rounded, and cut to bytes."""
     carried = lower.add_(2.0 ** (BITS - 1)).div_(2.0**HALF, rounding_mode="floor")
     return (upper + carried).div_(2.0 ** (BITS - HALF), rounding_mode="floor").clamp_(0, 255)
 
 
-def bytes_behind(sizes: Ints) -> int:
+def count_padding_bytes(sizes: Ints) -> int:
     """How many bytes must follow images of these sizes in memory."""
-    return 3 * _padded(sizes)[0]
+    return 3 * _pad_sides(sizes)[0]
 
 
-def _padded(sizes: Ints) -> tuple[int, int]:
+def _pad_sides(sizes: Ints) -> tuple[int, int]:
     """The longest width and the longest height, padded."""
     width, height = (-(-sizes.max(axis=0) // STEP) * STEP).tolist()
     return width, height
 
 
-def _chunks(sizes: Ints) -> Iterator[slice]:
+def _split_chunks(sizes: Ints) -> Iterator[slice]:
     """Images that are resized together; sorted sizes are alike, so little is padded.
 
-    >>> list(_chunks(np.array([(640, 480)] * 150)))
+    >>> list(_split_chunks(np.array([(640, 480)] * 150)))
     [slice(0, 102, None), slice(102, 150, None)]
     """
     start, longest = 0, np.zeros(2, np.int64)
@@ -251,7 +251,7 @@ def _chunks(sizes: Ints) -> Iterator[slice]:
 
 
 @cache
-def resizes_as_pillow(preparation: ImagePreprocessing, device: Any) -> bool:
+def is_exact_on(preparation: ImagePreprocessing, device: Any) -> bool:
     """Whether a device gives Pillow's pixels for images of noise, enlarged and shrunk as far as possible.
 
     Otherwise Pillow has to resize.
@@ -265,7 +265,7 @@ def resizes_as_pillow(preparation: ImagePreprocessing, device: Any) -> bool:
     largest = min(LARGEST_SCALE * side, math.isqrt(MOST_PIXELS))
     sizes = np.array([(3 * side, 2 * side + 3), (side + 5, side - 1), (largest, largest)])
     noise = [chance.integers(0, 256, (height, width, 3), np.uint8) for width, height in sizes.tolist()]
-    flat = np.concatenate([*(one.ravel() for one in noise), np.zeros(bytes_behind(sizes), np.uint8)])
+    flat = np.concatenate([*(one.ravel() for one in noise), np.zeros(count_padding_bytes(sizes), np.uint8)])
     starts = np.cumsum([0, *(one.size for one in noise[:-1])])
     images = FlatImages(torch.from_numpy(flat).to(device), starts, sizes, planar=False)
     squares = GpuResizer(preparation, device)(images)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 STACKING = 4
 
 
-def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
+def copy_pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
     """A copy of an array that the device can fetch; in plain memory, which takes longer, if no other is left."""
     try:
-        copy: npt.NDArray[Any] = _empty(array.shape, array.dtype, device).numpy()
+        copy: npt.NDArray[Any] = _allocate(array.shape, array.dtype, device).numpy()
     except RuntimeError:
         return np.copy(array)
     np.copyto(copy, array)
@@ -37,7 +37,7 @@ def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
 def send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
     """Rows of equal shape as one tensor on the device."""
     first = np.asarray(rows[0])
-    together = _empty((len(rows), *first.shape), first.dtype, device)
+    together = _allocate((len(rows), *first.shape), first.dtype, device)
     if isinstance(rows, np.ndarray):
         together.numpy()[...] = rows
     else:
@@ -53,11 +53,11 @@ def _stack(rows: Sequence[npt.NDArray[Any]], out: npt.NDArray[Any]) -> None:
     def fill(start: int) -> None:
         np.stack(rows[start : start + share], out=out[start : start + share])
 
-    list(_stackers().map(fill, range(0, len(rows), share)))
+    list(_get_stackers().map(fill, range(0, len(rows), share)))
 
 
 @cache
-def _stackers() -> ThreadPoolExecutor:
+def _get_stackers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(STACKING)
 
 
@@ -66,7 +66,7 @@ def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torc
     if device.type != "cuda":
         return list(arrays)
     torch = require("torch", "clip")
-    computing, copying = torch.cuda.current_stream(device), stream_for("copies", device)
+    computing, copying = torch.cuda.current_stream(device), get_stream("copies", device)
     with torch.cuda.stream(copying):
         tensors = [array.to(device, non_blocking=True) for array in arrays]
     computing.wait_stream(copying)
@@ -80,7 +80,7 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
     torch = require("torch", "clip")
     with torch.inference_mode():
         features = compute().float()
-        back = _empty(features.shape, np.float32, features.device)
+        back = _allocate(features.shape, np.float32, features.device)
         back.copy_(features, non_blocking=True)
         if not features.is_cuda:
             return back.numpy
@@ -94,7 +94,7 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
     return fetch
 
 
-def _empty(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> torch.Tensor:
+def _allocate(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> torch.Tensor:
     """Memory of the host, pinned if the device is a GPU."""
     torch = require("torch", "clip")
     kind = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -102,6 +102,6 @@ def _empty(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> 
 
 
 @cache
-def stream_for(purpose: str, device: torch.device) -> Any:
+def get_stream(purpose: str, device: torch.device) -> Any:
     """The stream of a device that serves one purpose alone; it has memory of its own."""
     return require("torch", "clip").cuda.Stream(device)

@@ -73,7 +73,7 @@ class Asking:
             self._runtime.log(f"{self.judge.model}: waiting for the pending replies; interrupt again to drop them")
             await work
         if self._stop:
-            reached = self.judge.ceiling_reached(self._paid)  # with what was under way when it was
+            reached = self.judge.check_budget(self._paid)  # with what was under way when it was
             raise reached or self._stop[0]
 
     async def _ask_and_store(self) -> None:
@@ -99,7 +99,7 @@ class Asking:
         What somebody else is asking is left for later, unless one must ``insist``.
         """
         for digest, request in self._questions:
-            if not self._stop and (ceiling := self.judge.ceiling_reached(self._paid)):
+            if not self._stop and (ceiling := self.judge.check_budget(self._paid)):
                 self._stop.append(ceiling)
             if self._stop:
                 return
@@ -132,7 +132,7 @@ class Asking:
         started, model = time.monotonic(), self.judge.model
         try:
             # Images are read and encoded beside the event loop, which goes on with other questions.
-            body = await asyncio.to_thread(request.payload, model) if request.images else request.payload(model)
+            body = await asyncio.to_thread(request.build_payload, model) if request.images else request.build_payload(model)
             response = await transport.complete(body)
             reply = self._counted(Reply.of(response), request)
         except EndpointUnavailable:
@@ -141,7 +141,7 @@ class Asking:
             return Failure(f"image: {error}")
         except (Unanswered, ValueError) as error:
             return Failure(str(error))
-        asked = request.payload(model, encoded=False) if request.images else body
+        asked = request.build_payload(model, encoded=False) if request.images else body
         return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
 
     def _counted(self, reply: Reply, request: Request) -> Reply:

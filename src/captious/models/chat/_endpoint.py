@@ -80,8 +80,8 @@ class Endpoint:
     def __init__(
         self, url: str, key: str = "", concurrency: int = 8, pause: float = 1.0, timeout: float = 300.0
     ) -> None:
-        self.url = _checked(url)
-        self.name = shown_address(self.url)
+        self.url = _check_url(url)
+        self.name = redact_address(self.url)
         self.most, self.limit = concurrency, float(concurrency)
         self.pause, self.timeout = pause, timeout
         self.retries = 0
@@ -99,12 +99,12 @@ class Endpoint:
         headers = {"Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self.most, ssl=_certificates(self.url)),
+            connector=aiohttp.TCPConnector(limit=self.most, ssl=_load_certificates(self.url)),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=LONGEST_CONNECT),
             auto_decompress=False,  # which would have no bound
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=_proxy(self.url),
+            proxy=_find_proxy(self.url),
             max_field_size=LONGEST_HEADER,
         )
         self._free = asyncio.Condition()
@@ -123,17 +123,17 @@ class Endpoint:
             without = self.without
             async with self._turn():
                 try:
-                    answer = await self._post(_reduced(body, without))
+                    answer = await self._post(_drop_refused(body, without))
                     if answer.status == 200:
                         self._answered += 1
-                        self._faster()
+                        self._raise_limit()
                         return self._decoded(answer) | ({"without": list(without)} if without else {})
-                    if self._learned(answer, body, without):
+                    if self._learn_refusal(answer, body, without):
                         continue
-                    problem = self._problem(answer)
-                    wait = retry_after(answer.retry_after)
+                    problem = self._describe_problem(answer)
+                    wait = parse_retry_after(answer.retry_after)
                     if answer.status == 429:
-                        self._slower()
+                        self._lower_limit()
                 except aiohttp.ClientError as error:  # before the other: a connection that takes too long is both
                     problem = f"{self.name}: cannot be reached ({self._reason(error)})"
                     if isinstance(error, aiohttp.ClientConnectorError) and not self._answered:
@@ -142,8 +142,8 @@ class Endpoint:
                     problem, tries = f"{self.name}: no complete reply within {self.timeout:.0f} s", TRIES_IN_SILENCE
             attempt += 1
             if wait is not None and wait > LONGEST_WAIT:
-                raise EndpointUnavailable(f"{problem}; it asks to wait {_duration(wait)}: {STORED}")
-            pause = wait if wait is not None else self._backoff(attempt)
+                raise EndpointUnavailable(f"{problem}; it asks to wait {_format_duration(wait)}: {STORED}")
+            pause = wait if wait is not None else self._compute_pause(attempt)
             if attempt >= tries or loop.time() + pause > end:
                 break
             self.retries += 1
@@ -161,7 +161,7 @@ class Endpoint:
                 content += part
                 if len(content) > LONGEST_REPLY:
                     raise Unanswered(f"the reply is longer than {LONGEST_REPLY:,} bytes")
-            unpacked = _unpacked(bytes(content), response.headers.get("content-encoding", ""))
+            unpacked = _unpack(bytes(content), response.headers.get("content-encoding", ""))
             return HttpResponse(response.status, unpacked, response.headers.get("retry-after"))
 
     @asynccontextmanager
@@ -177,7 +177,7 @@ class Endpoint:
                 self._under_way -= 1
                 self._free.notify_all()
 
-    def _learned(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
+    def _learn_refusal(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
         """Whether the server refuses a parameter that it can do without, so that the request goes again at once."""
         words = self._message(answer).lower()
         if answer.status not in (400, 422) or not any(word in words for word in REFUSED):
@@ -186,7 +186,7 @@ class Endpoint:
         self.without = tuple(name for name in OPTIONAL if name in (*self.without, *refused))
         return bool(refused) or self.without != without
 
-    def _problem(self, answer: HttpResponse) -> str:
+    def _describe_problem(self, answer: HttpResponse) -> str:
         """What went wrong, where another try may help; otherwise an exception."""
         code, words = answer.status, self._message(answer)
         problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
@@ -206,16 +206,16 @@ class Endpoint:
         named = isinstance(error, require("aiohttp", "judge").InvalidURL)
         words = getattr(error, "message", "" if named else str(error))
         shown = " ".join(words[:10_000].split()) if isinstance(words, str) else ""
-        return without_secret(shown, self._key)[:160] or type(error).__name__
+        return redact_secret(shown, self._key)[:160] or type(error).__name__
 
-    def _backoff(self, attempt: int) -> float:
+    def _compute_pause(self, attempt: int) -> float:
         """Exponential with jitter: all clients that a server sent away do not come back together."""
         return min(SLOWEST, self.pause * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
-    def _faster(self) -> None:
+    def _raise_limit(self) -> None:
         self.limit = min(float(self.most), self.limit + 1 / self.limit)
 
-    def _slower(self) -> None:
+    def _lower_limit(self) -> None:
         """Halve the number under way; not for every one of the refusals that arrive together."""
         now = asyncio.get_running_loop().time()
         if now - self._halved > self.pause:
@@ -230,7 +230,7 @@ class Endpoint:
         if not isinstance(response, dict) or not isinstance(response.get("choices"), list) or not response["choices"]:
             raise Unanswered("the reply has no choices")
         if len(self._key) >= SECRET:  # a short word is no secret, and may be part of what a model says
-            response = _replaced(response, self._key)
+            response = _redact_value(response, self._key)
         return dict(response)
 
     def _message(self, answer: HttpResponse) -> str:
@@ -241,7 +241,7 @@ class Endpoint:
             words = error.get("message", error) if isinstance(error, dict) else error
         except ValueError:
             words = answer.content[:10_000].decode("utf-8", "replace")
-        return without_secret(" ".join(str(words)[:10_000].split()), self._key)[:160]
+        return redact_secret(" ".join(str(words)[:10_000].split()), self._key)[:160]
 
 
 STORED = "all replies received are stored; run again to continue"
@@ -249,17 +249,17 @@ STORED = "all replies received are stored; run again to continue"
 SECRET, PART = 16, 8
 
 
-def without_secret(text: str, key: str, part: int = PART) -> str:
+def redact_secret(text: str, key: str, part: int = PART) -> str:
     r"""A text in which a key, and every longer part of it, is an ellipsis, also where characters of it are escaped.
 
-    >>> without_secret("bad key: sk-abcdefghijklmnop and sk-abcdef***", "sk-abcdefghijklmnop")
+    >>> redact_secret("bad key: sk-abcdefghijklmnop and sk-abcdef***", "sk-abcdefghijklmnop")
     'bad key: … and …***'
-    >>> without_secret(r"sk\/abcd\u002fefghijklm, sk%2Fabcd%2fefghijklm", "sk/abcd/efghijklm")
+    >>> redact_secret(r"sk\/abcd\u002fefghijklm, sk%2Fabcd%2fefghijklm", "sk/abcd/efghijklm")
     '…, …'
     """
     if len(key) < SECRET:
         return text.replace(key, "…") if key else text
-    hidden = _hidden(text, key, part)
+    hidden = _mark_secret(text, key, part)
     if hidden is None:
         return text
     shown = (
@@ -268,7 +268,7 @@ def without_secret(text: str, key: str, part: int = PART) -> str:
     return "".join(shown)
 
 
-def _hidden(text: str, key: str, part: int) -> bytearray | None:
+def _mark_secret(text: str, key: str, part: int) -> bytearray | None:
     """Return a mark for each character of a text that belongs to a part of the key; None if there is no such part."""
     if len(text) < part:  # most texts of a reply are names and tokens
         return None
@@ -278,7 +278,7 @@ def _hidden(text: str, key: str, part: int) -> bytearray | None:
     readings: list[tuple[str, list[re.Match[str]]]] = [(text, [])]
     if "\\" in text or "%" in text:
         characters = list(_CHARACTER.finditer(text))
-        readings.append(("".join(map(_unescaped, characters)), characters))
+        readings.append(("".join(map(_decode_escape, characters)), characters))
     readings = [one for one in readings if any(piece in one[0] for piece in pieces)]
     if not readings:
         return None
@@ -298,28 +298,28 @@ def _hidden(text: str, key: str, part: int) -> bytearray | None:
 _CHARACTER = re.compile(r"\\+u00([0-9a-f]{2})|%([0-9a-f]{2})|\\+([!-~])|.", re.IGNORECASE | re.DOTALL)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else match[3] or match[0]
 
 
-def _replaced(value: Any, key: str) -> Any:
+def _redact_value(value: Any, key: str) -> Any:
     """A value of JSON with an ellipsis for the key, and for half of it or more, in all its texts."""
     part = max(PART, len(key) // 2)
     if isinstance(value, str):
-        return without_secret(value, key, part)
+        return redact_secret(value, key, part)
     if isinstance(value, list):
         if value and all(isinstance(one, dict) and isinstance(one.get("token"), str) for one in value):
             value = _hide_tokens(value, key, part)
-        return [_replaced(one, key) for one in value]
+        return [_redact_value(one, key) for one in value]
     if isinstance(value, dict):
-        return {without_secret(name, key, part): _replaced(one, key) for name, one in value.items()}
+        return {redact_secret(name, key, part): _redact_value(one, key) for name, one in value.items()}
     return value
 
 
 def _hide_tokens(tokens: Sequence[Mapping[str, Any]], key: str, part: int) -> Sequence[Mapping[str, Any]]:
     """Hide the tokens of a key among the tokens of a reply, which come with their probabilities."""
-    hidden = _hidden("".join(one["token"] for one in tokens), key, part)
+    hidden = _mark_secret("".join(one["token"] for one in tokens), key, part)
     if hidden is None:
         return tokens
     ends = list(accumulate(len(one["token"]) for one in tokens))
@@ -329,7 +329,7 @@ def _hide_tokens(tokens: Sequence[Mapping[str, Any]], key: str, part: int) -> Se
     ]
 
 
-def _certificates(url: str) -> SSLContext | bool:
+def _load_certificates(url: str) -> SSLContext | bool:
     """What the server's certificate is verified against: the user's own file or folder, or certifi's list."""
     if not url.startswith("https:"):
         return True
@@ -339,7 +339,7 @@ def _certificates(url: str) -> SSLContext | bool:
     return create_default_context(cafile=file or None, capath=folder or None)
 
 
-def _proxy(url: str) -> str | None:
+def _find_proxy(url: str) -> str | None:
     """The proxy that the environment names for an address."""
     parts, proxies = urlsplit(url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -347,11 +347,11 @@ def _proxy(url: str) -> str | None:
         return None
     scheme, found, _ = proxy.partition("://")
     if found and scheme not in ("http", "https"):
-        raise InputError(f"{shown_address(url)}: the environment names a {scheme} proxy, expected one of http")
+        raise InputError(f"{redact_address(url)}: the environment names a {scheme} proxy, expected one of http")
     return proxy if found else f"http://{proxy}"
 
 
-def _unpacked(content: bytes, encoding: str) -> bytes:
+def _unpack(content: bytes, encoding: str) -> bytes:
     """The content of a response that may be compressed; not more of it than a reply may have."""
     kind = encoding.strip().lower()
     if kind in ("", "identity"):
@@ -368,10 +368,10 @@ def _unpacked(content: bytes, encoding: str) -> bytes:
     return unpacked
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """A time as people say it.
 
-    >>> _duration(300), _duration(99999999)
+    >>> _format_duration(300), _format_duration(99999999)
     ('5 minutes', '1157 days')
     """
     for size, unit in ((86_400, "days"), (3600, "hours")):
@@ -393,10 +393,10 @@ def read_key(file: str | Path | None) -> str:
     return key
 
 
-def retry_after(header: str | None) -> float | None:
+def parse_retry_after(header: str | None) -> float | None:
     """Seconds that a server asks for: a number, or a date.
 
-    >>> retry_after("2.5"), retry_after("900"), retry_after(None), retry_after("soon")
+    >>> parse_retry_after("2.5"), parse_retry_after("900"), parse_retry_after(None), parse_retry_after("soon")
     (2.5, 900.0, None, None)
     """
     if not header:
@@ -413,21 +413,21 @@ def retry_after(header: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # a port that is none, or half an IPv6 address
         right = False
     if not right or "@" in url or parts.query or not url.isprintable():
-        raise InputError(f"endpoint={shown_address(url)}: expected an address such as http://127.0.0.1:8080/v1")
+        raise InputError(f"endpoint={redact_address(url)}: expected an address such as http://127.0.0.1:8080/v1")
     return url.rstrip("/").removesuffix("/chat/completions")
 
 
-def shown_address(url: str) -> str:
+def redact_address(url: str) -> str:
     """An address in a message: a password, a query and long words of the path may be keys.
 
-    >>> shown_address("https://me:pass@api.example/v1?key=abc"), shown_address("http://a/0123456789abcdef0/v1")
+    >>> redact_address("https://me:pass@api.example/v1?key=abc"), redact_address("http://a/0123456789abcdef0/v1")
     ('https://api.example/v1?…', 'http://a/…/v1')
     """
     address, query, _ = url.partition("?")
@@ -437,7 +437,7 @@ def shown_address(url: str) -> str:
     return f"{scheme}{slashes}{shown}{'?…' if query else ''}"
 
 
-def _reduced(body: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
+def _drop_refused(body: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
     """The body less what the model refuses to be told; new models of OpenAI have another name for the length."""
     reduced = {name: value for name, value in body.items() if name not in without}
     return reduced | ({"max_completion_tokens": body["max_tokens"]} if "max_tokens" in without else {})

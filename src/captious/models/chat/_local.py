@@ -13,8 +13,8 @@ from typing import Any
 
 from captious.errors import InputError, format_one_line, require
 from captious.models.chat._endpoint import Unanswered
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.hub import TEXT_FILES, ModelRegistry, file_stats, find, local
+from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.hub import TEXT_FILES, ModelRegistry, get_file_stats, find, find_local
 from captious.options import get_runtime
 
 _LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
@@ -63,31 +63,31 @@ def load_weights(source: str) -> Weights:
         try:
             with quiet():
                 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-                module = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch_dtype(precision))
+                module = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=get_torch_dtype(precision))
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{source}: cannot be loaded as a chat model ({format_one_line(error)})") from None
         if tokenizer.chat_template is None:
             raise InputError(f"{source}: its tokenizer has no chat template, expected a model tuned for chat")
-        name = f"{source}@{weights_digest(module).hex()[:12]}"
+        name = f"{source}@{hash_weights(module).hex()[:12]}"
         return Weights(name, module.to(device).eval(), tokenizer)
 
     return _LOADED.get((source, device, precision), load)
 
 
-def content_key(source: str, fetch: bool) -> str:
+def compute_content_key(source: str, fetch: bool) -> str:
     """The key of a model by the content of its files, wherever they are.
 
     A model that is not on this machine is fetched first, or has its name alone where nothing may be fetched.
     """
-    folder = _find(source) if fetch else local(source) or _cached(source)
-    return f"local:{_content_digest(folder, file_stats(folder))}" if folder else f"local:{source}"
+    folder = _find(source) if fetch else find_local(source) or _find_cached(source)
+    return f"local:{_hash_content(folder, get_file_stats(folder))}" if folder else f"local:{source}"
 
 
 def _find(source: str) -> Path:
     return find(source, "a server of chat models can be named by endpoint=...", TEXT_FILES)
 
 
-def _cached(repository: str) -> Path | None:
+def _find_cached(repository: str) -> Path | None:
     """The folder of a model in the hub's cache."""
     hub, errors = require("huggingface_hub", "clip"), require("huggingface_hub.errors", "clip")
     with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
@@ -96,7 +96,7 @@ def _cached(repository: str) -> Path | None:
 
 
 @lru_cache(maxsize=8)
-def _content_digest(folder: Path, stats: object) -> str:
+def _hash_content(folder: Path, stats: object) -> str:
     digest = sha256()
     for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
         if path.is_file() and path.suffix in CONTENT:
@@ -133,7 +133,7 @@ def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
             output_logits=True,
         )
     ids = output.sequences[0, length:].tolist()
-    ends = {tokenizer.eos_token_id, *_listed(module.generation_config.eos_token_id)}
+    ends = {tokenizer.eos_token_id, *_as_list(module.generation_config.eos_token_id)}
     stopped = bool(ids) and ids[-1] in ends
     ids = ids[:-1] if stopped else ids
     choice: dict[str, Any] = {
@@ -145,7 +145,7 @@ def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
         rows = torch.stack(output.logits)[: len(ids), 0].float().log_softmax(-1)
         choice["logprobs"] = {
             "content": [
-                _alternatives(tokenizer, ids[:index], token, row, body["top_logprobs"])
+                _list_alternatives(tokenizer, ids[:index], token, row, body["top_logprobs"])
                 for index, (token, row) in enumerate(zip(ids, rows, strict=True))
             ]
         }
@@ -153,21 +153,21 @@ def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": weights.name, "choices": [choice], "usage": usage}
 
 
-def _alternatives(tokenizer: Any, before: list[int], token: int, logprobs: Any, top: int) -> dict[str, Any]:
+def _list_alternatives(tokenizer: Any, before: list[int], token: int, logprobs: Any, top: int) -> dict[str, Any]:
     values, indices = logprobs.topk(min(top, len(logprobs)))
     others = [
-        {"token": _text_of(tokenizer, before, index), "logprob": value}
+        {"token": _decode_token(tokenizer, before, index), "logprob": value}
         for index, value in zip(indices.tolist(), values.tolist(), strict=True)
     ]
-    return {"token": _text_of(tokenizer, before, token), "logprob": float(logprobs[token]), "top_logprobs": others}
+    return {"token": _decode_token(tokenizer, before, token), "logprob": float(logprobs[token]), "top_logprobs": others}
 
 
-def _text_of(tokenizer: Any, before: list[int], token: int) -> str:
+def _decode_token(tokenizer: Any, before: list[int], token: int) -> str:
     """What a token adds to the text: many tokenizers decode a token alone without the space before it."""
     context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
     whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
     return whole[len(tokenizer.decode(context)) :] if context else whole
 
 
-def _listed(value: int | list[int] | None) -> list[int]:
+def _as_list(value: int | list[int] | None) -> list[int]:
     return value if isinstance(value, list) else [] if value is None else [value]

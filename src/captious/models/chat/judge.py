@@ -24,7 +24,7 @@ from captious.io.images import UnreadableImage
 from captious.models.chat._asking import Asking
 from captious.models.chat._endpoint import Endpoint, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import ReplyStore, default_path
+from captious.models.chat.replies import ReplyStore, get_default_path
 from captious.options import Judging, get_runtime
 
 T = TypeVar("T")
@@ -92,14 +92,14 @@ class Usage:
             guessed = f" (estimated for {self.estimated:,}: the server counts none)" if self.estimated else ""
             parts += [f"{self.prompt_tokens:,} + {self.reply_tokens:,} tokens{guessed}", f"{self.seconds:.1f} s"]
         if self.calls and any(prices):
-            parts.append(f"cost {shown_cost(self.cost(prices))}")
+            parts.append(f"cost {format_cost(self.cost(prices))}")
         return ", ".join(parts)
 
 
-def shown_cost(cost: float) -> str:
+def format_cost(cost: float) -> str:
     """Money with two decimals, or with two digits where it is less than a hundredth.
 
-    >>> shown_cost(12.345), shown_cost(0.000069), shown_cost(0.0)
+    >>> format_cost(12.345), format_cost(0.000069), format_cost(0.0)
     ('12.35', '0.000069', '0.00')
     """
     return f"{cost:,.2f}" if cost >= 0.01 or not cost else np.format_float_positional(float(f"{cost:.1e}"))
@@ -123,7 +123,7 @@ class Judge:
     key: Callable[[], str] | None = field(default=None, repr=False)
     """What identifies a model in digests, where its name says too little; without it the name does."""
 
-    def unanswered(self, requests: Sequence[Request]) -> tuple[dict[str, Request], set[str]]:
+    def find_unanswered(self, requests: Sequence[Request]) -> tuple[dict[str, Request], set[str]]:
         """The different questions that have no stored reply, by digest, and the digests of those that have one.
 
         Nothing is sent.
@@ -171,14 +171,14 @@ class Judge:
         except UnreadableImage as error:
             return Failure(f"image: {error}")
 
-    def ceiling_reached(self, usage: Usage) -> InputError | None:
+    def check_budget(self, usage: Usage) -> InputError | None:
         """What ends a run that has used so much."""
         judging = self.judging
         tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
         if judging.most_tokens is not None and tokens >= judging.most_tokens:
             reached = f"{tokens:,} tokens used, the limit is {judging.most_tokens:,}"
         elif judging.most_cost is not None and cost >= judging.most_cost:
-            reached = f"{shown_cost(cost)} spent, the limit is {judging.most_cost:g}"
+            reached = f"{format_cost(cost)} spent, the limit is {judging.most_cost:g}"
         else:
             return None
         kept = f"{usage.calls:,} replies are stored: raise the limit and run again to continue"
@@ -186,16 +186,16 @@ class Judge:
 
     def can(self, ability: Ability) -> bool:
         """Whether the server really does what it is asked: a small call or two, stored like any other."""
-        replies = self.ask(_probes(ability), f"probing {ability}")
+        replies = self.ask(_make_probes(ability), f"probing {ability}")
         answered = [reply for reply in replies if isinstance(reply, Reply)]
-        self.abilities[ability] = len(answered) == len(replies) and _shows(ability, *answered)
+        self.abilities[ability] = len(answered) == len(replies) and _check_probes(ability, *answered)
         return self.abilities[ability]
 
-    def probes(self, ability: Ability) -> list[Request]:
+    def list_probes(self, ability: Ability) -> list[Request]:
         """What `can` asks, for a plan."""
-        return _probes(ability)
+        return _make_probes(ability)
 
-    def known_to_have(self, ability: Ability) -> bool:
+    def has_ability(self, ability: Ability) -> bool:
         """Whether an earlier run saw the ability. Nothing is asked."""
         try:
             return replace(self, judging=replace(self.judging, replay=True), usage=Usage()).can(ability)
@@ -222,7 +222,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
     judging = judging or get_runtime().judging
-    path = Path(judging.replies or default_path()).absolute()
+    path = Path(judging.replies or get_default_path()).absolute()
     if judging.replay and not path.exists():
         raise InputError(f"{path}: no such file, expected a store of replies for replay=True")
     place = (os.getpid(), path)
@@ -231,11 +231,11 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
             _STORES[place] = ReplyStore(path)
         store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
-        from captious.models.chat._local import LocalModel, content_key
+        from captious.models.chat._local import LocalModel, compute_content_key
 
         alone, source = replace(judging, concurrency=1), model.removeprefix(LOCAL)
         asking = not (judging.replay or judging.dry_run)
-        return Judge(model, partial(LocalModel, source), store, alone, usage, key=partial(content_key, source, asking))
+        return Judge(model, partial(LocalModel, source), store, alone, usage, key=partial(compute_content_key, source, asking))
     url = judging.endpoint or os.environ.get("OPENAI_BASE_URL", "")
 
     def connect() -> Endpoint:
@@ -273,7 +273,7 @@ def ask_and_parse(
             for index, request in open_questions.items()
         }
         for index, reply in zip(asked, judge.ask(list(asked.values()), what), strict=True):
-            results[index] = _parsed(reply, parse if callable(parse) else parse[index])
+            results[index] = _parse_reply(reply, parse if callable(parse) else parse[index])
         open_questions = {index: requests[index] for index in open_questions if isinstance(results[index], _Unreadable)}
         if not open_questions:
             break
@@ -284,7 +284,7 @@ class _Unreadable(Failure):
     """A reply that came and could not be parsed."""
 
 
-def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
+def _parse_reply(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
     if isinstance(reply, Failure):
         return reply
     if reply.finish == "content_filter":
@@ -346,7 +346,7 @@ _SURE = {
 }
 
 
-def _probes(ability: Ability) -> list[Request]:
+def _make_probes(ability: Ability) -> list[Request]:
     """Small questions that show whether the server has the ability."""
     if ability == "schema":
         return [Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)]
@@ -361,7 +361,7 @@ def _probes(ability: Ability) -> list[Request]:
     return [Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4)]
 
 
-def _shows(ability: Ability, reply: Reply, *others: Reply) -> bool:
+def _check_probes(ability: Ability, reply: Reply, *others: Reply) -> bool:
     """Whether the replies to the probes are those of a server that has the ability."""
     if ability == "logprobs":
         return bool(reply.tokens and reply.tokens[0].top)

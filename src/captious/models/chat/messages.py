@@ -27,10 +27,10 @@ IMAGE_TOKENS = 765
 MOST_TOKENS = 10**8
 
 
-def text_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """About how many tokens a text has.
 
-    >>> text_tokens(""), text_tokens("a dog")
+    >>> estimate_tokens(""), estimate_tokens("a dog")
     (0, 2)
     """
     return -(-len(text) // CHARACTERS)
@@ -71,7 +71,7 @@ class Request:
     @property
     def estimated_tokens(self) -> int:
         """About how long the prompt is."""
-        return text_tokens("".join(turn.text for turn in self.turns)) + IMAGE_TOKENS * self.images
+        return estimate_tokens("".join(turn.text for turn in self.turns)) + IMAGE_TOKENS * self.images
 
     @property
     def beginning(self) -> list[tuple[list[str], str]]:
@@ -80,7 +80,7 @@ class Request:
             ([one if isinstance(one, str) else str(id(one)) for one in turn.images], turn.text) for turn in self.turns
         ]
 
-    def payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
+    def build_payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
         """The body of the HTTP request; with digests in place of images where ``encoded`` is off."""
         body: dict[str, Any] = {
             "model": model,
@@ -100,24 +100,24 @@ class Request:
 
     def digest(self, model: str) -> str:
         """What the reply is stored under: model, messages with the content of images, parameters, sample."""
-        text = json.dumps(self.payload(model, encoded=False), sort_keys=True)
+        text = json.dumps(self.build_payload(model, encoded=False), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _content(self, turn: Turn, encoded: bool) -> Any:
         if not turn.images:
             return turn.text
-        addresses = [data_url(image) if encoded else image_digest(image) for image in turn.images]
+        addresses = [make_data_url(image) if encoded else hash_image(image) for image in turn.images]
         pictures = [{"type": "image_url", "image_url": {"url": url, "detail": self.detail}} for url in addresses]
         return [*pictures, {"type": "text", "text": turn.text}]
 
 
-def data_url(image: ImageSource) -> str:
+def make_data_url(image: ImageSource) -> str:
     """An image as the text that servers take; encoded once for the questions about it that follow each other."""
-    return _data_url(image, _stamp(image))
+    return _make_data_url(image, _get_stamp(image))
 
 
 @lru_cache(maxsize=64)
-def _data_url(image: ImageSource, stamp: object) -> str:
+def _make_data_url(image: ImageSource, stamp: object) -> str:
     content = read_image(image)
     kind = next((kind for kind, start in AS_THEY_ARE.items() if content.startswith(start)), None)
     if kind is None:
@@ -129,19 +129,19 @@ def _data_url(image: ImageSource, stamp: object) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def image_digest(image: ImageSource) -> str:
+def hash_image(image: ImageSource) -> str:
     """The digest of an image's content, for the digest of a request."""
     if isinstance(image, str):
-        return _file_digest(image, _stamp(image))
+        return _hash_file(image, _get_stamp(image))
     return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"
 
 
 @lru_cache(maxsize=100_000)
-def _file_digest(path: str, stamp: object) -> str:
+def _hash_file(path: str, stamp: object) -> str:
     return f"sha256:{hashlib.sha256(read_image(path)).hexdigest()}"
 
 
-def _stamp(image: ImageSource) -> object:
+def _get_stamp(image: ImageSource) -> object:
     """Changes where a file does; an image in memory has none."""
     if not isinstance(image, str):
         return None
@@ -202,27 +202,27 @@ class Reply:
         content = (choice.get("logprobs") or {}).get("content") or ()
         written = str(message.get("content") or message.get("refusal") or "")
         said = written.encode("utf-8", "replace").decode()  # halves of a character, which JSON allows
-        thoughts, text = _apart(said)
-        prompt, reply = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        thoughts, text = _split_thoughts(said)
+        prompt, reply = _read_count(usage.get("prompt_tokens")), _read_count(usage.get("completion_tokens"))
         counted = bool(prompt) and reply is not None and (reply > 0 or not said)
         return cls(
             text=text,
-            tokens=_last_tokens(tuple(map(_token, content)), text),
+            tokens=_select_answer_tokens(tuple(map(_parse_token, content)), text),
             finish="content_filter" if message.get("refusal") else str(choice.get("finish_reason") or "stop"),
             model=str(response.get("model") or ""),
             prompt_tokens=prompt or 0 if counted else 0,
-            reply_tokens=reply or 0 if counted else text_tokens(said),
+            reply_tokens=reply or 0 if counted else estimate_tokens(said),
             counted=counted,
             without=tuple(map(str, response.get("without") or ())),
-            others=tuple(_apart(str((one.get("message") or {}).get("content") or ""))[1] for one in others),
+            others=tuple(_split_thoughts(str((one.get("message") or {}).get("content") or ""))[1] for one in others),
             thoughts=thoughts,
         )
 
-    def token_at(self, position: int) -> tuple[ReplyToken, int] | None:
+    def find_token(self, position: int) -> tuple[ReplyToken, int] | None:
         """The token that holds the character at a position of the text, and where in the token it is, in bytes.
 
         >>> reply = Reply("a 0.8", (ReplyToken(b"a ", ()), ReplyToken(b"0.", ()), ReplyToken(b"8", ())))
-        >>> reply.token_at(4)[0].text
+        >>> reply.find_token(4)[0].text
         b'8'
         """
         offset = len(self.text[:position].encode())
@@ -248,10 +248,10 @@ class Failure:
     """What the model said where it cannot be read."""
 
 
-def _apart(content: str) -> tuple[str, str]:
+def _split_thoughts(content: str) -> tuple[str, str]:
     """The thoughts of a model and its answer. Some servers leave out the first mark; a reply may end in thoughts.
 
-    >>> _apart("<think>A dog? 10?</think> 8"), _apart("hm</think>8"), _apart("<think>hm"), _apart("8")
+    >>> _split_thoughts("<think>A dog? 10?</think> 8"), _split_thoughts("hm</think>8"), _split_thoughts("<think>hm"), _split_thoughts("8")
     (('A dog? 10?', '8'), ('hm', '8'), ('hm', ''), ('', '8'))
     """
     before, end, answer = content.rpartition("</think>")
@@ -261,7 +261,7 @@ def _apart(content: str) -> tuple[str, str]:
     return thoughts.strip().removeprefix("<think>").strip(), answer.lstrip() if end else ""
 
 
-def _last_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[ReplyToken, ...]:
+def _select_answer_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[ReplyToken, ...]:
     """The tokens of the answer, where those of thoughts stand before them; none where one token holds parts of both."""
     size = sum(len(token.text) for token in tokens)
     answer = text.encode()
@@ -274,18 +274,18 @@ def _last_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[ReplyToken,
     return ()
 
 
-def _count(value: Any) -> int | None:
+def _read_count(value: Any) -> int | None:
     """A number of tokens that a server reports; None where it reports none, or one that cannot be."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value <= MOST_TOKENS else None
 
 
-def _token(entry: Mapping[str, Any]) -> ReplyToken:
-    top = [(_bytes_of(one), math.exp(float(one["logprob"]))) for one in entry.get("top_logprobs") or ()]
-    return ReplyToken(_bytes_of(entry), tuple(sorted(top, key=lambda pair: -pair[1])))
+def _parse_token(entry: Mapping[str, Any]) -> ReplyToken:
+    top = [(_get_bytes(one), math.exp(float(one["logprob"]))) for one in entry.get("top_logprobs") or ()]
+    return ReplyToken(_get_bytes(entry), tuple(sorted(top, key=lambda pair: -pair[1])))
 
 
-def _bytes_of(entry: Mapping[str, Any]) -> bytes:
+def _get_bytes(entry: Mapping[str, Any]) -> bytes:
     """The bytes of a token, which may be a part of a character."""
     raw = entry.get("bytes")
     return bytes(raw) if raw else str(entry.get("token", "")).encode()

@@ -49,12 +49,12 @@ PATIENCE = 60.0
 AT_ONCE = 500
 
 
-def default_path() -> Path:
+def get_default_path() -> Path:
     """The user's own store."""
     return get_data_folder() / "replies.db"
 
 
-def checksum(digest: str, response: Any) -> str:
+def compute_checksum(digest: str, response: Any) -> str:
     """Shows whether a reply is still the one that was stored for a question."""
     return hashlib.sha256(f"{digest} {response}".encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -78,7 +78,7 @@ class ReplyStore:
         self.path = path
         self.claims = Claims(path.with_name(f"{path.name}.asking"))
         self._lock = Lock()
-        with self._refusing():
+        with self._report_errors():
             self._connection = self._connect()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version not in range(VERSION + 1):
@@ -116,7 +116,7 @@ class ReplyStore:
                     time.sleep(0.02)
 
     def _add_checksums(self) -> None:
-        self._connection.create_function("captious_checksum", 2, checksum, deterministic=True)
+        self._connection.create_function("captious_checksum", 2, compute_checksum, deterministic=True)
         try:
             for statement in CHECKSUMS:
                 self._connection.execute(statement)
@@ -135,16 +135,16 @@ class ReplyStore:
         """The raw responses that are there, by digest. One that is not as it was stored is refused."""
         columns = "digest, response, checksum" if self._checked else "digest, response, NULL"
         return {
-            digest: self._response(digest, response, stored)
+            digest: self._parse_response(digest, response, stored)
             for digest, response, stored in self._select(columns, digests)
         }
 
-    def _response(self, digest: str, text: Any, stored: str | None) -> dict[str, Any]:
+    def _parse_response(self, digest: str, text: Any, stored: str | None) -> dict[str, Any]:
         try:
             response = json.loads(text)
         except (ValueError, TypeError, RecursionError):
             response = None
-        if not isinstance(response, dict) or stored not in (None, checksum(digest, text)):
+        if not isinstance(response, dict) or stored not in (None, compute_checksum(digest, text)):
             raise InputError(
                 f"{self.path}: reply {digest[:12]} was changed or damaged after it was stored; "
                 "take another copy of the store"
@@ -159,7 +159,7 @@ class ReplyStore:
         for start in range(0, len(digests), AT_ONCE):
             part = digests[start : start + AT_ONCE]
             query = f"SELECT {columns} FROM {table} WHERE digest IN ({','.join('?' * len(part))})"
-            with self._lock, self._refusing():
+            with self._lock, self._report_errors():
                 rows = self._connection.execute(query, part).fetchall()
             yield from rows
 
@@ -169,8 +169,8 @@ class ReplyStore:
         for one in records:
             request, response = json.dumps(one.request), json.dumps(one.response)
             values = (one.digest, str(one.request["model"]), request, response, one.seconds)
-            rows.append((*values, checksum(one.digest, response)))
-        with self._lock, self._refusing():
+            rows.append((*values, compute_checksum(one.digest, response)))
+        with self._lock, self._report_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.executemany(
@@ -185,7 +185,7 @@ class ReplyStore:
 
     def put_failure(self, digest: str, reason: str) -> None:
         """Keep why a question had no reply, for a replay; it is asked again by any other run."""
-        with self._lock, self._refusing():
+        with self._lock, self._report_errors():
             self._connection.execute(
                 "INSERT INTO failure (digest, reason) VALUES (?, ?) "
                 "ON CONFLICT (digest) DO UPDATE SET reason = excluded.reason, at = CURRENT_TIMESTAMP",
@@ -202,7 +202,7 @@ class ReplyStore:
         self._connection.close()
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:

@@ -21,13 +21,13 @@ from captious.render.html import bundle
 from captious.render.html import page as document_page
 from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
 from captious.studio.explore import _charts as charts
-from captious.studio.explore._page import REPORT, SERVED, explorer_page, style_of
+from captious.studio.explore._page import REPORT, SERVED, render_explorer_page, join_styles
 from captious.studio.explore._pictures import Media
-from captious.studio.explore._records import Addresses, Records, Rows, first_of
-from captious.studio.explore._saved import SavedViews, beside, views_file
+from captious.studio.explore._records import Addresses, Records, Rows, find_first
+from captious.studio.explore._saved import SavedViews, get_sibling_path, get_views_path
 from captious.studio.explore._selection import MOST, write_selection
 from captious.studio.explore._summary import Summaries
-from captious.studio.explore._views import Explorer, Passing, View, view_of
+from captious.studio.explore._views import Explorer, Passing, View, parse_view
 from captious.studio.explore.table import ItemTable
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def build_app(
     require("starlette", "studio")
     rules = rules or Rules()
     server = _Server(table, token, report)
-    return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
+    return Guard(TokenGate(server.make_starlette(), token, COOKIE, rules), rules)
 
 
 class _Server:
@@ -56,20 +56,20 @@ class _Server:
         self.table, self.token, self.report = table, form_token(token), report
         self.explorer = Explorer(table)
         self.summaries = Summaries(self.explorer)
-        self.records = Records(self.explorer, self._addresses)
-        self.views = SavedViews(views_file(table.runs[0].root))
+        self.records = Records(self.explorer, self._get_addresses)
+        self.views = SavedViews(get_views_path(table.runs[0].root))
 
-    def _addresses(self, item: int, rows: Rows) -> Addresses:
-        key = first_of(rows, "id")
-        image = self.table.pictures.path(key, first_of(rows, "image"))
-        sound = self.table.sounds.path(key, first_of(rows, AUDIO_COLUMN))
+    def _get_addresses(self, item: int, rows: Rows) -> Addresses:
+        key = find_first(rows, "id")
+        image = self.table.pictures.path(key, find_first(rows, "image"))
+        sound = self.table.sounds.path(key, find_first(rows, AUDIO_COLUMN))
         return Addresses(
             None if image is None else f"thumbnail/{item}",
             None if image is None else f"image/{item}",
             None if sound is None else f"sound/{item}",
         )
 
-    def starlette(self) -> App:
+    def make_starlette(self) -> App:
         """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
         from starlette.applications import Starlette
         from starlette.routing import Route
@@ -81,22 +81,22 @@ class _Server:
             "captions": self.captions,
             "distribution": self.distribution,
             "points": self.points,
-            "lengths": lambda request: charts.lengths(self.table, self._score(request), self._passing(request)),
+            "lengths": lambda request: charts.group_by_length(self.table, self._score(request), self._passing(request)),
             "agreement": lambda request: self.explorer.agreement(self._passing(request)),
-            "summary": lambda request: self.summaries.summary(self._view(request.query_params)),
+            "summary": lambda request: self.summaries.summary(self._parse_view(request.query_params)),
             "explain": self.explain,
             "views": lambda request: self.views.all(),
         }
         routes = [
             Route("/", self.page),
-            *([Route(f"/{REPORT}", self.report_page)] if self.report else []),
-            Route("/explore.js", lambda request: _text(bundle(SERVED), "text/javascript")),
-            Route("/explore.css", lambda request: _text(style_of(), "text/css")),
-            *(Route(f"/api/{name}", _answering(read)) for name, read in reads.items()),
-            Route("/api/views", self._changing(self.save_view), methods=["POST"]),
-            Route("/api/study", self._changing(self.study), methods=["POST"]),
-            Route("/favicon.ico", lambda request: _text("", "image/x-icon")),
-            Route("/ids.txt", self.ids_file),
+            *([Route(f"/{REPORT}", self.send_report)] if self.report else []),
+            Route("/explore.js", lambda request: _make_text_response(bundle(SERVED), "text/javascript")),
+            Route("/explore.css", lambda request: _make_text_response(join_styles(), "text/css")),
+            *(Route(f"/api/{name}", _make_get_route(read)) for name, read in reads.items()),
+            Route("/api/views", self._make_post_route(self.save_view), methods=["POST"]),
+            Route("/api/study", self._make_post_route(self.study), methods=["POST"]),
+            Route("/favicon.ico", lambda request: _make_text_response("", "image/x-icon")),
+            Route("/ids.txt", self.send_ids),
             Route("/thumbnail/{number:int}", self.thumbnail),
             Route("/image/{number:int}", self.image),
             Route("/sound/{number:int}", self.sound),
@@ -113,62 +113,62 @@ class _Server:
                 for run in table.runs
             ],
             "metrics": [
-                {**asdict(score), "bounds": charts.bounds(table, place), "short": score.short}
+                {**asdict(score), "bounds": charts.find_bounds(table, place), "short": score.short}
                 for place, score in enumerate(table.scores)
             ],
             "total": len(table),
             "rated": bool(table.ratings),
             "dots": charts.DOTS,
             "pictures": "image" in table.fields or table.pictures.folder is not None,
-            "unscored": {"all": self._unscored(None), "systems": [self._unscored(system) for system in systems]},
+            "unscored": {"all": self._count_unscored(None), "systems": [self._count_unscored(system) for system in systems]},
             "columns": table.columns,
             "token": self.token,
         }
 
-    def _unscored(self, system: int | None) -> int:
+    def _count_unscored(self, system: int | None) -> int:
         """How many items a metric of a system, or of any, has not scored."""
         return self.explorer.count(View(0, system=system, unscored=True))
 
     def page(self, request: Request) -> Response:
         """The page itself."""
-        return _text(explorer_page(self.table, {"about": self.about()}, report=self.report is not None), "text/html")
+        return _make_text_response(render_explorer_page(self.table, {"about": self.about()}, report=self.report is not None), "text/html")
 
-    def report_page(self, request: Request) -> Response:
+    def send_report(self, request: Request) -> Response:
         """The report, written anew: the run may have grown. The page has its style and images in itself, no script."""
         assert self.report is not None
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
-        return _text(document_page(self.report()), "text/html", {"content-security-policy": policy})
+        return _make_text_response(document_page(self.report()), "text/html", {"content-security-policy": policy})
 
-    def _view(self, parameters: Mapping[str, str]) -> View:
-        return view_of(self.table, parameters)
+    def _parse_view(self, parameters: Mapping[str, str]) -> View:
+        return parse_view(self.table, parameters)
 
     def _passing(self, request: Request) -> Passing:
         """The captions that a chart is about: all, unless the address filters."""
-        return self.explorer.passing(self._view(request.query_params))
+        return self.explorer.passing(self._parse_view(request.query_params))
 
     def _item(self, request: Request) -> int:
         key = request.query_params.get("id", "")
-        item = self.table.item_of(key)
+        item = self.table.find_item(key)
         if item is None:
             raise InputError(f"no item with id {key[:80]!r}")
         return item
 
     def _score(self, request: Request, name: str = "score") -> int:
-        return view_of(self.table, {"sort": request.query_params.get(name, "")}).score
+        return parse_view(self.table, {"sort": request.query_params.get(name, "")}).score
 
     def list(self, request: Request) -> dict[str, Any]:
         """One page of the items that a view lists."""
-        view = self._view(request.query_params)
-        number = _whole(request, "number", 50, PAGE, least=1)
+        view = self._parse_view(request.query_params)
+        number = _parse_whole_number(request, "number", 50, PAGE, least=1)
         total = self.explorer.total(view)
         last = max(0, (total - 1) // number * number)
-        first = min(_whole(request, "first", 0, total), last)
+        first = min(_parse_whole_number(request, "first", 0, total), last)
         records = self.records.listed(self.explorer.page(view, first, number))
         return {"total": total, "first": first, "records": records}
 
     def place(self, request: Request) -> dict[str, int]:
         """Where a view lists an item; −1 where it does not."""
-        return {"place": self.explorer.place(self._view(request.query_params), self._item(request))}
+        return {"place": self.explorer.place(self._parse_view(request.query_params), self._item(request))}
 
     def item(self, request: Request) -> dict[str, Any]:
         """One item in full."""
@@ -180,33 +180,33 @@ class _Server:
 
     def distribution(self, request: Request) -> Any:
         """How many items have which values."""
-        low, high = (_number(request, name) for name in ("low", "high"))
+        low, high = (_parse_finite_number(request, name) for name in ("low", "high"))
         if not low < high:
             raise InputError(f"low={low:g}, high={high:g}: expected low < high")
-        bins = _whole(request, "bins", 40, charts.BINS, least=1)
-        return charts.distribution(self.table, self._score(request), low, high, bins, self._passing(request))
+        bins = _parse_whole_number(request, "bins", 40, charts.BINS, least=1)
+        return charts.count_bins(self.table, self._score(request), low, high, bins, self._passing(request))
 
     def points(self, request: Request) -> Any:
         """Two scores against each other."""
         x, y = (self._score(request, axis) for axis in "xy")
-        return charts.points(self.explorer, x, y, self._passing(request))
+        return charts.build_scatter(self.explorer, x, y, self._passing(request))
 
     def explain(self, request: Request) -> Any:
         """Why a caption has its score."""
-        view = view_of(self.table, {"system": request.query_params.get("system", "")})
+        view = parse_view(self.table, {"system": request.query_params.get("system", "")})
         if view.system is None:
             raise InputError(f"system: expected {', '.join(self.table.systems)}")
         return self.records.explain(view.system, self._score(request), self._item(request))
 
-    def ids_file(self, request: Request) -> Response:
+    def send_ids(self, request: Request) -> Response:
         """The ids that a view lists, one per line, to download."""
         from starlette.responses import StreamingResponse
 
         try:
-            lists = self.explorer.ids(self._view(request.query_params))
+            lists = self.explorer.ids(self._parse_view(request.query_params))
             first = next(lists, [])
-        except _refused() as error:
-            return _json({"error": _line(error)}, 400)
+        except _get_request_errors() as error:
+            return _make_json_response({"error": _format_error(error)}, 400)
         content = ("".join(f"{key}\n" for key in keys).encode("utf-8", "replace") for keys in chain([first], lists))
         headers = {"content-disposition": 'attachment; filename="ids.txt"'}
         return StreamingResponse(content, media_type="text/plain; charset=utf-8", headers=headers)
@@ -219,22 +219,22 @@ class _Server:
         """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
         ids = body.get("ids")
         if isinstance(ids, list) and ids:
-            items = [item for key in map(str, ids) if (item := self.table.item_of(key)) is not None]
+            items = [item for key in map(str, ids) if (item := self.table.find_item(key)) is not None]
         else:
             given = body.get("view") or {}
             if not isinstance(given, dict):
                 raise InputError("view: expected an object")
-            view = self._view({str(name): str(value) for name, value in given.items()})
+            view = self._parse_view({str(name): str(value) for name, value in given.items()})
             if (total := self.explorer.total(view)) > MOST:
                 raise InputError(f"{total:,} items, expected at most {MOST:,} for a study; filter the list first")
             items = self.explorer.items(view)
-        return write_selection(self.table, items, str(body.get("name", "")), beside(self.table.runs[0].root))
+        return write_selection(self.table, items, str(body.get("name", "")), get_sibling_path(self.table.runs[0].root))
 
     def _named(self, request: Request, column: str) -> tuple[str, str | None]:
         """The id of an item, and what its row calls the image or the sound."""
         item = request.path_params["number"]
         rows = [row for (row,) in self.table.rows([item])] if 0 <= item < len(self.table) else []
-        return first_of(rows, "id") or "", first_of(rows, column)
+        return find_first(rows, "id") or "", find_first(rows, column)
 
     def thumbnail(self, request: Request) -> Response:
         """The small image of an item; it may be kept by the browser, for its number does not change."""
@@ -262,75 +262,75 @@ class _Server:
             return Response(status_code=404)
         return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
 
-    def _changing(self, change: Callable[[Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+    def _make_post_route(self, change: Callable[[Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
         """A route that changes something, for requests of our own page."""
 
         async def endpoint(request: Request) -> Response:
             from starlette.concurrency import run_in_threadpool
 
             if not same_token(request.headers.get("x-form-token", ""), self.token):
-                return _json({"error": "The page is too old: reload it."}, 403)
+                return _make_json_response({"error": "The page is too old: reload it."}, 403)
             try:
                 body = json.loads(await request.body())
             except (ValueError, RecursionError):
-                return _json({"error": "expected JSON"}, 400)
+                return _make_json_response({"error": "expected JSON"}, 400)
             if not isinstance(body, dict):
-                return _json({"error": "expected a JSON object"}, 400)
-            return await run_in_threadpool(_guarded, change, body)
+                return _make_json_response({"error": "expected a JSON object"}, 400)
+            return await run_in_threadpool(_call_handler, change, body)
 
         return endpoint
 
 
-def _answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
+def _make_get_route(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
     """A route that answers with JSON; a mistake in the address is one line."""
 
     def endpoint(request: Request) -> Response:
-        return _guarded(read, request)
+        return _call_handler(read, request)
 
     return endpoint
 
 
-def _guarded(function: Callable[[Any], Any], argument: Any) -> Response:
+def _call_handler(function: Callable[[Any], Any], argument: Any) -> Response:
     try:
-        return _json(function(argument))
-    except _refused() as error:
-        return _json({"error": _line(error)}, 400)
+        return _make_json_response(function(argument))
+    except _get_request_errors() as error:
+        return _make_json_response({"error": _format_error(error)}, 400)
     except OSError as error:
-        return _json({"error": f"cannot be read or written ({error.strerror or error})"}, 500)
+        return _make_json_response({"error": f"cannot be read or written ({error.strerror or error})"}, 500)
 
 
-def _refused() -> tuple[type[Exception], ...]:
+def _get_request_errors() -> tuple[type[Exception], ...]:
     """What a request raises that cannot be answered: wrong words, half a character, what DuckDB cannot compute."""
     import duckdb
 
     return InputError, UnicodeError, duckdb.Error
 
 
-def _line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"it cannot be computed ({format_one_line(error)})"
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _make_json_response(value: Any, status: int = 200) -> Response:
     from starlette.responses import Response
 
     content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(content.encode("utf-8", "replace"), status, media_type="application/json")
 
 
-def _text(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
+def _make_text_response(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
     from starlette.responses import Response
 
     return Response(text.encode("utf-8", "replace"), media_type=f"{kind}; charset=utf-8", headers=dict(headers or {}))
 
 
-def _whole(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
+def _parse_whole_number(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < least:
         raise InputError(f"{name}={text[:40]!r}, expected a whole number" + f" from {least}" * bool(least))
     return min(int(text), most)
 
 
-def _number(request: Request, name: str) -> float:
+def _parse_finite_number(request: Request, name: str) -> float:
     text = request.query_params.get(name, "")
     try:
         value = parse_number(text)

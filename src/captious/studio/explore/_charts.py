@@ -17,7 +17,7 @@ DIGITS = 5
 """Significant digits of what is drawn."""
 
 
-def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
+def find_bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     """The smallest and the largest value of a score over all systems."""
     values = [table.value(system, score) for system in range(len(table.systems))]
     ends = (
@@ -28,7 +28,7 @@ def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     return None if low is None else (float(low), float(high))
 
 
-def distribution(
+def count_bins(
     table: ItemTable, score: int, low: float, high: float, bins: int, passing: Passing = EVERYTHING
 ) -> list[dict[str, Any]]:
     """How many items of each system fall into each of the bins, and its mean."""
@@ -48,19 +48,19 @@ def distribution(
     return result
 
 
-def points(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTHING) -> list[dict[str, Any]]:
+def build_scatter(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTHING) -> list[dict[str, Any]]:
     """The items of each system by two scores, a part of them where they are many, and Spearman's rho over all."""
     table = explorer.table
     return [
         {
-            "rho": explorer.rho(system, x, y, passing),
-            "dots": _dots(table, table.value(system, x), table.value(system, y), passing, system),
+            "rho": explorer.compute_rho(system, x, y, passing),
+            "dots": _select_dots(table, table.value(system, x), table.value(system, y), passing, system),
         }
         for system in range(len(table.systems))
     ]
 
 
-def _dots(table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true") -> list[list[Any]]:
+def _select_dots(table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true") -> list[list[Any]]:
     """Id and two values of the items that have both, evenly spaced where they are many."""
     import pyarrow as pa
 
@@ -72,14 +72,14 @@ def _dots(table: ItemTable, x: str, y: str, passing: Passing, system: int, condi
         items = items[np.linspace(0, len(items) - 1, DOTS).astype(np.int64)]
     with table.cursor(shown=pa.table({"n": pa.array(items, pa.int32())})) as cursor:
         rows = cursor.execute(f"SELECT id, {x}, {y} FROM {source} JOIN shown USING (n) ORDER BY n").fetchall()
-    return [[id, _short(first), _short(second)] for id, first, second in rows]
+    return [[id, _round_digits(first), _round_digits(second)] for id, first, second in rows]
 
 
-def _short(value: float) -> float:
+def _round_digits(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def lengths(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict[str, Any]:
+def group_by_length(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict[str, Any]:
     """A score by the number of words: the mean and the middle half of each length, and dots."""
     every = " UNION ALL ".join(f"SELECT {table.words(system)} AS w FROM items" for system in range(len(table.systems)))
     with table.cursor() as cursor:
@@ -90,11 +90,11 @@ def lengths(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict
         low = max(0.0, np.floor(least) - 1)
         high = np.ceil(usual if most > 1.5 * usual else most) + 1
     size = max(1, int(np.ceil((high - low) / 18)))
-    systems = [_by_length(table, system, score, high, size, passing) for system in range(len(table.systems))]
+    systems = [_summarize_lengths(table, system, score, high, size, passing) for system in range(len(table.systems))]
     return {"domain": [low, high], "size": size, "systems": systems}
 
 
-def _by_length(table: ItemTable, system: int, score: int, high: float, size: int, passing: Passing) -> dict[str, Any]:
+def _summarize_lengths(table: ItemTable, system: int, score: int, high: float, size: int, passing: Passing) -> dict[str, Any]:
     words, value = table.words(system), table.value(system, score)
     present = f"{words} IS NOT NULL AND {value} IS NOT NULL AND {passing.condition(system)}"
     steps = (
@@ -112,5 +112,5 @@ def _by_length(table: ItemTable, system: int, score: int, high: float, size: int
             {"bin": place, "number": count, "center": mean, "low": quarters[0], "high": quarters[1]}
             for place, count, mean, quarters in rows
         ],
-        "dots": _dots(table, words, value, passing, system, f"{words} <= {high - 1:.0f}"),
+        "dots": _select_dots(table, words, value, passing, system, f"{words} <= {high - 1:.0f}"),
     }

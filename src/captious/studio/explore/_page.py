@@ -25,12 +25,12 @@ POLICY = (
 """The content policy of a page in a folder; a server sends its own."""
 
 
-def style_of() -> str:
+def join_styles() -> str:
     """The style sheet: the report's, and the explorer's after it."""
     return asset("page.css") + asset("explore.css")
 
 
-def explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
+def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
     """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element.
 
     ``report`` links to the page of a report, which is beside it.
@@ -40,30 +40,30 @@ def explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", r
     )
     parts = {
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
-        "title": escape(title_of(table)),
-        "about": escape(about_of(table)) + (f' <a href="{REPORT}">Report over the steps</a>' if report else ""),
+        "title": escape(format_title(table)),
+        "about": escape(format_about(table)) + (f' <a href="{REPORT}">Report over the steps</a>' if report else ""),
         "warnings": warning_boxes(table.warnings),
         "data": blocks,
         "version": escape(__version__),
-        "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _signatures(table)),
+        "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _list_signatures(table)),
     }
     return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], asset("explore.html"))
 
 
-def title_of(table: ItemTable) -> str:
+def format_title(table: ItemTable) -> str:
     """What the page is about: one system by its name, several by their number."""
     number = f"{len(table):,} item{'' if len(table) == 1 else 's'}"
     return f"{table.systems[0]}: {number}" if len(table.systems) == 1 else f"{len(table.systems)} systems, {number}"
 
 
-def about_of(table: ItemTable) -> str:
+def format_about(table: ItemTable) -> str:
     """The systems, and what people said."""
     number = sum(map(len, table.ratings.values()))
     people = f"{number:,} ratings of {len(table.ratings):,} captions" if number else ""
     return "; ".join(filter(None, (", ".join(table.systems), people)))
 
 
-def _signatures(table: ItemTable) -> list[str]:
+def _list_signatures(table: ItemTable) -> list[str]:
     lines: dict[str, list[str]] = {}
     for run in table.runs:
         for signature in run.signatures.values():

@@ -38,11 +38,11 @@ class Media(ABC):
         """Where the file of an item is; None where there is none that may be shown."""
         name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
         if self.folder is not None:
-            if name and "/" in name and (path := _inside(self.folder.path.resolve(), name)):
+            if name and "/" in name and (path := _find_inside(self.folder.path.resolve(), name)):
                 return path
             # A path of another computer names the file by its last part.
             return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
-        return next(filter(None, (_inside(root, name) for root in self._roots)), None)
+        return next(filter(None, (_find_inside(root, name) for root in self._roots)), None)
 
     def file(self, id: str, name: str | None) -> tuple[Path, str]:
         """The file of an item and its media type; an `InputError` where there is none that may be shown."""
@@ -102,7 +102,7 @@ class Pictures(Media):
         return content, f"image/{kind}"
 
 
-def _inside(folder: Path, name: str | None) -> Path | None:
+def _find_inside(folder: Path, name: str | None) -> Path | None:
     """The image of a name or path in a folder; None where it is elsewhere, or a link that leads out of it."""
     if not name or is_remote(name):
         return None

@@ -40,10 +40,10 @@ def read_caption_ratings(source: str | Path) -> tuple[list[CaptionRating], list[
     left_out = LeftOut()
     layout = Layout(str(source), aspects=find_aspects(rows))
     records = read_rating_rows(rows, layout, get_name(source), kind="ratings", missing="skip", left_out=left_out)
-    return [rating for record in records for rating in _by_rater(record)], left_out.warnings
+    return [rating for record in records for rating in _split_by_rater(record)], left_out.warnings
 
 
-def _by_rater(record: Record) -> Iterator[CaptionRating]:
+def _split_by_rater(record: Record) -> Iterator[CaptionRating]:
     """Yield what everyone says in a row; people without a name are numbered."""
     named = len(record.ratings) == 1 or not all(rater.isdecimal() for rater in record.ratings)
     for rater, value in record.ratings.items():
@@ -61,13 +61,13 @@ def _by_rater(record: Record) -> Iterator[CaptionRating]:
         )
 
 
-def mean_of(group: Sequence[CaptionRating], aspect: str) -> float:
+def compute_mean_rating(group: Sequence[CaptionRating], aspect: str) -> float:
     """The mean of what people said of an aspect; NaN where nobody did."""
     values = [one.values[aspect] for one in group if aspect in one.values]
     return sum(values) / len(values) if values else float("nan")
 
 
-def gap_of(group: Sequence[CaptionRating], aspect: str) -> float:
+def compute_rating_gap(group: Sequence[CaptionRating], aspect: str) -> float:
     """The largest difference between two people; NaN where fewer than two speak."""
     values = [one.values[aspect] for one in group if aspect in one.values]
     return max(values) - min(values) if len(values) > 1 else float("nan")

@@ -14,7 +14,7 @@ from captious.render.sections import section_data
 from captious.runs.report import report_of
 from captious.runs.stored import known_metrics
 from captious.runs.tables import reasons_of
-from captious.studio.explore._ratings import mean_of
+from captious.studio.explore._ratings import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class Records:
         self._lock = Lock()
         self._reports: dict[int, Report] = {}
 
-    def briefs(self, items: Sequence[int]) -> list[dict[str, Any]]:
+    def build_cards(self, items: Sequence[int]) -> list[dict[str, Any]]:
         """Items for cards."""
         rows = self.table.rows(items)
         return [self._record(item, own) for item, *own in zip(items, *rows, strict=True)]
 
     def listed(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
         """Items for the cards of a view: what each is sorted by, and whose captions pass the filters."""
-        records = self.briefs([one.item for one in items])
+        records = self.build_cards([one.item for one in items])
         for record, one in zip(records, items, strict=True):
-            record["sorted_by"] = _finite(one.value)
+            record["sorted_by"] = _to_finite(one.value)
             for own, passes in zip(record["systems"], one.passes, strict=True):
                 own["passes"] = passes
         return records
@@ -72,7 +72,7 @@ class Records:
 
     def captions(self, item: int) -> list[list[str]]:
         """The captions of an item by all systems."""
-        return [texts_of(row, "candidates") for (row,) in self.table.rows([item])]
+        return [get_texts(row, "candidates") for (row,) in self.table.rows([item])]
 
     def _record(self, item: int, rows: Rows) -> dict[str, Any]:
         media = self._media_of(item, rows)
@@ -80,7 +80,7 @@ class Records:
         return {
             "item": key,
             "id": key,
-            "references": first_of(rows, "references") or [],
+            "references": find_first(rows, "references") or [],
             "fields": {name: text[:FIELD] for name, text in self._fields(rows).items()},
             "picture": media.thumbnail,
             "large": media.image,
@@ -89,7 +89,7 @@ class Records:
         }
 
     def _fields(self, rows: Rows) -> dict[str, str]:
-        values = {name: first_of(rows, name) for name in self.table.fields if name != "image"}
+        values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
         return {name: shown_field(value) for name, value in values.items() if is_shown(value)}
 
     def _system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -97,16 +97,16 @@ class Records:
         reasons = reasons_of(row.get("unscored")) if row else {}
         said = table.ratings.get((item, system), ())
         values = [
-            _finite(mean_of(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None)
+            _to_finite(compute_mean_rating(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None)
             for score in table.scores
         ]
-        texts = texts_of(row, "candidates")
+        texts = get_texts(row, "candidates")
         return {
             "texts": texts,
-            "words": _words(row, texts),
+            "words": _count_words(row, texts),
             "values": values,
             "shares": [
-                None if value is None else round(explorer.share_below(system, score, value), 1)
+                None if value is None else round(explorer.compute_share_below(system, score, value), 1)
                 for score, value in enumerate(values)
             ],
             "reasons": [reasons.get(score.key) for score in table.scores],
@@ -147,24 +147,24 @@ class Records:
         return section_data(list(explanation.document().walk()), LISTED)
 
 
-def first_of(rows: Rows, name: str) -> Any:
+def find_first(rows: Rows, name: str) -> Any:
     """The value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
 
 
-def texts_of(row: Mapping[str, Any] | None, name: str) -> list[str]:
+def get_texts(row: Mapping[str, Any] | None, name: str) -> list[str]:
     """The texts of an item."""
     return [text or "" for text in (row.get(name) if row else None) or ()]
 
 
-def _words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float | None:
+def _count_words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float | None:
     """The mean length of captions in words, as the run counts them in its language; older runs have no count."""
     if not texts:
         return None
-    counted = _finite(row.get("words")) if row else None
+    counted = _to_finite(row.get("words")) if row else None
     return sum(len(text.split()) for text in texts) / len(texts) if counted is None else counted
 
 
-def _finite(value: Any) -> float | None:
+def _to_finite(value: Any) -> float | None:
     number = float("nan") if value is None else float(value)
     return number if math.isfinite(number) else None

@@ -56,7 +56,7 @@ class RunRows:
         for part in self.run.names:
             with self.run.parquet(self.run.items_name(part)) as file:
                 there = set(file.schema_arrow.names)
-                table = self._aligned(file.read([name for name in columns if name in there]), columns)
+                table = self._align_table(file.read([name for name in columns if name in there]), columns)
             if table["id"].null_count:
                 raise InputError(f"{self.run.address}: an item has no id, {WROTE}")
             for batch in table.combine_chunks().to_batches(BATCH):
@@ -73,19 +73,19 @@ class RunRows:
         groups = np.searchsorted(self._starts, numbers, side="right") - 1
         for group in np.unique(groups).tolist():
             places = np.flatnonzero(groups == group)
-            table = self._group(group).take(pa.array(numbers[places] - self._starts[group]))
+            table = self._get_group(group).take(pa.array(numbers[places] - self._starts[group]))
             for place, row in zip(places.tolist(), table.to_pylist(), strict=True):
                 result[place] = row
         return result
 
-    def columns_at(self, first: int, end: int, columns: Sequence[str]) -> pa.Table:
+    def read_columns(self, first: int, end: int, columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows from ``first`` to before ``end``."""
         begin = int(np.searchsorted(self._starts, first, side="right")) - 1
         after = int(np.searchsorted(self._starts, end, side="left"))
         tables = [self._read(group, columns) for group in range(begin, after)]
         return joined(tables).slice(first - int(self._starts[begin]), end - first)
 
-    def _group(self, group: int) -> pa.Table:
+    def _get_group(self, group: int) -> pa.Table:
         """A row group with all its columns; those that were used last are kept."""
         with self._lock:
             table = self._kept.pop(group, None)
@@ -100,9 +100,9 @@ class RunRows:
         part, number = self._groups[group]
         with self.run.parquet(self.run.items_name(part)) as file:
             there = [name for name in file.schema_arrow.names if columns is None or name in columns]
-            return self._aligned(file.read_row_group(number, there), columns).combine_chunks()
+            return self._align_table(file.read_row_group(number, there), columns).combine_chunks()
 
-    def _aligned(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+    def _align_table(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         """A part with the columns of all parts, in their order and of their types."""
         import pyarrow as pa
 

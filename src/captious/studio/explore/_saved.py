@@ -14,15 +14,15 @@ MOST, NAME, ADDRESS = 200, 80, 8000
 """Views of a file, and letters of a name and of an address."""
 
 
-def beside(run: str, name: str = "") -> Path:
+def get_sibling_path(run: str, name: str = "") -> Path:
     """The folder beside a run, or a file of this name there; for a run on an object store, in the working folder."""
     return (Path.cwd() if is_remote(run) else Path(run).resolve().parent) / name
 
 
-def views_file(run: str) -> Path:
+def get_views_path(run: str) -> Path:
     """The file of the views of a run: beside its folder, so that a run which is written anew keeps them."""
     folder = run.rstrip("/").rpartition("/")[2] if is_remote(run) else Path(run).resolve().name
-    return beside(run, f"{folder}.views.json")
+    return get_sibling_path(run, f"{folder}.views.json")
 
 
 class SavedViews:

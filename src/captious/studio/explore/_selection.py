@@ -14,7 +14,7 @@ from captious._core.files import whole_folder
 from captious.errors import InputError
 from captious.runs.folder import system_folders
 from captious.studio.collect.new import new_plan
-from captious.studio.explore._records import first_of, texts_of
+from captious.studio.explore._records import find_first, get_texts
 from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
@@ -32,26 +32,26 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     if not items:
         raise InputError("no item is selected")
     target, rows = parent / plain, list(zip(*table.rows(items), strict=True))
-    ids = [first_of(own, "id") for own in rows]
-    paths = [table.pictures.path(key, first_of(own, "image")) for key, own in zip(ids, rows, strict=True)]
+    ids = [find_first(own, "id") for own in rows]
+    paths = [table.pictures.path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
-    images = _image_folder(paths)
+    images = _find_image_folder(paths)
     with whole_folder(target, marker=MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for system, file in enumerate(files.values()):
-            texts = [texts_of(own[system], "candidates") for own in rows]
+            texts = [get_texts(own[system], "candidates") for own in rows]
             entries = [
-                {"id": key, "caption": own[0], **_image(path, images)}
+                {"id": key, "caption": own[0], **_get_image_field(path, images)}
                 for key, own, path in zip(ids, texts, paths, strict=True)
                 if own
             ]
-            _write(folder / file, entries)
-        references = {key: first_of(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
+            _write_jsonl(folder / file, entries)
+        references = {key: find_first(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
         if any(references.values()):
-            _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
+            _write_jsonl(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
         (folder / STUDY).write_text(
-            _study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+            _format_study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
         )
     study = shlex.quote(str(target / STUDY))
     return {
@@ -62,7 +62,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     }
 
 
-def _study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+def _format_study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
     """The text of the study; the files of its folder are named relative to it, so that the folder may move."""
     return new_plan(
         target / STUDY,
@@ -73,15 +73,15 @@ def _study(target: Path, files: Mapping[str, str], images: Path | None, referenc
     )
 
 
-def _image_folder(paths: Sequence[Path | None]) -> Path | None:
+def _find_image_folder(paths: Sequence[Path | None]) -> Path | None:
     """The folder below which the images of all items lie."""
     folders = [path.absolute().parent for path in paths if path]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
-def _image(path: Path | None, folder: Path | None) -> dict[str, str]:
+def _get_image_field(path: Path | None, folder: Path | None) -> dict[str, str]:
     return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
 
 
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8", newline="\n")

@@ -63,7 +63,7 @@ class _Measured(NamedTuple):
         """The value of some of the items, which all have one, as resampling wants it."""
         rows = np.asarray(self.rows)[chosen]
         total = rows.sum(axis=0)
-        aggregate = _mean if self.metric is None else self.metric.aggregate
+        aggregate = _compute_mean if self.metric is None else self.metric.aggregate
         return Statistic(rows, aggregate, total, float(aggregate(total[None, :])[0]) if len(rows) else math.nan)
 
     def value(self) -> float:
@@ -81,20 +81,20 @@ class _Measured(NamedTuple):
         number = len(statistic.rows)
         if number < 2:
             return Estimate(statistic.value)
-        return bootstrap({"": statistic}, _limited(resampling, number))[""]
+        return bootstrap({"": statistic}, _limit_samples(resampling, number))[""]
 
 
-def _mean(sums: Floats) -> Floats:
+def _compute_mean(sums: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return sums[:, 0] / sums[:, 1]
 
 
-def _limited(resampling: Resampling, number: int) -> Resampling:
+def _limit_samples(resampling: Resampling, number: int) -> Resampling:
     """Return the resampling with fewer samples if there are very many items."""
-    return replace(resampling, samples=_most_draws(resampling.samples, number))
+    return replace(resampling, samples=_limit_draws(resampling.samples, number))
 
 
-def _most_draws(samples: int, number: int) -> int:
+def _limit_draws(samples: int, number: int) -> int:
     return min(samples, max(FEWEST, DRAWS // max(1, number)))
 
 
@@ -118,18 +118,18 @@ class Summaries:
         numbers = {system: self._numbers(passing, system) for system in systems}
         most = max(map(len, numbers.values()))
         step = -(-most // MOST) or 1
-        stored = self._stored_estimates(view, passing)
-        items = {system: self._by_id(own[own % step == 0] if step > 1 else own) for system, own in numbers.items()}
+        stored = self._get_stored_estimates(view, passing)
+        items = {system: self._sort_by_id(own[own % step == 0] if step > 1 else own) for system, own in numbers.items()}
         notes = []
         if step > 1:
             what = "Tests and correlations" if len(stored) == len(systems) else "The numbers"
             notes.append(f"{what} are of one caption in {step:,}, for there are more than {MOST:,}.")
-        notes += self._interval_notes({system: len(items[system]) for system in systems if system not in stored})
+        notes += self._list_interval_notes({system: len(items[system]) for system in systems if system not in stored})
         human = self._people(view)
         records = [self._system(system, view.score, human, items[system], passing, stored) for system in systems]
         for record, system in zip(records, systems, strict=True):
             record["captions"] = len(numbers[system])
-        notes += self._approximations(view.score)
+        notes += self._list_approximations(view.score)
         test, why = self._test(view, systems, items)
         listed = len(self.table) if passing.chosen is None else len(passing.chosen)
         level = self.level(systems)
@@ -150,7 +150,7 @@ class Summaries:
         records = self.summary(view)["systems"]
         pairs = list(combinations(systems, 2))
         pairs = pairs if len(pairs) * len(self.table.scores) <= TESTED else []
-        items = {system: self._by_id(self._numbers(EVERYTHING, system)) for system in systems} if pairs else {}
+        items = {system: self._sort_by_id(self._numbers(EVERYTHING, system)) for system in systems} if pairs else {}
         tests = [
             self._test(replace(view, order="between", better=better, worse=worse), systems, items)[0]
             for better, worse in pairs
@@ -160,11 +160,11 @@ class Summaries:
             "tests": [test for test in tests if test is not None],
         }
 
-    def _interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
+    def _list_interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
         """Return notes on intervals that are computed here, by the number of captions of each system."""
         notes = []
         made = [(self._resampling(system), number) for system, number in numbers.items() if number > 1]
-        fewer = [_limited(one, number).samples for one, number in made]
+        fewer = [_limit_samples(one, number).samples for one, number in made]
         if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
             notes.append(f"The intervals are from {min(fewer):,} resamples.")
         if any(too_narrow(number, one) for one, number in made):
@@ -178,7 +178,7 @@ class Summaries:
         resampling = self.table.runs[system].run.marker.resampling
         return resampling if resampling.samples else Resampling(level=resampling.level)
 
-    def _stored_estimates(self, view: View, passing: Passing) -> dict[int, Estimate]:
+    def _get_stored_estimates(self, view: View, passing: Passing) -> dict[int, Estimate]:
         """The value and the interval that each run stores, if all captions pass."""
         if passing.chosen is not None:
             return {}
@@ -193,7 +193,7 @@ class Summaries:
         positions = self.table.positions
         return items if positions is None else items[positions[system][items] >= 0]
 
-    def _by_id(self, items: Ints) -> Ints:
+    def _sort_by_id(self, items: Ints) -> Ints:
         """Items in the order of their ids: draws belong to ids, so the order of a file changes no interval."""
         import pyarrow as pa
 
@@ -226,15 +226,15 @@ class Summaries:
         measured = self._measured(system, score, items)
         rated = self.table.scores[score].kind == "rating"
         own = stored.get(system) or (Estimate(measured.value()) if rated else measured.estimate(resampling))
-        record: dict[str, Any] = {"system": system, **_shown(own)}
-        record["all"] = _finite(self._whole(system, score)) if filtered else None
+        record: dict[str, Any] = {"system": system, **_convert_estimate(own)}
+        record["all"] = _to_finite(self._whole(system, score)) if filtered else None
         if human is None:
             return record
         measured = self._measured(system, human, items)
         record["rating"] = {
-            **_shown(Estimate(measured.value())),
+            **_convert_estimate(Estimate(measured.value())),
             "captions": int(measured.scored.sum()),
-            "all": _finite(self._whole(system, human)) if filtered else None,
+            "all": _to_finite(self._whole(system, human)) if filtered else None,
         }
         x, y = (self.table.values(system, one)[items] for one in (score, human))
         both = ~(np.isnan(x) | np.isnan(y))
@@ -242,10 +242,10 @@ class Summaries:
         if not math.isnan(rho) and number > 2:
             agreement = Spearman(Kendall.of(x[both], y[both]))
             few = number < RANKED
-            drawn = _limited(resampling, number)
+            drawn = _limit_samples(resampling, number)
             found = Estimate(rho) if few else estimate(agreement, number, drawn)["spearman"]
-            everything = _finite(self.explorer.rho(system, score, human)) if filtered else None
-            record["rho"] = {**_shown(found), "captions": number, "all": everything}
+            everything = _to_finite(self.explorer.compute_rho(system, score, human)) if filtered else None
+            record["rho"] = {**_convert_estimate(found), "captions": number, "all": everything}
         return record
 
     def _test(
@@ -255,7 +255,7 @@ class Summaries:
         pair = systems if len(systems) == 2 else [view.better, view.worse] if view.order == "between" else []
         if len({*pair} & {*systems}) < 2:
             return None, []
-        if self._selected_by_scores(view):
+        if self._is_selected_by_scores(view):
             return None, ["The systems are not tested: these captions were selected by their scores."]
         key = self.table.scores[view.score].key
         settings = {self.table.runs[system].signatures.get(key, "").partition("|items:")[0] for system in pair}
@@ -276,15 +276,15 @@ class Summaries:
         p = None if view.filtered else self._facts.get(fact)
         if p is None:
             # All captions are tested as `compare` does, once; of a large selection fewer permutations are drawn.
-            permutations = _most_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
+            permutations = _limit_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
             (p,) = paired_randomization([(theirs, ours)], swap_masks(number, permutations, resampling.seed))
             if not view.filtered:
                 self._facts[fact] = p
         better = pair[0] if (ours.value > theirs.value) == self.table.scores[view.score].higher else pair[1]
         winner = better if p < 1 - resampling.level else None
-        return {"pair": pair, "better": winner, "p": _finite(p), "items": number}, []
+        return {"pair": pair, "better": winner, "p": _to_finite(p), "items": number}, []
 
-    def _selected_by_scores(self, view: View) -> bool:
+    def _is_selected_by_scores(self, view: View) -> bool:
         """Whether captions pass because of their scores: a test of them would test the filter."""
         if view.lasso or view.low is not None or view.high is not None:
             return True
@@ -355,7 +355,7 @@ class Summaries:
             return None, None
         return (rows, metric) if whole else (None, None)
 
-    def _approximations(self, score: int) -> list[str]:
+    def _list_approximations(self, score: int) -> list[str]:
         """A line where the value of a metric is a mean over items, for lack of statistics."""
         without = [system for system in self._scored(score) if self._stored(system, score)[0] is None]
         if not without:
@@ -364,9 +364,9 @@ class Summaries:
         return [f"{label} is the mean over items: the run of {names} holds no statistics for a corpus value."]
 
 
-def _shown(found: Estimate) -> dict[str, float | None]:
-    return {"value": _finite(found.value), "low": _finite(found.low), "high": _finite(found.high)}
+def _convert_estimate(found: Estimate) -> dict[str, float | None]:
+    return {"value": _to_finite(found.value), "low": _to_finite(found.low), "high": _to_finite(found.high)}
 
 
-def _finite(value: float | None) -> float | None:
+def _to_finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)

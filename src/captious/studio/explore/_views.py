@@ -90,55 +90,55 @@ class View:
         return any(one not in ("", None, False, ()) for one in self.filters)
 
 
-def view_of(table: ItemTable, address: Mapping[str, str]) -> View:
+def parse_view(table: ItemTable, address: Mapping[str, str]) -> View:
     """The view of an address; names that the table lacks and numbers that are none are refused."""
-    score = _score(table, address.get("sort"), _default_score(table))
-    x, y = _first_pair(table, score)
+    score = _find_score(table, address.get("sort"), _find_default_score(table))
+    x, y = _choose_pair(table, score)
     order = address.get("order") or "worst"
     if order not in ORDERS:
         raise InputError(f"order {order[:40]!r}, expected {', '.join(ORDERS)}")
     return View(
         score=score,
         order=order,
-        system=_system(table, address.get("system")),
+        system=_find_system(table, address.get("system")),
         query=address.get("q", ""),
         where=address.get("where", ""),
-        low=_number(address, "min"),
-        high=_number(address, "max"),
+        low=_parse_bound(address, "min"),
+        high=_parse_bound(address, "max"),
         unscored=address.get("unscored") == "1",
-        x=_score(table, address.get("x"), x),
-        y=_score(table, address.get("y"), y),
-        better=_either(_system(table, address.get("better")), 0),
-        worse=_either(_system(table, address.get("worse")), min(1, len(table.systems) - 1)),
-        lasso=_polygon(address.get("lasso", "")),
+        x=_find_score(table, address.get("x"), x),
+        y=_find_score(table, address.get("y"), y),
+        better=_use_default(_find_system(table, address.get("better")), 0),
+        worse=_use_default(_find_system(table, address.get("worse")), min(1, len(table.systems) - 1)),
+        lasso=_parse_polygon(address.get("lasso", "")),
     )
 
 
-def _default_score(table: ItemTable) -> int:
+def _find_default_score(table: ItemTable) -> int:
     """The last metric: what people said is not what is judged."""
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
-def _first_pair(table: ItemTable, score: int) -> tuple[int, int]:
+def _choose_pair(table: ItemTable, score: int) -> tuple[int, int]:
     """Two metrics against each other, or the score that sorts against what people said: as the page begins."""
     kinds = [one.kind for one in table.scores]
     if "rating" in kinds:
-        return _default_score(table) if kinds[score] == "rating" else score, kinds.index("rating")
+        return _find_default_score(table) if kinds[score] == "rating" else score, kinds.index("rating")
     return max(0, len(kinds) - 2), len(kinds) - 1
 
 
-def _either(value: int | None, default: int) -> int:
+def _use_default(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _score(table: ItemTable, name: str | None, default: int) -> int:
+def _find_score(table: ItemTable, name: str | None, default: int) -> int:
     if not name:
         return default
     keys = [score.key for score in table.scores]
     return keys.index(find_key(name[:200], {score.key: score.label for score in table.scores}))
 
 
-def _system(table: ItemTable, name: str | None) -> int | None:
+def _find_system(table: ItemTable, name: str | None) -> int | None:
     if not name:
         return None
     if name not in table.systems:
@@ -146,7 +146,7 @@ def _system(table: ItemTable, name: str | None) -> int | None:
     return table.systems.index(name)
 
 
-def _number(address: Mapping[str, str], key: str) -> float | None:
+def _parse_bound(address: Mapping[str, str], key: str) -> float | None:
     text = address.get(key, "")
     try:
         value = parse_number(text) if text else None
@@ -157,10 +157,10 @@ def _number(address: Mapping[str, str], key: str) -> float | None:
     return value
 
 
-def _polygon(text: str) -> tuple[tuple[float, float], ...]:
+def _parse_polygon(text: str) -> tuple[tuple[float, float], ...]:
     """Corners written as ``x,y;x,y;…``.
 
-    >>> _polygon("0,1;2,3;4,0")
+    >>> _parse_polygon("0,1;2,3;4,0")
     ((0.0, 1.0), (2.0, 3.0), (4.0, 0.0))
     """
     if not text:
@@ -251,16 +251,16 @@ class Explorer:
 
     def total(self, view: View) -> int:
         """How many items a view lists."""
-        chosen = self._chosen(view)
+        chosen = self._get_chosen(view)
         return len(self.table) if chosen is None else len(chosen)
 
     def passing(self, view: View) -> Passing:
         """The captions that charts of a view are about."""
-        return Passing(self._chosen(view)) if view.filtered else EVERYTHING
+        return Passing(self._get_chosen(view)) if view.filtered else EVERYTHING
 
     def count(self, view: View) -> int:
         """How many items a view lists, where no page of it is shown."""
-        statement = self.statement(view)
+        statement = self.build_statement(view)
         source = self.table.source(statement.where)
         with self.table.cursor(**statement.tables) as cursor:
             sql = f"SELECT count(*) FROM {source} WHERE {statement.where}"
@@ -269,12 +269,12 @@ class Explorer:
     def page(self, view: View, first: int, number: int) -> list[Listed]:
         """Some of the items that a view lists, in its order."""
         everyone = (True,) * len(self.table.systems)
-        rows = self._ordered(view, first, number)
+        rows = self._read_page(view, first, number)
         return [Listed(item, value, tuple(passes) or everyone) for item, value, *passes in rows]
 
     def items(self, view: View) -> list[int]:
         """All items that a view lists, in its order."""
-        return [row[0] for row in self._ordered(view, 0, self.total(view))]
+        return [row[0] for row in self._read_page(view, 0, self.total(view))]
 
     def ids(self, view: View) -> Iterator[list[str]]:
         """The ids of all items that a view lists, in its order, some thousands at a time."""
@@ -295,11 +295,11 @@ class Explorer:
             value = found[0][0]
             before = f"k IS NOT NULL OR n < {item:d}"
             if value is not None:
-                before = f"k {'<' if self._ascending(view) else '>'} $k OR (k = $k AND n < {item:d})"
+                before = f"k {'<' if self._is_ascending(view) else '>'} $k OR (k = $k AND n < {item:d})"
             count = f"SELECT count(*) FROM (SELECT n, {key} AS k FROM {source}) WHERE {before}"
             return int(cursor.execute(count, {} if value is None else {"k": value}).fetchall()[0][0])
 
-    def _ordered(self, view: View, first: int, number: int) -> list[Any]:
+    def _read_page(self, view: View, first: int, number: int) -> list[Any]:
         """Item, what sorts it, and whether each system passes where there are filters on captions."""
         source, key, tables = self._source(view)
         chosen = tables.get("chosen")
@@ -318,7 +318,7 @@ class Explorer:
 
     def _source(self, view: View) -> tuple[str, str, dict[str, pa.Table]]:
         """What stands after FROM, the value that sorts, and the tables that both need."""
-        chosen = self._chosen(view)
+        chosen = self._get_chosen(view)
         if chosen is not None:
             return "chosen", "k", {"chosen": chosen}
         key, tables = self._key(view)
@@ -326,14 +326,14 @@ class Explorer:
 
     def _order(self, view: View, reverse: bool = False) -> str:
         """The order by the value ``k``; items without one come last, equal ones in the order given."""
-        direction = "ASC" if self._ascending(view) != reverse else "DESC"
+        direction = "ASC" if self._is_ascending(view) != reverse else "DESC"
         return f"k {direction} NULLS {'FIRST' if reverse else 'LAST'}, n {'DESC' if reverse else 'ASC'}"
 
-    def _ascending(self, view: View) -> bool:
+    def _is_ascending(self, view: View) -> bool:
         higher = self.table.scores[view.score].higher
         return view.order in ("shortest", "given") or view.order == ("worst" if higher else "best")
 
-    def _chosen(self, view: View) -> pa.Table | None:
+    def _get_chosen(self, view: View) -> pa.Table | None:
         """The items that pass the filters of a view, with the value that sorts them and which systems pass.
 
         The columns are ``n``, ``k``, and ``p0``, ``p1``, … where there are filters on captions of several systems. The
@@ -344,10 +344,10 @@ class Explorer:
             return None
         # The score and the pair of scores decide which captions a range and a lasso keep.
         scores = (view.system, view.score, view.x, view.y) if view.filtered else ()
-        return self._once(("chosen", *view.filters, *scores, *_sorted_by(view)), lambda: self._choose(view))
+        return self._get_cached(("chosen", *view.filters, *scores, *_get_sort_fields(view)), lambda: self._choose(view))
 
     def _choose(self, view: View) -> pa.Table:
-        statement = self.statement(view)
+        statement = self.build_statement(view)
         key, ranks = self._key(view, statement.captions)
         tables = {**statement.tables, **ranks}
         columns = ["items.n", f"{key} AS k"]
@@ -381,7 +381,7 @@ class Explorer:
             system, first = chunk
             rows = self.table.runs[system].rows
             end = min(first + CHUNK, len(rows))
-            texts = rows.columns_at(first, end, ["references"])["references"]
+            texts = rows.read_columns(first, end, ["references"])["references"]
             refs = pa.table({"r": pa.array(np.arange(first, end, dtype=np.int32)), "q": texts})
             earlier = [f"items.r{owner} IS NULL" for owner in owners if owner < system]
             where = " AND ".join([*earlier, f"({statement.where})"])
@@ -402,16 +402,16 @@ class Explorer:
 
     # Which items pass
 
-    def statement(self, view: View) -> ViewStatement:
+    def build_statement(self, view: View) -> ViewStatement:
         """The conditions of a view."""
         parameters: dict[str, Any] = dict(self.table.names)
         captions: dict[int, str] = {}
         for system in self.systems(view):
-            if conditions := list(self._on_captions(view, system)):
+            if conditions := list(self._build_conditions(view, system)):
                 captions[system] = " AND ".join(f"({one.sql})" for one in conditions)
                 for one in conditions:
                     parameters |= one.parameters
-        terms = [self._mentions(term, place) for place, term in enumerate(view.query.split()[:TERMS])]
+        terms = [self._build_search_condition(term, place) for place, term in enumerate(view.query.split()[:TERMS])]
         for term in terms:
             parameters |= term.parameters
         used = "".join([*captions.values(), *(term.sql for term in terms)])
@@ -419,15 +419,15 @@ class Explorer:
             captions,
             [term.sql for term in terms],
             {name: value for name, value in parameters.items() if name not in self.table.names or f"${name}" in used},
-            {f"lasso{system}": self._inside(view, system) for system in captions} if view.lasso else {},
+            {f"lasso{system}": self._get_inside_lasso(view, system) for system in captions} if view.lasso else {},
         )
 
-    def _on_captions(self, view: View, system: int) -> Iterator[Condition]:
+    def _build_conditions(self, view: View, system: int) -> Iterator[Condition]:
         """The conditions that one caption must meet, all of them."""
         table, prefix = self.table, f"s{system}_"
         if view.where.strip():
             filter = parse_filter(view.where, table.schema(system))
-            thresholds = self._thresholds(filter)
+            thresholds = self._find_thresholds(filter)
             condition = filter.condition(thresholds, f"{prefix}f")
             yield Condition(f"items.r{system} IS NOT NULL AND ({condition.sql})", condition.parameters)
         value = table.value(system, view.score)
@@ -440,12 +440,12 @@ class Explorer:
         if view.lasso:
             yield Condition(f"items.n IN (SELECT n FROM lasso{system})", {})
 
-    def _inside(self, view: View, system: int) -> pa.Table:
+    def _get_inside_lasso(self, view: View, system: int) -> pa.Table:
         """The items whose dot is inside the lasso: those inside the rectangle around it, looked at more closely."""
         key = ("lasso", view.lasso, view.x, view.y, system)
-        return self._once(key, lambda: self._dots_inside(view, system))
+        return self._get_cached(key, lambda: self._find_inside_lasso(view, system))
 
-    def _dots_inside(self, view: View, system: int) -> pa.Table:
+    def _find_inside_lasso(self, view: View, system: int) -> pa.Table:
         import pyarrow as pa
 
         values = [self.table.value(system, score) for score in (view.x, view.y)]
@@ -456,16 +456,16 @@ class Explorer:
             ends = {"left": left, "right": right, "low": low, "high": high}
             dots = cursor.execute(sql, ends).fetchnumpy()
         x, y = (np.ma.getdata(dots[axis]) for axis in "xy")
-        return pa.table({"n": pa.array(dots["n"][inside(x, y, view.lasso)], pa.int32())})
+        return pa.table({"n": pa.array(dots["n"][find_inside(x, y, view.lasso)], pa.int32())})
 
-    def _thresholds(self, filter: Filter) -> dict[str, float]:
+    def _find_thresholds(self, filter: Filter) -> dict[str, float]:
         if not filter.quantiles:
             return {}
         source = self.table.source(*(column.column.sql for column in filter.columns))
         with self.table.cursor() as cursor:
             return find_thresholds(cursor, source, filter.quantiles)
 
-    def _mentions(self, term: str, place: int) -> Condition:
+    def _build_search_condition(self, term: str, place: int) -> Condition:
         """The condition that an item has a word in its id, a caption or a reference."""
         table = self.table
         captions = [table.captions(system) for system in range(len(table.systems))]
@@ -491,14 +491,14 @@ class Explorer:
             return [f"CASE WHEN {captions[system]} THEN {value(system)} END" for system in systems]
 
         if view.order == "disagree" and len(captions) > 1:
-            ranks = {f"ranks{system}": self._rank_gaps(view, [system]) for system in systems}
-            return sql_mean(passing(lambda system: f"ranks{system}.k")), ranks
+            ranks = {f"ranks{system}": self._get_rank_gaps(view, [system]) for system in systems}
+            return build_sql_mean(passing(lambda system: f"ranks{system}.k")), ranks
         if view.order == "disagree":
-            return "ranks.k", {"ranks": self._rank_gaps(view, systems)}
+            return "ranks.k", {"ranks": self._get_rank_gaps(view, systems)}
         if view.order in ("worst", "best"):
-            return sql_mean(passing(lambda system: table.value(system, view.score))), {}
+            return build_sql_mean(passing(lambda system: table.value(system, view.score))), {}
         if view.order == "gap":
-            return sql_spread([table.value(system, view.score) for system in every]), {}
+            return build_sql_spread([table.value(system, view.score) for system in every]), {}
         if view.order == "between":
             sign = "" if table.scores[view.score].higher else "-"
             better, worse = (table.value(system, view.score) for system in (view.better, view.worse))
@@ -506,15 +506,15 @@ class Explorer:
         if view.order == "raters":
             return f"greatest({', '.join(passing(table.gap))})", {}
         if view.order in ("shortest", "longest"):
-            return sql_mean(passing(table.words)), {}
+            return build_sql_mean(passing(table.words)), {}
         return "0.0", {}
 
-    def _rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
+    def _get_rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
         """How far apart the ranks of each item by two scores are, as a share of all; the mean over systems."""
-        compute = self._ranked_by_duckdb if self.table.whole is None else self._ranked_in_memory
-        return self._once(("ranks", view.x, view.y, *systems), lambda: compute(view.x, view.y, systems))
+        compute = self._rank_by_duckdb if self.table.whole is None else self._rank_in_memory
+        return self._get_cached(("ranks", view.x, view.y, *systems), lambda: compute(view.x, view.y, systems))
 
-    def _ranked_by_duckdb(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
+    def _rank_by_duckdb(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
         """Sort all items by each score; what is more than the memory goes to the disk."""
         gaps = []
         for system in systems:
@@ -536,7 +536,7 @@ class Explorer:
             table: pa.Table = cursor.sql(sql).to_arrow_table()
         return table
 
-    def _ranked_in_memory(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
+    def _rank_in_memory(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
         """Rank items by NumPy: a column is ranked once, for it is compared with several others."""
         import pyarrow as pa
 
@@ -555,20 +555,20 @@ class Explorer:
         """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
         signed = values if self.table.scores[score].higher else -values
         if chosen.all():
-            return self._once(("rank", system, score), lambda: mid_ranks(signed))
+            return self._get_cached(("rank", system, score), lambda: mid_ranks(signed))
         return mid_ranks(signed[chosen])
 
     # How items compare with all
 
-    def rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
+    def compute_rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
         """Spearman's rho between two scores of a system; of very many items, over a sample."""
         x, y = sorted((x, y))
         step, items = self.table.step, passing.items(system)
         if items is not None:
             chosen = items[items % step == 0] // step
-            return _rho(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
+            return _compute_rho(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
         if (system, x, y) not in self._facts:
-            self._facts[system, x, y] = _rho(*(self.table.values(system, one, step) for one in (x, y)))
+            self._facts[system, x, y] = _compute_rho(*(self.table.values(system, one, step) for one in (x, y)))
         rho: float | None = self._facts[system, x, y]
         return rho
 
@@ -577,11 +577,11 @@ class Explorer:
         scores = range(len(self.table.scores))
         tables: list[list[list[float | None]]] = []
         for system in range(len(self.table.systems)):
-            pairs = {(x, y): self.rho(system, x, y, passing) for x in scores for y in scores if x < y}
+            pairs = {(x, y): self.compute_rho(system, x, y, passing) for x in scores for y in scores if x < y}
             tables.append([[1.0 if x == y else pairs[min(x, y), max(x, y)] for y in scores] for x in scores])
         return tables
 
-    def share_below(self, system: int, score: int, value: float) -> float:
+    def compute_share_below(self, system: int, score: int, value: float) -> float:
         """The share of items, in percent, whose value is smaller; of very many items, in a sample."""
         if (system, score) not in self._facts:
             values = self.table.values(system, score, self.table.step)
@@ -589,7 +589,7 @@ class Explorer:
         ordered = self._facts[system, score]
         return 100 * float(ordered.searchsorted(round(value, DECIMALS))) / max(1, len(ordered))
 
-    def _once(self, key: Any, make: Callable[[], T]) -> T:
+    def _get_cached(self, key: Any, make: Callable[[], T]) -> T:
         """What ``make`` returns; the results that were used last are kept."""
         with self._lock:
             making = self._making.setdefault(key, Lock())
@@ -611,44 +611,44 @@ class Explorer:
         return result
 
 
-def _sorted_by(view: View) -> tuple[Any, ...]:
+def _get_sort_fields(view: View) -> tuple[Any, ...]:
     """All that an order depends on."""
     pair = {"between": (view.better, view.worse), "disagree": (view.x, view.y)}
     return view.order, view.score, view.system, *pair.get(view.order, ())
 
 
-def _present(columns: Sequence[str]) -> str:
+def _count_present(columns: Sequence[str]) -> str:
     return " + ".join(f"CAST({column} IS NOT NULL AS INTEGER)" for column in columns)
 
 
-def sql_mean(columns: Sequence[str]) -> str:
+def build_sql_mean(columns: Sequence[str]) -> str:
     """SQL of the mean of several columns where they have a value.
 
-    >>> sql_mean(["a"])
+    >>> build_sql_mean(["a"])
     'a'
     """
     if len(columns) == 1:
         return columns[0]
     total = " + ".join(f"coalesce({column}, 0)" for column in columns)
-    return f"({total}) / nullif({_present(columns)}, 0)"
+    return f"({total}) / nullif({_count_present(columns)}, 0)"
 
 
-def sql_spread(columns: Sequence[str]) -> str:
+def build_sql_spread(columns: Sequence[str]) -> str:
     """SQL of the largest minus the smallest value of each item; null where fewer than two have one."""
     values = ", ".join(columns)
-    return f"CASE WHEN {_present(columns)} > 1 THEN greatest({values}) - least({values}) END"
+    return f"CASE WHEN {_count_present(columns)} > 1 THEN greatest({values}) - least({values}) END"
 
 
-def _rho(x: Floats, y: Floats) -> float | None:
+def _compute_rho(x: Floats, y: Floats) -> float | None:
     """Return Spearman's correlation as JSON has it: None where it is undefined."""
     rho = spearman(x, y)
     return None if math.isnan(rho) else rho
 
 
-def inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
+def find_inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
     """Which points are in a polygon: a ray from one crosses its edges an odd number of times.
 
-    >>> inside(np.array([1.0, 3.0]), np.array([1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
+    >>> find_inside(np.array([1.0, 3.0]), np.array([1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
     [True, False]
     """
     order = np.argsort(y)

@@ -17,8 +17,8 @@ from captious.render.html import bundle
 from captious.render.html import page as document_page
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
-from captious.studio.explore._page import POLICY, REPORT, STATIC, explorer_page, style_of, title_of
-from captious.studio.explore._records import Addresses, Records, first_of
+from captious.studio.explore._page import POLICY, REPORT, STATIC, render_explorer_page, join_styles, format_title
+from captious.studio.explore._records import Addresses, Records, find_first
 from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
@@ -45,21 +45,21 @@ def export_site(
             raise InputError(f"{out}: contains the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
         (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8", newline="\n")
-        (folder / "explore.css").write_text(style_of(), encoding="utf-8", newline="\n")
-        thumbnails, large, pictures, unreadable = _images(table, folder, progress)
-        sounds = _sounds(table, folder)
-        data = {**data_of(table), "pictures": pictures, "large": large, "sounds": sounds, "unreadable": unreadable}
-        page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY, report is not None)
+        (folder / "explore.css").write_text(join_styles(), encoding="utf-8", newline="\n")
+        thumbnails, large, pictures, unreadable = _write_images(table, folder, progress)
+        sounds = _write_sounds(table, folder)
+        data = {**build_data(table), "pictures": pictures, "large": large, "sounds": sounds, "unreadable": unreadable}
+        page = render_explorer_page(table, {"data": data, "images": thumbnails}, POLICY, report is not None)
         if report is not None:
             (folder / REPORT).write_text(document_page(report), encoding="utf-8", errors="replace", newline="\n")
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
         (folder / MARKER).write_text(
-            dumps({**provenance(), "title": title_of(table)}) + "\n", encoding="utf-8", newline="\n"
+            dumps({**provenance(), "title": format_title(table)}) + "\n", encoding="utf-8", newline="\n"
         )
     return unreadable
 
 
-def _images(
+def _write_images(
     table: ItemTable, folder: Path, progress: Callable[[int, int], None] | None
 ) -> tuple[list[str], list[str], list[int | None], int]:
     """Write thumbnails and images; gives their addresses, the number of each item's, and how many could not be read."""
@@ -68,7 +68,7 @@ def _images(
     numbers: dict[Path, int | None] = {}
     for name in ("thumbnails", "images"):
         (folder / name).mkdir()
-    named = [(first_of(own, "id"), first_of(own, "image")) for own in zip(*table.rows(range(len(table))), strict=True)]
+    named = [(find_first(own, "id"), find_first(own, "image")) for own in zip(*table.rows(range(len(table))), strict=True)]
     paths = [table.pictures.path(*one) for one in named]
     for item, (one, path) in enumerate(zip(named, paths, strict=True), start=1):
         if path and path not in numbers:
@@ -89,14 +89,14 @@ def _images(
     return thumbnails, large, [numbers[path] if path else None for path in paths], unreadable
 
 
-def _sounds(table: ItemTable, folder: Path) -> list[str | None]:
+def _write_sounds(table: ItemTable, folder: Path) -> list[str | None]:
     """Copy the sounds; gives the address of each item's, None where it has none that may be played."""
     (folder / "sounds").mkdir()
     addresses: dict[Path, str] = {}
     sounds: list[str | None] = []
     for own in zip(*table.rows(range(len(table))), strict=True):
         try:
-            path, _ = table.sounds.file(first_of(own, "id"), first_of(own, AUDIO_COLUMN))
+            path, _ = table.sounds.file(find_first(own, "id"), find_first(own, AUDIO_COLUMN))
         except InputError:
             sounds.append(None)
             continue
@@ -107,12 +107,12 @@ def _sounds(table: ItemTable, folder: Path) -> list[str | None]:
     return sounds
 
 
-def data_of(table: ItemTable) -> dict[str, Any]:
+def build_data(table: ItemTable) -> dict[str, Any]:
     """What the page's scripts read, in the form of a report's page, with ratings and their gaps."""
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
     explorer = Explorer(table)
     records, summaries = Records(explorer, lambda item, rows: Addresses()), Summaries(explorer)
-    whole = records.briefs(items)
+    whole = records.build_cards(items)
     gaps = [table.column(table.gap(system)) for system in systems] if table.ratings else None
     return {
         "ids": [record["id"] for record in whole],
@@ -135,7 +135,7 @@ def data_of(table: ItemTable) -> dict[str, Any]:
         "level": summaries.level(systems),
         "values": [[np.round(table.values(system, score), DECIMALS) for score in scores] for system in systems],
         "lengths": [np.round(table.column(table.words(system)), 2) for system in systems],
-        "reasons": [_reasons(table, whole, system) for system in systems],
+        "reasons": [_collect_reasons(table, whole, system) for system in systems],
         "shown": list(items),
         "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
         "references": [record["references"] for record in whole],
@@ -143,18 +143,18 @@ def data_of(table: ItemTable) -> dict[str, Any]:
         "explanations": [],
         "gaps": gaps,
         "ratings": [
-            {item: _without_empty(said) for item in items if (said := records.ratings(system, item))}
+            {item: _drop_empty(said) for item in items if (said := records.ratings(system, item))}
             for system in systems
         ],
     }
 
 
-def _without_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What people said without comments and seconds that are not there: the page carries thousands of ratings."""
     return [{name: value for name, value in one.items() if value not in (None, "")} for one in ratings]
 
 
-def _reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
+def _collect_reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
     """Why items have no value, by id, for each score."""
     reasons: list[dict[str, str]] = [{} for _ in table.scores]
     for record in records:

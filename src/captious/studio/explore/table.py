@@ -39,7 +39,7 @@ from captious.runs.filters import STORED, FilterColumn, FilterSchema, caption_co
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
 from captious.studio.explore._pictures import Media, Pictures, Sounds
-from captious.studio.explore._ratings import RATING, CaptionRating, gap_of, mean_of, read_caption_ratings
+from captious.studio.explore._ratings import RATING, CaptionRating, compute_rating_gap, compute_mean_rating, read_caption_ratings
 from captious.studio.explore._rows import RunRows
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class ItemTable:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return _field_places(self.runs)
+        return _number_fields(self.runs)
 
     def schema(self, system: int) -> FilterSchema:
         """What an expression on the captions of a system may name; the statement needs the parameters `names`."""
@@ -269,7 +269,7 @@ class ItemTable:
             arrays = cursor.execute(f"SELECT {', '.join(names)} FROM items ORDER BY n").fetchnumpy()
         return [np.asarray(arrays[f"r{system}"], dtype=np.int32) for system in range(len(self.runs))]
 
-    def item_of(self, key: str) -> int | None:
+    def find_item(self, key: str) -> int | None:
         """The number of the item with an id; of several, the first."""
         import pyarrow.compute as pc
 
@@ -283,7 +283,7 @@ class ItemTable:
     def rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
         """The rows of these items in the run of each system, None where it has none."""
         if self.whole is not None:
-            return self._whole_rows(items)
+            return self._read_whole_rows(items)
         if self.positions is None:
             return [list(self.runs[0].rows.take(items))]
         result: list[list[dict[str, Any] | None]] = []
@@ -293,7 +293,7 @@ class ItemTable:
             result.append([next(there) if row >= 0 else None for row in rows.tolist()])
         return result
 
-    def _whole_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
+    def _read_whole_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
         import pyarrow as pa
 
         assert self.whole is not None
@@ -341,15 +341,15 @@ def open_table(
     """The runs of these folders joined by item id, with ratings from a file, images and sounds from folders."""
     opened = open_runs(runs)
     held = sum(run.rows.bytes for run in opened) <= HELD
-    scores = _scores(opened)
+    scores = _collect_scores(opened)
     folder = tempfile.TemporaryDirectory(prefix="captious-explore-")
-    connection = _connect(Path(folder.name), held)
+    connection = _open_connection(Path(folder.name), held)
     if len(opened) > 1:
         _refuse_repeated(connection, opened)
     whole = _load(connection, opened, scores, held)
     if held:  # what only loading needed is given back
         connection.close()
-        connection = _connect(Path(folder.name), held)
+        connection = _open_connection(Path(folder.name), held)
     addresses = [run.run.address for run in opened]
     pictures, sounds = Pictures(addresses, images), Sounds(addresses, audio)
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
@@ -357,7 +357,7 @@ def open_table(
     if not len(table):
         raise InputError(f"{opened[0].root}: contains no item")
     _refuse_strangers(opened, len(table))
-    table.warnings += (*_media_warning(table, pictures, "image"), *_media_warning(table, sounds, AUDIO_COLUMN))
+    table.warnings += (*_warn_about_media(table, pictures, "image"), *_warn_about_media(table, sounds, AUDIO_COLUMN))
     if ratings is not None:
         _add_ratings(table, ratings)
     return table
@@ -375,7 +375,7 @@ def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[
     opened: list[tuple[str, str, dict[str, Run]]] = []
     for chosen, folder in entries:
         inside = runs_in(folder)
-        opened.append((chosen, str(folder), {name or _plain(run.marker.name): run for name, run in inside.items()}))
+        opened.append((chosen, str(folder), {name or _strip_name(run.marker.name): run for name, run in inside.items()}))
     counts = Counter(name for _, _, runs in opened for name in runs)
     names: Counter[str] = Counter()
     result = []
@@ -390,12 +390,12 @@ def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[
     return result
 
 
-def _plain(name: str) -> str:
+def _strip_name(name: str) -> str:
     """What a run is called, without folders and endings."""
     return PurePath(name).name.split(".")[0] or "captions"
 
 
-def _scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
+def _collect_scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
     """The metrics of all runs, each as the first run that has it says, in the order of the runs."""
     scores: dict[str, Score] = {}
     for run in runs:
@@ -406,7 +406,7 @@ def _scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
     return tuple(scores.values())
 
 
-def _field_places(runs: Sequence[SystemRun]) -> dict[str, int]:
+def _number_fields(runs: Sequence[SystemRun]) -> dict[str, int]:
     """The number of each further column."""
     return {name: place for place, name in enumerate(dict.fromkeys(name for run in runs for name in run.fields))}
 
@@ -414,7 +414,7 @@ def _field_places(runs: Sequence[SystemRun]) -> dict[str, int]:
 # Into DuckDB
 
 
-def _connect(folder: Path, held: bool) -> Any:
+def _open_connection(folder: Path, held: bool) -> Any:
     """A connection that reads no file but its own in this folder, and that nobody can configure."""
     locked = {"enable_external_access": "false", "lock_configuration": "true"}
     limits = {"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
@@ -423,10 +423,10 @@ def _connect(folder: Path, held: bool) -> Any:
 
 def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], held: bool) -> pa.Table | None:
     """Make the table ``items``; gives it where it is to be held in memory."""
-    keys, places, systems = [score.key for score in scores], _field_places(runs), list(enumerate(runs))
+    keys, places, systems = [score.key for score in scores], _number_fields(runs), list(enumerate(runs))
     for system, run in systems:
         _register(connection, system, run, held)
-    columns = [f"CAST({_number(len(runs))} AS INTEGER) AS n", "id"]
+    columns = [f"CAST({_build_item_number(len(runs))} AS INTEGER) AS n", "id"]
     for system, run in systems:
         scored = [f"m{system}_{place}" for place, key in enumerate(keys) if key in run.signatures]
         columns += [f"r{system}", f"t{system}", f"w{system}", *scored]
@@ -437,11 +437,11 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         owners = [f"q_{system}" for system, run in systems if run.has_references]
         columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
         columns += [f"u{system}" for system, _ in systems]
-        columns += [f"{_folded(f't{system}')} AS h{system}" for system, _ in systems]
-        columns.append(f"{_folded('q')} AS hq")
-    joined = _stage(0, runs[0], keys, places, held)
+        columns += [f"{_lower_texts(f't{system}')} AS h{system}" for system, _ in systems]
+        columns.append(f"{_lower_texts('q')} AS hq")
+    joined = _build_select(0, runs[0], keys, places, held)
     for system, run in systems[1:]:
-        both = f"({joined}) AS a FULL JOIN ({_stage(system, run, keys, places, held)}) AS b ON a.id = b.id"
+        both = f"({joined}) AS a FULL JOIN ({_build_select(system, run, keys, places, held)}) AS b ON a.id = b.id"
         joined = f"SELECT coalesce(a.id, b.id) AS id, a.* EXCLUDE (id), b.* EXCLUDE (id) FROM {both}"
     select = f"SELECT {', '.join(columns)} FROM ({joined})"
     if not held:
@@ -451,12 +451,12 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
     return table if len(runs) == 1 else table.sort_by("n")
 
 
-def _folded(texts: str) -> str:
+def _lower_texts(texts: str) -> str:
     """The texts of a list in lower case, one per line, as SQL."""
     return f"lower(array_to_string({texts}, chr(10)))"
 
 
-def _number(runs: int) -> str:
+def _build_item_number(runs: int) -> str:
     """The number of an item as SQL: those of the first run in its order, then what only the second has, and so on."""
     order = ", ".join(f"r{system} NULLS LAST" for system in range(runs))
     return f"row_number() OVER (ORDER BY {order}) - 1" if runs > 1 else "r0"
@@ -486,7 +486,7 @@ def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
         )
 
 
-def _incoming(run: SystemRun, held: bool) -> list[str]:
+def _list_loaded_columns(run: SystemRun, held: bool) -> list[str]:
     """The columns of a run that are loaded."""
     further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
     counted = [name for name in ("words",) if name in run.rows.schema.names]
@@ -497,7 +497,7 @@ def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
     """Let a connection read the rows of a run once, as a table with the columns ``r``, ``c0``, ``c1``, …"""
     import pyarrow as pa
 
-    names = _incoming(run, held)
+    names = _list_loaded_columns(run, held)
     columns = ["r", *(f"c{place}" for place in range(len(names)))]
     kinds = [pa.int32(), *(run.rows.schema.field(name).type for name in names)]
     batches = (batch.rename_columns(columns) for batch in run.rows.batches(names))
@@ -505,10 +505,10 @@ def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
     connection.register(f"incoming{system}", pa.RecordBatchReader.from_batches(schema, batches))
 
 
-def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str, int], held: bool) -> str:
+def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str, int], held: bool) -> str:
     """SQL that gives the rows of a run the names of the table; a value that is not finite is missing."""
     columns = []
-    for place, name in enumerate(_incoming(run, held)):
+    for place, name in enumerate(_list_loaded_columns(run, held)):
         sql = f"c{place}"
         if name == "id":
             columns.append(f"{sql} AS id, r AS r{system}")
@@ -532,7 +532,7 @@ def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str
     return f"SELECT {', '.join(columns)} FROM incoming{system}"
 
 
-def _media_warning(table: ItemTable, media: Media, column: str) -> Iterator[str]:
+def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[str]:
     """A line where no file can be shown: they are outside the runs, or not in the folder that was named."""
     folder = media.folder
     if column not in table.fields and folder is None:
@@ -561,7 +561,7 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
     lost, example = 0, ""
     given, warnings = read_caption_ratings(source)
     table.warnings += tuple(warnings)
-    for rating, caption in zip(given, _captions_of(table, given), strict=True):
+    for rating, caption in zip(given, _match_captions(table, given), strict=True):
         if caption is None:
             lost, example = lost + 1, example or rating.where
         else:
@@ -571,14 +571,14 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    scores = tuple(_aspect(name, ratings) for name in _aspects(table.scores, ratings))
+    scores = tuple(_make_aspect_score(name, ratings) for name in _list_aspects(table.scores, ratings))
     items = sorted({item for item, _ in ratings})
     columns: dict[str, Any] = {"n": pa.array(items, pa.int32())}
     for system in range(len(table.runs)):
         groups = [ratings.get((item, system), []) for item in items]
         for place, score in enumerate(scores, start=len(table.scores)):
-            columns[f"m{system}_{place}"] = _numbers([mean_of(group, score.key) for group in groups])
-        columns[f"g{system}"] = _numbers([gap_of(group, RATING) for group in groups])
+            columns[f"m{system}_{place}"] = _make_number_array([compute_mean_rating(group, score.key) for group in groups])
+        columns[f"g{system}"] = _make_number_array([compute_rating_gap(group, RATING) for group in groups])
         columns[f"p{system}"] = pa.array([len(group) for group in groups], pa.int32())
         comments = [[one.comment for one in group if one.comment] for group in groups]
         columns[f"c{system}"] = pa.array(comments, pa.list_(pa.string()))
@@ -596,13 +596,13 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
         table.warnings += (f"{source}: {lost:,} ratings belong to no caption of these runs, such as {example}",)
 
 
-def _numbers(values: Sequence[float]) -> pa.Array:
+def _make_number_array(values: Sequence[float]) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-def _aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> list[str]:
+def _list_aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> list[str]:
     """What people rated, less what repeats the rating and what a metric is called."""
     everything = [one.values for group in ratings.values() for one in group]
     names = dict.fromkeys(name for values in everything for name in values)
@@ -615,29 +615,29 @@ def _aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequenc
     return [name for name in names if name not in taken | repeated]
 
 
-def _aspect(name: str, ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> Score:
+def _make_aspect_score(name: str, ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> Score:
     values = [one.values[name] for group in ratings.values() for one in group if name in one.values]
     label = "Human rating" if name == "rating" else f"Human {name}"
     return Score(name, label, True, (min(values), max(values)), "rating", 2)
 
 
-def _captions_of(table: ItemTable, ratings: Sequence[CaptionRating]) -> Iterator[tuple[int, int] | None]:
+def _match_captions(table: ItemTable, ratings: Sequence[CaptionRating]) -> Iterator[tuple[int, int] | None]:
     """The item and system that each rating is about: by id or image, and by the system's name or the caption."""
-    named = [_keys(rating) for rating in ratings]
-    by_id = _numbers_of(table, "items.id", {key for keys in named for key in keys})
+    named = [_list_keys(rating) for rating in ratings]
+    by_id = _find_items(table, "items.id", {key for keys in named for key in keys})
     unknown = [one for one, keys in zip(ratings, named, strict=True) if not any(key in by_id for key in keys)]
     names = {name for one in unknown for name in (one.image, PurePath(one.image).name) if name}
     by_image: dict[str, int] = {}
     if names and "image" in table.fields:
         for ending in ("true", "false"):  # a whole name counts more than one without its ending
-            by_image |= _numbers_of(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
+            by_image |= _find_items(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
     for rating, keys in zip(ratings, named, strict=True):
         items = [by_id[key] for key in keys if key in by_id]
         items = items or [by_image[name] for name in (rating.image, PurePath(rating.image).name) if name in by_image]
-        yield next(filter(None, (_system_of(table, rating, item) for item in items)), None)
+        yield next(filter(None, (_find_caption(table, rating, item) for item in items)), None)
 
 
-def _keys(rating: CaptionRating) -> list[str]:
+def _list_keys(rating: CaptionRating) -> list[str]:
     """The ids that an item may have, from the id of a rating."""
     keys = [rating.id, rating.id.rpartition("/")[0]]
     if rating.system and rating.id.endswith(f"/{rating.system}"):
@@ -645,7 +645,7 @@ def _keys(rating: CaptionRating) -> list[str]:
     return keys
 
 
-def _numbers_of(table: ItemTable, column: str, wanted: set[str]) -> dict[str, int]:
+def _find_items(table: ItemTable, column: str, wanted: set[str]) -> dict[str, int]:
     """The item for each of these values of a column."""
     import pyarrow as pa
 
@@ -655,7 +655,7 @@ def _numbers_of(table: ItemTable, column: str, wanted: set[str]) -> dict[str, in
         return dict(cursor.execute(sql).fetchall())
 
 
-def _system_of(table: ItemTable, rating: CaptionRating, item: int) -> tuple[int, int] | None:
+def _find_caption(table: ItemTable, rating: CaptionRating, item: int) -> tuple[int, int] | None:
     if rating.system in table.systems:
         return item, table.systems.index(rating.system)
     wanted = " ".join(rating.caption.split())
