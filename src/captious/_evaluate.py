@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from os import PathLike
 from types import NoneType
 from typing import Any
 
-from captious.captions import CaptionSet, Ragged
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import findings_that_mislead
-from captious.io.formats import name_of, rows_of
-from captious.io.join import first_few, gather_references
 from captious.io.read import combined, read
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
-from captious.runs.report import Report, intervals_of_systems, reasons_line, resampled_intervals
+from captious.runs.report import Report, intervals_of_systems, resampled_intervals
+from captious.runs.report_sections import reasons_line
+from captious.runs.source import MemoryItems, StoredItems
 
 Specs = str | Metric | Iterable[str | Metric]
 
@@ -155,7 +154,7 @@ def evaluate_systems(
         progress("intervals")
     intervals = intervals_of_systems(measurements, resampling)
     return {
-        name: Report(captions, own, intervals[name], _misleading(captions, own.values()), resampling)
+        name: Report(MemoryItems(captions), own, intervals[name], _misleading(captions, own.values()), resampling)
         for (name, captions), own in zip(systems.items(), measurements.values(), strict=True)
     }
 
@@ -173,7 +172,8 @@ def _evaluated(
     if progress and resampling.samples:
         progress("intervals")
     warnings = _misleading(captions, measurements.values())
-    return Report(captions, measurements, resampled_intervals(measurements, resampling), warnings, resampling)
+    intervals = resampled_intervals(measurements, resampling)
+    return Report(MemoryItems(captions), measurements, intervals, warnings, resampling)
 
 
 def add_metrics(
@@ -193,9 +193,10 @@ def add_metrics(
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
     ['rouge', 'bleu(n=1)']
     """
+    from captious.runs.pairing import by_item
+
     resampling, runtime = settings_of(resampling, runtime, progress)
-    if report.unit == "shard":
-        raise InputError(f"{report.name}: is a run of shards; pass add=... to score_shards")
+    report = by_item(report)
     captions = report.captions if captions is None else in_language_of(captions, report)
     known = next(iter(report)) if report.measurements else None
     if known is not None and known.ids != captions.ids:
@@ -208,14 +209,19 @@ def add_metrics(
     measurements = {**report.measurements, **added}
     if progress and resampling.samples:
         progress("intervals")
-    return Report(
-        captions,
-        measurements,
-        resampled_intervals(measurements, resampling),
-        _misleading(captions, measurements.values()),
-        resampling,
-        store_references=report.store_references,
-    )
+    warnings = _misleading(captions, measurements.values())
+    intervals = resampled_intervals(measurements, resampling)
+    return Report(_kept_items(report, captions), measurements, intervals, warnings, resampling)
+
+
+def _kept_items(report: Report, captions: CaptionSet) -> MemoryItems:
+    """Return the captions of a report as they are saved again: into the parts of its run, where it comes from one."""
+    if isinstance(report.source, MemoryItems):
+        return replace(report.source, captions=captions)
+    assert isinstance(report.source, StoredItems)
+    reading = report.source.run.marker.reading
+    references = reading.get("store_references") is not False
+    return MemoryItems(captions, references, report.source.run.has_rows, before=report.source)
 
 
 def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
@@ -245,66 +251,3 @@ def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Re
     if progress is not None and not callable(progress):
         raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
     return resampling, runtime or current()
-
-
-def evaluate_shards(
-    shards: Iterable[Any],
-    metrics: Specs = DEFAULT,
-    resampling: Resampling = Resampling(),
-    runtime: Runtime | None = None,
-    *,
-    references: Any = None,
-) -> Report:
-    """Score shards as if they were one set.
-
-    A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
-    ``references`` has those of all shards by id.
-
-    >>> shards = [[{"id": 1, "caption": "a cat", "references": ["a cat"]}],
-    ...           [{"id": 2, "caption": "a dog runs", "references": ["the dog runs"]}]]
-    >>> len(evaluate_shards(shards, "rouge").captions)
-    2
-    """
-    resampling, runtime = settings_of(resampling, runtime)
-    specs = metric_specs(metrics)
-    if isinstance(shards, (str, PathLike, Mapping, CaptionSet)) or not isinstance(shards, Iterable):
-        raise InputError(f"shards: {type(shards).__name__}, expected a list of shards, each as evaluate takes it")
-    sets = [shard for shard in map(read, shards) if len(shard)]
-    sets = sets if references is None else _with_references(sets, references)
-    if not sets:
-        raise InputError("no shard holds an item, expected at least one that does")
-    return _evaluated(_concatenate(sets), specs, resampling, runtime)
-
-
-def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
-    people = gather_references(rows_of(references, role="references")).references
-    known = set(chain.from_iterable(shard.ids for shard in shards))
-    if unused := [key for key in people if key not in known]:
-        where = name_of(references, "references")
-        raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {first_few(unused)}")
-    return [read(shard, {key: people[key] for key in shard.ids if key in people}) for shard in shards]
-
-
-def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
-    names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
-    return CaptionSet(
-        ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
-        candidates=Ragged.joined([shard.candidates for shard in shards]),
-        references=Ragged.joined([shard.references for shard in shards]),
-        columns={
-            name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
-            for name in names
-        },
-        name=f"{len(shards)} shards",
-        skipped=sum(shard.skipped for shard in shards),
-        language=_shared_language(shards),
-    )
-
-
-def _shared_language(shards: Sequence[CaptionSet]) -> str:
-    """The language of all shards; several are refused."""
-    languages = sorted({shard.language for shard in shards})
-    if len(languages) > 1:
-        named = ", ".join(code or "none" for code in languages)
-        raise InputError(f"shards: captions in several languages ({named}), expected one; score each by itself")
-    return languages[0]

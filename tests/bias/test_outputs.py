@@ -64,8 +64,8 @@ def test_the_weight_of_a_salient_ngram_by_hand():
 def test_the_folder_is_whole(result, tmp_path):
     result.save(tmp_path / "audit")
     names = {path.name for path in (tmp_path / "audit").iterdir()}
-    assert names >= {"captious-run.json", "leaks.jsonl", "report.html", "report.tex", "seeds.csv", "results.csv"}
-    run = json.loads((tmp_path / "audit" / "captious-run.json").read_text())
+    assert names >= {"captious-output.json", "leaks.jsonl", "report.html", "report.tex", "seeds.csv", "results.csv"}
+    run = json.loads((tmp_path / "audit" / "captious-output.json").read_text())
     rows = list(csv.DictReader((tmp_path / "audit" / "seeds.csv").read_text().splitlines()))
     assert list(rows[0])[:6] == ["model", "classifier", "seed", "lic_m", "lic_d", "lic"] and len(rows) == 3
     assert float(rows[0]["lic_m"]) == run["seeds"][0]["lic_m"] == result.rows[0].lic.model[0]

@@ -21,8 +21,12 @@ from typing import Any
 
 from captious.errors import InputError
 
-MARKER = "captious-run.json"
-"""Present in every folder written by captious; a folder without it is never replaced."""
+RUN = "captious-run.json"
+"""The file that makes a folder a run: what ``captious score`` writes and other commands open."""
+OUTPUT = "captious-output.json"
+"""The data of any other folder that captious writes: a comparison, a study, a site, an export."""
+OWN = (RUN, OUTPUT)
+"""A folder that has none of these files was not written by captious and is never replaced."""
 
 
 _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
@@ -112,13 +116,13 @@ def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER) -> Iterator[Path]:
+def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> Iterator[Path]:
     """A temporary folder to fill; it takes the target's name only when the block ends well.
 
-    A folder that holds ``marker`` is replaced only with ``overwrite``, and one that holds other things never is.
+    A folder with one of ``markers`` is replaced only with ``overwrite``, and one that holds other things never is.
     """
     target = Path(path).resolve()
-    refuse_occupied(target, overwrite, marker)
+    refuse_occupied(target, overwrite, *markers)
     target.parent.mkdir(parents=True, exist_ok=True)
     with draft_folder(target) as draft:
         yield draft
@@ -253,14 +257,18 @@ def refuse_unwritable(target: Path) -> None:
         raise InputError(f"{target}: cannot be written, for {parent} is no folder")
 
 
-def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
-    """Say at once, before any work, that an output folder is taken, or that it cannot be made."""
+def refuse_occupied(target: Path, overwrite: bool = False, *markers: str) -> None:
+    """Say at once, before any work, that an output folder is taken, or that it cannot be made.
+
+    ``markers`` are files one of which shows that captious wrote the folder; without them, those of all results.
+    """
     refuse_unwritable(target)
     sweep(target)
     if target.is_dir() and not any(target.iterdir()):
         return
-    if target.exists() and not (target / marker).exists():
-        raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
+    markers = markers or OWN
+    if target.exists() and not any((target / marker).exists() for marker in markers):
+        raise InputError(f"{target}: exists and was not written by captious (no {markers[0]}); name another folder")
     if target.exists() and not overwrite:
         raise InputError(f"{target}: already exists; pass overwrite=True to replace it, or name another folder")
 

@@ -40,6 +40,7 @@ def score(
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
     no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
+    no_rows: Annotated[bool, Option("Do not store statistics of items in the run; it then compares by shard.")] = False,
 ) -> None:
     """Score captions: print a table with intervals; with --out, write everything.
 
@@ -68,7 +69,7 @@ def score(
         _show_run(predictions, session, worst, where, explain)
         return
     if engine.engine is not None or (is_sharded(predictions) and not _fits_in_memory(predictions, session.output)):
-        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references, no_rows)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
@@ -90,21 +91,35 @@ def score(
             else:
                 captions = next(iter(sets.values()), captions)
                 report = evaluate(captions, metrics, session.resampling, progress=step)
-                report = replace(report, store_references=not no_references)
+                report = _to_store(report, no_references, no_rows)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
         if len(sets) > 1:
-            _show_languages(languages, session, worst, where, explain, no_references)
+            _show_languages(languages, session, worst, where, explain, no_references, no_rows)
             return
     session.deliver(report)
     _print_worst(report, worst, where, session.output)
 
 
+def _to_store(report: Report, no_references: bool, no_rows: bool) -> Report:
+    """Return the report with what a saved run holds besides its items."""
+    from captious.runs.source import MemoryItems
+
+    assert isinstance(report.source, MemoryItems)
+    return replace(report, source=replace(report.source, store_references=not no_references, store_rows=not no_rows))
+
+
 def _show_languages(
-    result: LanguageReports, session: Session, worst: int, where: str | None, explain: str | None, no_references: bool
+    result: LanguageReports,
+    session: Session,
+    worst: int,
+    where: str | None,
+    explain: str | None,
+    no_references: bool,
+    no_rows: bool,
 ) -> None:
     """Print the table of languages, and the explained item and the worst ones of each language after it."""
-    reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    reports = {code: _to_store(report, no_references, no_rows) for code, report in result.reports.items()}
     for code, report in reports.items():
         if explain is not None and explain in report.captions:
             reports[code] = replace(report, explanations=report.explain(explain))
@@ -125,13 +140,13 @@ def _fits_in_memory(predictions: str, output: Output) -> bool:
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
     """The report of the run in --out with more metrics, computed on the same captions."""
     from captious._evaluate import add_metrics
-    from captious.runs import is_run, read_run
+    from captious.runs import is_run, open_run
 
     out = session.output.out
     if out is None or not is_run(out):
         raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
     with replace(session, output=replace(session.output, out=None)).working() as step:
-        run = read_run(out, images=session.reading.images)
+        run = open_run(out, images=session.reading.images)
         captions = run.captions if is_run(predictions) else session.read(predictions)
         report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
         return report if explain is None else replace(report, explanations=report.explain(explain))
@@ -139,10 +154,10 @@ def _added(predictions: str, session: Session, add: Sequence[str], explain: str 
 
 def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
     """Print the report of a run again."""
-    from captious.runs import read_run
+    from captious.runs import open_run
 
     with session.working():
-        report = read_run(folder, images=session.reading.images)
+        report = open_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
@@ -166,6 +181,7 @@ def _score_shards(
     keep: str | None,
     add: Sequence[str],
     no_references: bool,
+    no_rows: bool,
 ) -> None:
     """Score shards into a folder, print the report, and say what was written and which shards failed."""
     from captious.io.storage import Storage
@@ -192,6 +208,7 @@ def _score_shards(
             progress=step,
             add=add or None,
             store_references=not no_references,
+            store_rows=not no_rows,
             overwrite=output.overwrite,
         )
         if explain is not None:

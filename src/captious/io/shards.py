@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._core.files import MARKER, digest
+from captious._core.files import OWN, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io._braces import expand_braces
@@ -33,6 +33,7 @@ from captious.io.json_layouts import json_row
 from captious.io.read import refuse_unused
 from captious.io.rows import Piece, Row, in_utf8
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
+from captious.io.storage import Shard as Shard
 from captious.io.tars import KEY, tar_rows
 from captious.options import Reading
 
@@ -46,25 +47,6 @@ LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
 DAMAGED_GZIP = "damaged gzip"
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One file of captions: its address, its bytes, and a name for what is made of it."""
-
-    name: str
-    """Unique among the shards of a source, and safe as the name of a file."""
-    address: str
-    size: int
-
-    @property
-    def format(self) -> str | None:
-        """What the ending of the address says.
-
-        >>> Shard("0", "data/0.jsonl.gz", 10).format
-        'jsonl'
-        """
-        return format_of(self.address)
 
 
 def format_of(address: str) -> str | None:
@@ -87,7 +69,7 @@ def is_sharded(source: Any) -> bool:
     if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
-    return MARKER not in files and any(map(format_of, files))
+    return files.keys().isdisjoint(OWN) and any(map(format_of, files))
 
 
 def is_one_file(source: Any) -> bool:

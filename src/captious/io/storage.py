@@ -56,6 +56,27 @@ def split_address(address: str) -> tuple[str, str]:
     return address[: end or 1], address[end + 1 :]
 
 
+@dataclass(frozen=True)
+class Shard:
+    """One file of captions: its address, its bytes, and a name for what is made of it."""
+
+    name: str
+    """Unique among the shards of a source, and safe as the name of a file."""
+    address: str
+    size: int
+
+    @property
+    def format(self) -> str | None:
+        """What the ending of the address says.
+
+        >>> Shard("0", "data/0.jsonl.gz", 10).format
+        'jsonl'
+        """
+        from captious.io.shards import format_of
+
+        return format_of(self.address)
+
+
 class Storage(ABC):
     """A folder on a disk or on an object store. Names of files are relative to it, with slashes.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import MARKER, refuse_existing, refuse_occupied, whole_file, whole_folder
+from captious._core.files import OUTPUT, refuse_existing, refuse_occupied, whole_file, whole_folder
 from captious._core.types import Floats
 from captious.errors import InputError, nearest, require
 
@@ -391,7 +391,7 @@ class Result(ABC):
     A dataclass that inherits from it is declared with ``repr=False`` and defines a ``__repr__`` of one line.
     """
 
-    json_file: ClassVar[str] = MARKER
+    json_file: ClassVar[str] = OUTPUT
     """The file of a saved folder that has the data of the document."""
 
     @abstractmethod
@@ -439,7 +439,7 @@ class Result(ABC):
         print_document(self.document(), console, signatures=signatures)
 
     def save(self, path: str | Path, overwrite: bool = False, *, percent: bool = False) -> None:
-        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and ``captious-run.json``.
+        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and the data as JSON.
 
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.

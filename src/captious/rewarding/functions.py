@@ -19,7 +19,7 @@ from captious.rewarding._monitor import Generate, Monitor, watch_plan
 from captious.rewarding._panel import Panel, ScoredBatch
 from captious.rewarding._rollouts import RolloutReader, extraction
 from captious.rewarding._scaling import Bounds, Scaling, is_number
-from captious.runs.tracking import PREFIX
+from captious.runs.report import PREFIX
 
 
 class Reward:

@@ -17,7 +17,7 @@ from captious.rewarding._panel import Panel
 from captious.rewarding._rollouts import RolloutReader, extraction
 from captious.rewarding._scaling import Bounds
 from captious.rewarding.functions import tell
-from captious.runs.tracking import PREFIX
+from captious.runs.report import PREFIX
 
 _SIGN = re.compile(r"\s+([+-])\s+")
 _TERM = re.compile(r"(?:([+-]?\s*\d*\.?\d+(?:[eE][+-]?\d+)?)\s*\*\s*)?([A-Za-z][\w-]*\s*(?:\(.*\))?)", re.DOTALL)

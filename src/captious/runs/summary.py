@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets
 from captious.runs._histogram import Histogram
+from captious.text.tables import word_counts
+
+if TYPE_CHECKING:
+    from captious.runs.folder import Run
 
 WORST = 50
 """Items that a summary lists for each metric."""
@@ -172,6 +176,25 @@ class PartSummary:
             seconds={str(step): float(number) for step, number in record["seconds"].items()},
             **{name: int(record[name]) for name in numbers},
         )
+
+
+def part_summary(
+    name: str, run: Run, captions: CaptionSet, measurements: Mapping[str, Measurement], **facts: Any
+) -> PartSummary:
+    """The summary of a part that these captions and measurements are."""
+    corpora = facts.pop("corpora", {})
+    return PartSummary(
+        name=name,
+        marker=run.marker.digest,
+        size=facts.pop("size", 0),
+        items=len(captions),
+        metrics=tuple(MetricSummary.of(one, captions, corpora.get(key, "")) for key, one in measurements.items()),
+        candidates=len(captions.candidates.values),
+        words=sum(word_counts(captions.candidates.values, captions.language)),
+        images=sum(image is not None for image in captions.images),
+        ids=ids_fingerprint(captions.ids),
+        **facts,
+    )
 
 
 def _record(value: Any) -> dict[str, Any]:

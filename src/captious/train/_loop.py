@@ -458,7 +458,7 @@ class Trainer:
         if rank() == 0:
             state: dict[str, Any] = {"step": self.done, "best": self.best, "processes": world()}
             state |= {"identity": self.identity, "patience": [self.patience.best, self.patience.since]}
-            with whole_folder(target, overwrite=True, marker=STATE) as folder:
+            with whole_folder(target, True, STATE) as folder:
                 for path in draft.iterdir():
                     path.replace(folder / path.name)
                 (folder / STATE).write_text(json.dumps(state), encoding="utf-8", newline="\n")
