@@ -34,8 +34,6 @@ from captious.options import using as using
 from captious.rewarding.functions import Reward as Reward
 from captious.rewarding.functions import Rewards as Rewards
 from captious.rewarding.functions import rewards as rewards
-from captious.rewarding.weighted import WeightedReward as WeightedReward
-from captious.rewarding.weighted import reward as reward
 from captious.runs.folder import Run as Run
 from captious.runs.keep import Selection as Selection
 from captious.runs.keep import keep as keep

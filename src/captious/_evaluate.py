@@ -211,17 +211,18 @@ def add_metrics(
         progress("intervals")
     warnings = _misleading(captions, measurements.values())
     intervals = resampled_intervals(measurements, resampling)
-    return Report(_kept_items(report, captions), measurements, intervals, warnings, resampling)
+    return Report(_with_metrics(report, captions, measurements), measurements, intervals, warnings, resampling)
 
 
-def _kept_items(report: Report, captions: CaptionSet) -> MemoryItems:
+def _with_metrics(report: Report, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> MemoryItems:
     """Return the captions of a report as they are saved again: into the parts of its run, where it comes from one."""
     if isinstance(report.source, MemoryItems):
         return replace(report.source, captions=captions)
     assert isinstance(report.source, StoredItems)
     reading = report.source.run.marker.reading
     references = reading.get("store_references") is not False
-    return MemoryItems(captions, references, report.source.run.has_rows, before=report.source)
+    items = MemoryItems(captions, references, report.source.run.has_rows)
+    return items.with_metrics(report.source, measurements)
 
 
 def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:

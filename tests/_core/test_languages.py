@@ -107,7 +107,7 @@ def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_pa
     in_column = captious.rewards("rouge", language="zh")
     column = list(references.values())
     assert in_column[0](completions=texts, id=list(references), references=column) == pytest.approx(expected)
-    weighted = captious.reward("1.0*rouge", references, language="zh")
+    weighted = captious.rewards("1.0*rouge", references, language="zh").sum
     assert weighted(completions=texts, id=list(references)) == pytest.approx(expected)
     with pytest.raises(InputError, match="meteor knows English only, the captions are in Chinese"):
         captious.rewards("meteor, rouge", language="zh")

@@ -184,7 +184,7 @@ def test_a_run_of_score_has_no_such_page(tmp_path, monkeypatch):
 def test_a_foreign_folder_is_refused_in_one_line(rigged, tmp_path, record):
     out, _, _ = rigged
     marker = json.loads((out / "captious-run.json").read_text(encoding="utf-8"))
-    marker["read"]["rewards"] = json.loads(record)
+    marker["reading"]["rewards"] = json.loads(record)
     (tmp_path / "captious-run.json").write_text(json.dumps(marker), encoding="utf-8")
     with pytest.raises(InputError, match=r"is not of a reward run, expected one that captious\.rewards wrote"):
         read_drift(tmp_path)

@@ -444,7 +444,7 @@ def test_importing_captious_imports_neither_torch_nor_trl():
 
 def test_a_weighted_sum_and_verls_call():
     """As verl's naive manager calls it: keywords, in a thread, with what it adds to extra_info."""
-    one = captious.reward("0.7*rouge + 0.3*bleu(n=1)", REFERENCES)
+    one = captious.rewards("0.7*rouge + 0.3*bleu(n=1)", REFERENCES).sum
     expected = Scorer("rouge, bleu(n=1)", REFERENCES)(IDS, CAPTIONS)
     sums = [0.7 * a + 0.3 * b for a, b in zip(expected["rouge"], expected["bleu"], strict=True)]
     assert one(completions=CAPTIONS, id=IDS) == pytest.approx(sums, rel=1e-12)
@@ -465,7 +465,7 @@ def test_a_weighted_sum_and_verls_call():
 
 
 def test_verl_finds_references_in_the_ground_truth():
-    one = captious.reward("rouge")
+    one = captious.rewards("rouge").sum
     assert one.compute_score("coco", "a dog", ground_truth=["a cat", "a dog"], extra_info={})["score"] == 1.0
 
 
@@ -478,13 +478,13 @@ def test_verl_finds_references_in_the_ground_truth():
         ("0.5*chair_i", "lower is better for chair\\(value=i\\); subtract it"),
         ("cidr", "cider"),
         ("cider+rouge", "cannot read 'cider\\+rouge', .*spaces around"),
-        ("cider, rouge", "expected a sum such as"),
+        ("cider, rouge + bleu", "expected a sum such as"),
         ("cider * 0.5", "expected a sum such as"),
     ],
 )
 def test_a_sum_that_cannot_be_meant_is_refused(expression, message):
     with pytest.raises(InputError, match=message):
-        captious.reward(expression, REFERENCES)
+        captious.rewards(expression, REFERENCES)
 
 
 def test_ms_swifts_plug_ins_as_its_trainer_makes_and_calls_them():

@@ -81,12 +81,12 @@ def test_a_metric_of_images_needs_one_reference_of_an_item():
 
 
 def test_a_weighted_sum_is_of_scaled_values_and_names_the_plain_ones():
-    one = captious.reward("0.5*rouge + 2*bleu(n=1)", REFERENCES, clip={"bleu": (0, 0.5)}, scale={"rouge": 0.1})
+    one = captious.rewards("0.5*rouge + 2*bleu(n=1)", REFERENCES, clip={"bleu": (0, 0.5)}, scale={"rouge": 0.1}).sum
     one = pickle.loads(pickle.dumps(one))
     assert one(completions=["a b c d"], id=["1"]) == [0.5 * 1 / 0.1 + 2 * 0.5]
     told = one.compute_score(solution_str="a b c d", extra_info={"id": "1"})
     assert told["score"] == 6.0 and told["captious/rouge"] == 1.0 and told["captious/bleu_1"] > 0.99
-    assert repr(one) == "<WeightedReward 0.5*rouge / 0.1 + 2*bleu(n=1) clipped to 0 … 0.5>"
+    assert repr(one) == "<Reward captious/reward: 0.5*rouge / 0.1 + 2*bleu(n=1) clipped to 0 … 0.5>"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class StoredItem:
                 values = {key: table[key][0].as_py() for key in run.metrics}
                 stored = table[IMAGE][0].as_py() if IMAGE in table.column_names else None
                 image = stored if isinstance(stored, str) and stored else None
-                return cls(report, run, part, report.source.take([first + row]), values, image)
+                return cls(report, run, part, report.captions_at([first + row]), values, image)
             first += len(ids)
             known += ids.to_pylist() if len(known) <= COMPARED else []
         hint = nearest(str(id), known) if len(known) <= COMPARED else ""

@@ -70,7 +70,7 @@ def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampl
     if list(ours) != list(ids):
         positions = {key: index for index, key in enumerate(ours)}
         indices = [positions[key] for key in ids]
-        captions = report.source.take(indices)
+        captions = report.captions_at(indices)
         left_out = len(ours) - len(ids)
         captions = replace(captions, skipped=report.skipped + left_out)
         references = captions.references.counts

@@ -241,7 +241,7 @@ class Report(PlainState, Result):
             passes = matching_rows(relation, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]
         indices = indices[:number]
-        captions = self.source.take(indices)
+        captions = self.captions_at(indices)
         rows, entries, images = [], [], captions.images
         shown = 4 if measurement.signature.references[1] or captions.references.counts.any() else 3
         for place, index in enumerate(indices):
@@ -253,6 +253,10 @@ class Report(PlainState, Result):
         value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
+
+    def captions_at(self, indices: Sequence[int]) -> CaptionSet:
+        """The captions at these positions; of a run, only the parts that hold them are read."""
+        return self.source.take(indices)
 
     def explain(self, id: Any, metric: str | None = None) -> Explanations:
         """Why an item has its values: for each metric that can tell, parts that add up to the value.

@@ -196,15 +196,27 @@ class MemoryItems(PlainState):
         parts, keys = {}, list(report.measurements)
         for name, first, end in self._part_bounds():
             part = captions.part(first, end)
-            measurements = slice_all(report.measurements, part, first, self.size)
+            measurements = slice_all(report.measurements, part, first, self.size) if len(part) else {}
             facts = self._part_facts(name) or {"skipped": captions.skipped if not first else 0}
-            summary = part_summary(name, draft, part, measurements, **facts)
             items = items_table(part, measurements, keys, self.store_references)
+            rows = rows_table(measurements) if self.store_rows and measurements else None
             draft.write_part(
-                summary, items, types_of(measurements), rows_table(measurements) if self.store_rows else None
+                part_summary(name, draft, part, measurements, **facts), items, types_of(measurements), rows
             )
             parts[name] = len(part)
         replace(draft, marker=report.marker(parts)).write_marker()
+
+    def with_metrics(self, before: StoredItems, measurements: Mapping[str, Measurement]) -> MemoryItems:
+        """Return these items as those of a run that got more metrics: in its parts, whose summaries have them all."""
+        from captious.runs.summary import part_summary
+
+        items = replace(self, before=before)
+        summaries = []
+        for name, first, end in items._part_bounds():
+            part = self.captions.part(first, end)
+            own = slice_all(measurements, part, first, self.size) if len(part) else {}
+            summaries.append(part_summary(name, before.run, part, own, **items._part_facts(name)))
+        return replace(items, before=replace(before, parts=tuple(summaries)))
 
     def _part_bounds(self) -> Iterator[tuple[str, int, int]]:
         """Yield the name of each part, where it begins and where it ends."""
