@@ -9,20 +9,22 @@ from os import PathLike
 from types import NoneType
 from typing import Any
 
+from captious._core.specs import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import findings_that_mislead
 from captious.io.read import combined, read
 from captious.metrics.chunks import measure_all, measure_systems
-from captious.metrics.contract import Metric
+from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.runs.report import Report, intervals_of_systems, resampled_intervals
 from captious.runs.report_sections import reasons_line
 from captious.runs.source import MemoryItems, StoredItems
 
 Specs = str | Metric | Iterable[str | Metric]
+NAMED = "; pass references by name, references=..."
 
 
 @dataclass(frozen=True)
@@ -65,28 +67,50 @@ def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> 
 
 def metric_specs(specs: Any) -> list[str | Metric]:
     """What names metrics; an argument that does not is refused, with the name of the one that was meant."""
-    named = "; pass references by name, references=..."
+    entries = _metric_entries(specs)
+    _parse_entries(entries)
+    return entries
+
+
+def choose_metrics(specs: Any) -> list[str | Metric]:
+    """Parse what names metrics, once; ``all`` stays as it is, because the captions decide what it means."""
+    entries = _metric_entries(specs)
+    parsed = _parse_entries(entries)
+    texts = [part for entry in entries if isinstance(entry, str) for part in split_specs(entry)]
+    return entries if any(text.lower() == ALL for text in texts) else list(parsed)
+
+
+def _metric_entries(specs: Any) -> list[str | Metric]:
     captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
     if captions or not isinstance(specs, (str, Metric, Iterable)):
-        hint = named if captions else ""
+        hint = NAMED if captions else ""
         raise InputError(f"metrics: {type(specs).__name__}, expected written metrics such as {DEFAULT!r}{hint}")
     entries = [specs] if isinstance(specs, (str, Metric)) else list(specs)
     for entry in entries:
         if not isinstance(entry, (str, Metric)):
-            hint = named if isinstance(entry, (list, tuple, Mapping)) else ""
+            hint = NAMED if isinstance(entry, (list, tuple, Mapping)) else ""
             raise InputError(
                 f"metrics: contains {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
             )
+    return entries
+
+
+def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
+    """Parse written metrics; a caption or the name of a file among them is said to be one."""
+    metrics = [entry for entry in entries if isinstance(entry, Metric)]
+    if metrics and len(metrics) == len(entries):
+        for metric in metrics:
+            refuse_undeclared(metric)
+        return list(dict.fromkeys(metrics))
     try:
-        parse_all(entries)
+        return parse_all(entries)
     except InputError as error:
         texts = [entry for entry in entries if isinstance(entry, str)]
         # A caption or the name of a file, which other libraries take second.
         meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
         if not meant or "commas stand between" in str(error):
             raise
-        raise InputError(f"{error}{named}") from None
-    return entries
+        raise InputError(f"{error}{NAMED}") from None
 
 
 def evaluate(
@@ -137,7 +161,7 @@ def evaluate(
     0.666667
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    specs = metric_specs(metrics)
+    specs = choose_metrics(metrics)
     captions = read(captions, reading=reading_of(reading, references, images, missing, language))
     return _evaluated(captions, specs, resampling, runtime, progress)
 
@@ -168,12 +192,18 @@ def _evaluated(
 ) -> Report:
     """The report with the intervals of everything that can be resampled."""
     with using(runtime):
-        measurements = measure_all(captions, parse_all(specs, [captions]), progress)
+        measurements = measure_all(captions, _metrics_for(specs, captions), progress)
     if progress and resampling.samples:
         progress("intervals")
     warnings = _misleading(captions, measurements.values())
     intervals = resampled_intervals(measurements, resampling)
     return Report(MemoryItems(captions), measurements, intervals, warnings, resampling)
+
+
+def _metrics_for(specs: Sequence[str | Metric], captions: CaptionSet) -> list[Metric]:
+    """Return the metrics of these captions; only ``all`` is still to be parsed."""
+    metrics = [one for one in specs if isinstance(one, Metric)]
+    return metrics if len(metrics) == len(specs) else parse_all(specs, [captions])
 
 
 def add_metrics(
@@ -203,7 +233,8 @@ def add_metrics(
         raise InputError(f"{captions.name}: has other ids than {report.name}, or in another order; score all again")
     if report.captions.candidates.values != captions.candidates.values:
         raise InputError(f"{captions.name}: has other captions than {report.name}; score all again")
-    new = [one for one in parse_all(metric_specs(metrics), [captions]) if str(one) not in report.measurements]
+    chosen = _metrics_for(choose_metrics(metrics), captions)
+    new = [one for one in chosen if str(one) not in report.measurements]
     with using(runtime):
         added = measure_all(captions, new, progress) if new else {}
     measurements = {**report.measurements, **added}

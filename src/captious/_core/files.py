@@ -100,9 +100,11 @@ def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
     The file has the mode of any new file, unless another is passed.
     """
     target = Path(path)
+    is_new = not target.parent.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.parent not in _SWEPT:  # once a process: a folder of thousands of files is not listed for each
-        sweep(target)
+        if not is_new:
+            sweep(target)
         _SWEPT.add(target.parent)
     draft = _neighbor(target, ".part")
     draft.touch(mode=0o666 if mode is None else mode, exist_ok=False)  # for most files the umask decides
@@ -122,9 +124,9 @@ def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> It
     A folder with one of ``markers`` is replaced only with ``overwrite``, and one that holds other things never is.
     """
     target = Path(path).resolve()
-    refuse_occupied(target, overwrite, *markers)
+    refuse_occupied(target, overwrite, *markers)  # it has swept
     target.parent.mkdir(parents=True, exist_ok=True)
-    with draft_folder(target) as draft:
+    with _draft_folder(target) as draft:
         yield draft
         with_default_modes(draft)
         _take_place(draft, target)
@@ -134,8 +136,15 @@ def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> It
 def draft_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside the target, removed at the end if it is still there."""
     sweep(target)
+    with _draft_folder(target) as draft:
+        yield draft
+
+
+@contextmanager
+def _draft_folder(target: Path) -> Iterator[Path]:
     draft = _neighbor(target, ".part")
     draft.mkdir()
+    _SWEPT.add(draft)  # nobody left anything in a new folder
     try:
         yield draft
     finally:

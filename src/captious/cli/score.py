@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -15,6 +16,7 @@ from captious.options import Argument, Engine, Option, Output, Reading
 
 if TYPE_CHECKING:
     from captious._by_language import LanguageReports
+    from captious.captions import CaptionSet
     from captious.io.storage import Storage
     from captious.render import Result
     from captious.runs import Report
@@ -24,6 +26,7 @@ Keep = Annotated[
     Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
+TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
 USUAL = ("bleu", "rouge", "cider")
 PARTLY = 3
 """Exit code of a command that did its work but for some shards, which it names."""
@@ -58,17 +61,14 @@ def score(
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
-    from captious._by_language import by_language, evaluate_by_language, names_languages
-    from captious._evaluate import evaluate
-    from captious.io.shards import is_sharded
-    from captious.metrics.registry import parse_all
-    from captious.runs import is_run
+    from captious._evaluate import choose_metrics, evaluate
 
-    parse_all(add or metrics)  # a misspelt name is said before anything is read
-    if not add and is_run(predictions):
+    chosen = choose_metrics(add or metrics)  # a misspelt name is said before anything is read
+    kind = _kind_of_source(predictions, session.output)
+    if kind == "run" and not add:
         _show_run(predictions, session, worst, where, explain)
         return
-    if engine.engine is not None or (is_sharded(predictions) and not _fits_in_memory(predictions, session.output)):
+    if engine.engine is not None or kind == "shards":
         _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references, no_rows)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
@@ -85,12 +85,14 @@ def score(
             captions = session.read(predictions)
             if explain is not None:
                 captions.position(explain)  # an unknown id is said before anything is computed
-            sets = by_language(captions) if names_languages(captions) else {}
+            sets = _languages_of(captions)
             if len(sets) > 1:
-                languages = evaluate_by_language(captions, metrics, session.resampling, progress=step)
+                from captious._by_language import evaluate_by_language
+
+                languages = evaluate_by_language(captions, chosen, session.resampling, progress=step)
             else:
                 captions = next(iter(sets.values()), captions)
-                report = evaluate(captions, metrics, session.resampling, progress=step)
+                report = evaluate(captions, chosen, session.resampling, progress=step)
                 report = _to_store(report, no_references, no_rows)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
@@ -99,6 +101,35 @@ def score(
             return
     session.deliver(report)
     _print_worst(report, worst, where, session.output)
+
+
+def _kind_of_source(predictions: str, output: Output) -> Literal["file", "shards", "run"]:
+    """Return what a source is; a file is known at once, and what only shards and runs need is not even imported."""
+    path = Path(predictions)
+    try:
+        if predictions == "-" or (path.is_file() and not TAR.search(path.name)):
+            return "file"
+    except (OSError, ValueError):  # a name that no file system takes, which the reader of the file reports
+        return "file"
+    from captious.io.shards import is_one_file, is_sharded
+    from captious.runs import is_run
+
+    if is_run(predictions):
+        return "run"
+    # A single tar whose scores go into no folder is read as any other file is.
+    in_memory = output.out is None and is_one_file(predictions)
+    return "shards" if is_sharded(predictions) and not in_memory else "file"
+
+
+def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
+    """Return the captions of each language, where a column names the languages."""
+    from captious._core.languages import LANGUAGE_COLUMN
+
+    if LANGUAGE_COLUMN not in captions.columns:
+        return {}
+    from captious._by_language import by_language, names_languages
+
+    return by_language(captions) if names_languages(captions) else {}
 
 
 def _to_store(report: Report, no_references: bool, no_rows: bool) -> Report:
@@ -128,13 +159,6 @@ def _show_languages(
         if report.explanations is not None and not session.output.json:
             report.explanations.print()
         _print_worst(report, worst, where, session.output)
-
-
-def _fits_in_memory(predictions: str, output: Output) -> bool:
-    """Whether a tar is read as any other file is: a single one, whose scores go into no folder."""
-    from captious.io.shards import is_one_file
-
-    return output.out is None and is_one_file(predictions)
 
 
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:

@@ -444,8 +444,9 @@ class Result(ABC):
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.
         """
-        refuse_output(path, overwrite)
+        _refuse_kind(path)
         if is_file(path):
+            refuse_existing(path, overwrite)
             with whole_file(path) as draft:
                 suffix = Path(path).suffix.lower()
                 shown = self.in_percent() if percent and suffix != ".json" else self.document()
@@ -538,6 +539,11 @@ def is_file(path: str | Path) -> bool:
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
     """Say at once, before any work, that an output already exists, or that nothing of its kind is written."""
+    _refuse_kind(path)
+    (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
+
+
+def _refuse_kind(path: str | Path) -> None:
     if Path(path).suffix.lower() in PICTURES and not Path(path).is_dir():
         raise InputError(
             f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
@@ -545,7 +551,6 @@ def refuse_output(path: str | Path, overwrite: bool = False) -> None:
         )
     if Path(path).suffix.lower() in OTHER_FILES and not Path(path).is_dir():
         raise InputError(f"{path}: expected a folder, or a file that ends in {', '.join(FILES)}")
-    (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
 
 def _write_one(document: Document, path: Path, suffix: str) -> None:

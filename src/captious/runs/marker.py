@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from captious._core.files import digest
-from captious._core.records import from_json
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.storage import Shard
@@ -122,6 +121,8 @@ class Marker:
         if record.get("format") != FORMAT:
             found = f"has format {record['format']!r:.60}" if "format" in record else "has no format"
             raise InputError(f"{where}: {found}, expected {FORMAT}; score the captions again")
+        from captious._core.records import from_json
+
         try:
             marker: Marker = from_json(cls, record)
         except (ValueError, InputError, RecursionError) as error:

@@ -334,6 +334,13 @@ class Report(PlainState, Result):
 
     def facts(self, key: str) -> MetricFacts:
         """What the marker says of a metric."""
+        return self._facts[key]
+
+    @cached_property
+    def _facts(self) -> dict[str, MetricFacts]:
+        return {key: self._metric_facts(key) for key in self.measurements}
+
+    def _metric_facts(self, key: str) -> MetricFacts:
         measurement, interval = self.measurements[key], self.intervals.get(key)
         return MetricFacts.of(
             measurement.metric,

@@ -38,7 +38,6 @@ from captious.render import (
     link,
 )
 from captious.stats.bootstrap import FEW, too_narrow
-from captious.stats.correlation import Moments
 from captious.text.tables import word_counts
 
 if TYPE_CHECKING:
@@ -225,6 +224,8 @@ def foreign_notes(report: Report) -> list[str]:
 
 def _pearson(x: Floats, y: Floats) -> float:
     """NaN where a side is constant."""
+    from captious.stats.correlation import Moments
+
     moments = Moments.of(x, y, np.arange(len(x)), len(x))
     return float(moments(np.ones((len(x), 1)))["pearson"][0])
 

@@ -200,9 +200,10 @@ class MemoryItems(PlainState):
             facts = self._part_facts(name) or {"skipped": captions.skipped if not first else 0}
             items = items_table(part, measurements, keys, self.store_references)
             rows = rows_table(measurements) if self.store_rows and measurements else None
-            draft.write_part(
-                part_summary(name, draft, part, measurements, **facts), items, types_of(measurements), rows
-            )
+            # Worst items and histograms are for runs whose statistics are not read, for lack of them or of memory.
+            spread = rows is None or bool(self.shards)
+            summary = part_summary(name, draft, part, measurements, **facts, spread=spread)
+            draft.write_part(summary, items, types_of(measurements), rows)
             parts[name] = len(part)
         replace(draft, marker=report.marker(parts)).write_marker()
 

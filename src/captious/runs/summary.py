@@ -89,15 +89,15 @@ class MetricSummary:
         return self.signature.items - self.signature.unscored
 
     @classmethod
-    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "") -> MetricSummary:
-        """The summary of a measurement of these captions."""
+    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "", spread: bool = True) -> MetricSummary:
+        """The summary of a measurement of these captions; ``spread`` adds the worst items and the histogram."""
         return cls(
             signature=measurement.signature,
             sums=tuple(_total(measurement).tolist()),
             unites=isinstance(measurement.rows, TypeSets),
             reasons=_reasons(measurement.reasons),
-            worst=tuple(_worst(measurement, captions)),
-            histogram=Histogram.of(measurement.values),
+            worst=tuple(_worst(measurement, captions)) if spread else (),
+            histogram=Histogram.of(measurement.values) if spread else Histogram(),
             warnings=measurement.warnings,
             notes=measurement.notes,
             corpus=corpus,
@@ -182,13 +182,15 @@ def part_summary(
     name: str, run: Run, captions: CaptionSet, measurements: Mapping[str, Measurement], **facts: Any
 ) -> PartSummary:
     """The summary of a part that these captions and measurements are."""
-    corpora = facts.pop("corpora", {})
+    corpora, spread = facts.pop("corpora", {}), facts.pop("spread", True)
     return PartSummary(
         name=name,
         marker=run.marker.digest,
         size=facts.pop("size", 0),
         items=len(captions),
-        metrics=tuple(MetricSummary.of(one, captions, corpora.get(key, "")) for key, one in measurements.items()),
+        metrics=tuple(
+            MetricSummary.of(one, captions, corpora.get(key, ""), spread) for key, one in measurements.items()
+        ),
         candidates=len(captions.candidates.values),
         words=sum(word_counts(captions.candidates.values, captions.language)),
         images=sum(image is not None for image in captions.images),
