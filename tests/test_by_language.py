@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.test_languages import CHINESE, NONE, rows
+from tests._core.test_languages import CHINESE, NONE, rows
 
 import captious
 from captious import InputError
