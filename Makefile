@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test pytest quick coverage programs lint types docs cards mini notebooks bench clean
+.PHONY: demo test pytest quick oldest newest coverage programs lint types docs cards mini notebooks bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
@@ -28,6 +28,13 @@ quick: .venv-quick/.made
 	$(PYTHON) -m venv .venv-quick
 	.venv-quick/bin/python -m pip install --quiet -c constraints.txt -e '.[quick]'
 	touch $@
+
+# The same tests with the lowest versions that pyproject.toml allows, and with the newest: make oldest PYTHON=python3.10
+oldest:
+	$(PYTHON) -m lab.oldest
+
+newest:
+	$(PYTHON) -m lab.oldest --newest
 
 # Which lines of captious no test runs. It takes half as long again as make test.
 coverage: $(VENV)/.dev programs
@@ -84,4 +91,4 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) .venv-quick demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-quick .venv-oldest .venv-newest demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache

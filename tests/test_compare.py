@@ -229,6 +229,6 @@ def test_a_file_of_references_is_read_once(tmp_path, monkeypatch):
     path = tmp_path / "refs.json"
     path.write_text('{"1": ["a dog"], "2": ["a cat"]}')
     reads, original = [], formats._content
-    monkeypatch.setattr(formats, "_content", lambda source: reads.append(str(source)) or original(source))
+    monkeypatch.setattr(formats, "_content", lambda source, *rest: reads.append(str(source)) or original(source))
     compare({name: {"1": "a dog", "2": f"a {name}"} for name in ("one", "two", "three")}, "rouge", references=path)
     assert reads == [str(path)]

@@ -25,7 +25,7 @@ from encoders_warm import warm
 
 from captious.models import decoding, pipeline
 from captious.models import store as stores
-from captious.models._gpu_resizing import DecodeOnly
+from captious.models._gpu.resizing import DecodeOnly
 from captious.models.features import cosines, image_features, text_features
 from captious.models.pipeline import OomBackoff, image_start, text_start
 from captious.options import Runtime, using

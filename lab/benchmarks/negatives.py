@@ -27,10 +27,9 @@ from measure import table
 
 from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus, Lexicon
-from captious.train._neighbors import weighted_ngrams
 from captious.train.negative_records import write_negatives
 from captious.train.negatives import KINDS, Negatives, make_negatives
-from captious.train.similar_images import SimilarImages
+from captious.train.similar_images import SimilarImages, weighted_ngrams
 
 PART = 20_000
 ROWS = 200

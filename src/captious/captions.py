@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,14 @@ FIRST = 4
 COMPARED = 50_000
 """Ids among which the nearest to a misspelt one is searched for; of more the first is named."""
 T = TypeVar("T")
+_BREAK = re.compile(r"[\r\n]")
+# White space, and characters that nobody sees: joiners, marks of direction, the byte-order mark, variation selectors.
+_WIDTHLESS = (
+    " \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\xad\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
+    "\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u202f\u205f\u2060\u2061\u2062"
+    "\u2063\u2064\u2066\u2067\u2068\u2069\u206a\u206b\u206c\u206d\u206e\u206f\u3000\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05"
+    "\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f\ufeff"
+)
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,23 @@ class FileImage(ImageData):
 
     def __reduce__(self) -> tuple[type[ImageData], tuple[bytes, str]]:
         return ImageData, (self.value, self.name)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What reading used as captions, references and images, and what it changed or left out."""
+
+    candidates: str = ""
+    """The column of the candidates, or how they were found without one, such as *by id*; empty for a set in memory."""
+    references: str = ""
+    """The column or the file of the references."""
+    images: str = ""
+    cleaned: int = 0
+    """How many texts lost control characters or halves of characters."""
+    left_out: int = 0
+    """How many rows had no caption that can be used; `CaptionSet.skipped` includes them."""
+    remarks: tuple[str, ...] = ()
+    """What was changed or left out, a sentence each, with the first places."""
 
 
 ImageSource = str | ImageData
@@ -321,9 +347,22 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @cached_property
     def blank(self) -> Bools:
-        """Which texts hold nothing but white space."""
-        spaces = np.fromiter(map(str.isspace, self.values), dtype=np.bool_, count=len(self.values))
-        return spaces | ~np.fromiter(map(bool, self.values), dtype=np.bool_, count=len(self.values))
+        """Which texts have nothing but white space and characters without a width."""
+        blank, first = np.zeros(len(self.values), dtype=np.bool_), {"", *_WIDTHLESS}
+        for index, text in enumerate(self.values):
+            if text[:1] in first and not text.strip(_WIDTHLESS):
+                blank[index] = True
+        return blank
+
+    @cached_property
+    def broken(self) -> Ints:
+        """The indices of texts with a line break inside."""
+        joined = "\n".join(self.values)
+        if joined.count("\n") < len(self.values) and "\r" not in joined:
+            return np.zeros(0, dtype=np.int64)
+        indices = [index for index, text in enumerate(self.values) if "\n" in text or "\r" in text]
+        inside = [index for index in indices if _BREAK.search(self.values[index].strip())]
+        return np.array(inside, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -346,6 +385,8 @@ class CaptionSet(Memo):
     """The list of items that were chosen at reading, such as the images of a paper."""
     language: str = ""
     """The code of the captions' language; empty where none was named, which metrics take for English."""
+    origin: Origin = Origin()
+    """What reading used and did."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -495,6 +536,23 @@ class CaptionSet(Memo):
     def known_positions(self, ids: Sequence[str]) -> Ints:
         """The indices of these ids as an array; -1 for an id that no item has."""
         return np.fromiter(map(self._positions.get, ids, repeat(-1)), np.int64, len(ids))
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as what, for the end of a result; empty for a set that was not read.
+
+        >>> from captious.io.read import read
+        >>> read([{"id": 1, "caption": "a dog", "references": ["dogs", "the dog"]}]).origin_line
+        'captions: `caption`; references: `references`, 2 per item'
+        """
+        if not self.origin.candidates:
+            return ""
+        counts = self.references.counts
+        low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        number = f"{low}" if low == high else f"{low}–{high}"
+        references = f"{self.origin.references}, {number} per item" if high and self.origin.references else "none"
+        images = f"; images: {self.origin.images}" if self.origin.images else ""
+        return f"captions: {self.origin.candidates}; references: {references}{images}"
 
     @property
     def images(self) -> list[ImageSource | None]:

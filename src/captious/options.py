@@ -44,6 +44,8 @@ class Option:
     help: str
     flags: tuple[str, ...] = ()
     """Flags besides the one that the name gives, such as ``-r``."""
+    aliases: tuple[str, ...] = ()
+    """Flags that are accepted and that the help does not show."""
     min: int | float | None = None
     max: int | float | None = None
     metavar: str | None = None
@@ -168,9 +170,12 @@ class Reading(Options):
     references_id_column: Annotated[
         str | None, Option("Id column of the references, if it differs.", metavar="NAME")
     ] = None
-    candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
+    candidate_column: Annotated[
+        str | None, Option("Column of the candidates.", aliases=("--caption-column",), metavar="NAME")
+    ] = None
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
     language: Annotated[str | None, Option("Language of the captions, such as zh or ja.", metavar="CODE")] = None
+    unpack_limit: Annotated[int, Option("Most that a file unpacks to.", min=1, metavar="MIB")] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()

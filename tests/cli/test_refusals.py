@@ -269,3 +269,22 @@ def test_the_demo_set_can_be_audited(run):
 def test_an_argument_of_thousands_of_characters_is_not_repeated_in_full(run):
     code, _, error = run("score", "a" * 5000)
     assert code == 2 and error == f"captious: {'a' * 160}…{'a' * 39}: cannot be read (File name too long)\n"
+
+
+def test_the_caption_column_has_two_names(run, tmp_path):
+    rows = [{"id": number, "caption": "a dog", "prediction": f"a cat {number}"} for number in range(3)]
+    (tmp_path / "p.json").write_text(json.dumps(rows))
+    code, _, error = run("score", tmp_path / "p.json", "-m", "distinct_n")
+    assert code == 2 and "pass --candidate-column caption or --candidate-column prediction" in error
+    code, shown, _ = run("score", tmp_path / "p.json", "-m", "distinct_n", "--caption-column", "prediction")
+    assert code == 0 and "captions: `prediction`; references: none" in shown
+    code, shown, _ = run("check", tmp_path / "p.json", "--caption-column", "prediction")
+    assert code == 0 and "captions: `prediction`; references: none" in shown
+
+
+def test_a_limit_names_its_flag(run, tmp_path):
+    import gzip
+
+    (tmp_path / "p.json.gz").write_bytes(gzip.compress(json.dumps({"1": "dog " * 1_000_000}).encode()))
+    code, _, error = run("score", tmp_path / "p.json.gz", "-m", "distinct_n", "--unpack-limit", "1")
+    assert code == 2 and "unpack to more than 1 MiB" in error and "--unpack-limit 4" in error

@@ -78,6 +78,29 @@ def test_cider_is_that_of_the_paper():
     assert (Cider().method(), CiderD().method()) == ("CIDEr", "CIDEr-D")
 
 
+def test_the_demo_of_the_cider_repository(capsys):
+    """``cidereval.py``: references and candidates as its ``LoadData`` reads them, and both metrics as lists."""
+    from captious.compat.pyciderevalcap import CIDErEvalCap as ciderEval
+    from captious.compat.pycocoevalcap import CIDErEvalCap as from_both_doors
+
+    assert ciderEval is from_both_doors
+    gts = {"1.jpg": [{"caption": "A red dog."}, {"caption": "The dog!"}], "2.jpg": [{"caption": "One cat."}]}
+    res = [{"image_id": "1.jpg", "caption": "A red dog"}, {"image_id": "2.jpg", "caption": "Cat."}]
+    scores = ciderEval(gts, res, "corpus").evaluate()
+    tokens = {"1.jpg": ["a red dog", "the dog"], "2.jpg": ["one cat"]}
+    entries = [{"image_id": "1.jpg", "caption": ["a red dog"]}, {"image_id": "2.jpg", "caption": ["cat"]}]
+    assert scores == {
+        "CIDEr": Cider().compute_score(tokens, entries)[1].tolist(),
+        "CIDErD": CiderD().compute_score(tokens, entries)[1].tolist(),
+    }
+    assert scores["CIDEr"][1] == pytest.approx(10 / 4 / np.sqrt(2))  # one word of two, as above
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:4] == ["tokenization...", "tokenized refs", "tokenized cands", "setting up scorers..."]
+    assert printed[-1] == f"CIDErD: {np.mean(scores['CIDErD']):0.3f}"
+    with pytest.raises(InputError, match=r"res: entry 1: is {'image_id': 1}, expected"):
+        ciderEval(gts, [{"image_id": 1}])
+
+
 @pytest.mark.parametrize(
     ("gts", "res", "message"),
     [

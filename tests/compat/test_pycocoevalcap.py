@@ -75,6 +75,80 @@ def test_cider_gives_the_originals_array(items):
     assert np.allclose(scores, expected_items, rtol=0, atol=1e-9)
 
 
+@given(SETS, st.integers(1, 4), st.sampled_from([None, "closest", "shortest", "average"]))
+@settings(max_examples=150, deadline=None)
+def test_bleu_scorer_gives_the_originals_lists(items, n, option):
+    from pycocoevalcap.bleu.bleu_scorer import BleuScorer
+
+    theirs, mine = BleuScorer(n=n), ours.BleuScorer(n=n)
+    for scorer in (theirs, mine):
+        for caption, references in items.values():
+            scorer += (caption, references)
+    expected, expected_items = theirs.compute_score(option=option)
+    score, scores = mine.compute_score(option=option)
+    assert mine.size() == theirs.size() and mine.testlen(option) == theirs._testlen
+    assert mine.reflen(option) == pytest.approx(theirs._reflen)
+    assert mine.ratio(option) == pytest.approx((theirs._testlen + 1e-15) / (theirs._reflen + 1e-9))
+    assert score == pytest.approx(expected, abs=1e-12)
+    assert np.allclose(scores, expected_items, rtol=0, atol=1e-12)
+    assert mine.compute_score(option=option)[0] == score  # the original returns no pair the second time
+
+
+def test_bleu_scorer_takes_others_and_new_captions(capsys):
+    from pycocoevalcap.bleu.bleu_scorer import BleuScorer
+
+    results, printed = [], []
+    for kind in (BleuScorer, ours.BleuScorer):
+        scorer, other = kind("a red dog", ["a red dog runs", "the dog"], n=2), kind("a cat", ["two cats"], n=2)
+        scorer += other
+        first = scorer.compute_score(verbose=1, option="average")
+        special = kind("a red dog", ["a red dog runs"], n=2, special_reflen=9).compute_score()
+        results.append([first, scorer.rescore(["the dog", "two cats"]), special])
+        printed.append(capsys.readouterr().out)
+    for theirs, mine in zip(*results, strict=True):
+        assert mine[0] == pytest.approx(theirs[0], abs=1e-12) and np.allclose(mine[1], theirs[1], rtol=0, atol=1e-12)
+    assert printed[0] == printed[1] and "'reflen': 5.0" in printed[0]
+    with pytest.raises(InputError, match="retest: 1 captions, expected 2: one for each item"):
+        scorer.retest("a dog")
+    with pytest.raises(InputError, match="option='longest', expected closest, shortest, average"):
+        scorer.compute_score(option="longest")
+    with pytest.raises(InputError, match=r"BleuScorer \+= int, expected \(caption, references\) or a scorer"):
+        scorer += 5
+
+
+@given(SETS)
+@settings(max_examples=100, deadline=None)
+def test_cider_scorer_gives_the_originals_values_and_frequencies(items):
+    from pycocoevalcap.cider.cider_scorer import CiderScorer, precook
+
+    assume(any(text.split() for _, texts in items.values() for text in texts))
+    theirs, mine = CiderScorer(), ours.CiderScorer()
+    for scorer in (theirs, mine):
+        for caption, references in items.values():
+            scorer += (caption, references)
+    expected, expected_items = theirs.compute_score()
+    score, scores = mine.compute_score()
+    assert type(score) is type(expected) and score == pytest.approx(expected, abs=1e-9)
+    assert np.allclose(scores, expected_items, rtol=0, atol=1e-9)
+    mine.compute_doc_freq()
+    assert mine.document_frequency == {gram: number for gram, number in theirs.document_frequency.items() if number}
+    assert mine.crefs == theirs.crefs and mine.ctest == theirs.ctest and mine.size() == theirs.size()
+    for caption, _ in items.values():
+        assert ours.precook(caption, 3) == precook(caption, 3)
+
+
+def test_document_frequencies_without_captions():
+    """What scripts that make a pickle of frequencies do: references alone are added."""
+    scorer = ours.CiderScorer()
+    for references in (["a dog", "a red dog"], ["a cat"]):
+        scorer.cook_append(None, references)
+    scorer.compute_doc_freq()
+    assert scorer.document_frequency[("a",)] == 2 and scorer.document_frequency[("a", "dog")] == 1
+    assert scorer.document_frequency[("bus",)] == 0 and len(scorer.crefs) == 2
+    with pytest.raises(InputError, match="res: id 0 holds None, expected a tokenized text"):
+        scorer.compute_score()
+
+
 def test_bleu_prints_the_originals_lines(capsys):
     gts, res = {1: ["a red dog runs"], 2: ["a cat", "two cats"]}, {2: ["the cat"], 1: ["a red dog"]}
     ours.Bleu(3).compute_score(gts, res)
@@ -168,6 +242,28 @@ def test_spice_has_the_originals_layout_and_the_values_of_captious(english, cand
         values = [one[name]["f"] for name in ("All", "Color", "Relation")]
         assert values == pytest.approx([report[spec].items[key] for spec in specs], nan_ok=True)
     assert scorer.method() == "SPICE"
+
+
+def test_spice_of_several_captions_is_one_graph(english, files, candidates):
+    """``eval_multi`` of self-critical training: several captions of an image, and ``COCOEvalCapSpice`` on all."""
+    from captious.compat.pycocoevalcap import COCOEvalCapSpice
+
+    coco = ours.COCO(str(files[0]))
+    once = [{"image_id": key, "caption": text} for key, text in candidates.items()]
+    values = {}
+    for name, predictions in (("once", once), ("twice", once * 2), ("more", [*once, {**once[0], "caption": "a cat"}])):
+        results = coco.loadRes(predictions)
+        evaluation = COCOEvalCapSpice(coco, results)
+        evaluation.params["image_id"] = results.getImgIds()
+        evaluation.evaluate()
+        assert list(evaluation.eval) == ["SPICE"] and len(evaluation.evalImgs) == len(candidates)
+        values[name] = {key: one["SPICE"]["All"] for key, one in evaluation.imgToEval.items()}
+    assert values["twice"] == values["once"]  # the same tuples are one
+    first = once[0]["image_id"]
+    assert values["more"].pop(first)["fp"] == values["once"].pop(first)["fp"] + 1 and values["more"] == values["once"]
+    whole = ours.COCOEvalCap(coco, coco.loadRes(once))
+    whole.evaluate()
+    assert {key: one["SPICE"]["All"] for key, one in whole.imgToEval.items() if key != first} == values["once"]
 
 
 @pytest.mark.parametrize("record", ["a dog", {"text": "a dog"}, {"caption": 5}])

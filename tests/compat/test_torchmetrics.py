@@ -102,6 +102,81 @@ def test_what_differs_from_bleuscore_is_what_the_guide_says():
     assert validation_loop(BLEUScore(n_gram=1), (["A dog."], [["a dog"]])).item() == 0
 
 
+# Its own tests, tests/unittests/text/test_bleu.py and test_sacre_bleu.py (Apache 2.0), on their inputs -------------
+
+GUIDE = "It is a guide to action which ensures that the military always obeys the commands of the party"
+BOOK = "he read the book because he was interested in world history"
+CAT = "the cat the   cat on the mat "
+GUIDES = (
+    "It is a guide to action that ensures that the military will forever heed Party commands",
+    "It is a guiding principle which makes the military forces always being under the command of the Party",
+)
+BOOKS = (
+    "he was interested in world history because he read the book",
+    "It is the practical guide for the army always to heed the directions of the party",
+)
+CATS = ("the  cat is     on the mat ", "there is a   cat on the mat")
+BATCHES = [((GUIDE, BOOK), (GUIDES, BOOKS)), ((BOOK, CAT), (BOOKS, CATS))]
+TOKENIZERS = {
+    ("none", False): "whitespace",
+    ("none", True): "whitespace-lower",
+    ("13a", False): "13a-cased",
+    ("13a", True): "13a",
+    ("zh", False): "zh-cased",
+    ("zh", True): "zh",
+    ("intl", False): "intl-cased",
+    ("intl", True): "intl",
+    ("char", False): "char-cased",
+    ("char", True): "char",
+}
+"""What SacreBLEUScore's ``tokenize`` and ``lowercase`` are called here."""
+
+
+def compare_with_peer(metric, peer, batches):
+    """Both by ``forward`` on every batch, and on all of them at the end."""
+    for preds, target in batches:
+        assert metric(preds, target).item() == pytest.approx(peer(preds, target).item(), abs=1e-6)
+    assert metric.compute().item() == pytest.approx(peer.compute().item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_its_tests_of_bleuscore(n):
+    compare_with_peer(CaptionMetric(f"bleu(n={n}, tokenizer=whitespace)"), BLEUScore(n_gram=n), BATCHES)
+
+
+@pytest.mark.parametrize(("tokenize", "lowercase"), TOKENIZERS)
+def test_its_tests_of_sacrebleuscore(tokenize, lowercase):
+    ours = CaptionMetric(f"bleu(n=4, tokenizer={TOKENIZERS[tokenize, lowercase]})")
+    compare_with_peer(ours, SacreBLEUScore(tokenize=tokenize, lowercase=lowercase), BATCHES)
+
+
+@pytest.mark.parametrize(
+    ("tokenize", "package", "preds", "target"),
+    [
+        ("ja-mecab", "MeCab", "これは美しい花です。", ("これは美しい花です。", "おいしい寿司を食べたい。")),
+        ("ko-mecab", "mecab_ko", "이 책은 정말 재미있어요.", ("이 책은 정말 재미있어요.", "고마워요, 너무 도와줘서.")),
+    ],
+)
+def test_its_tests_of_segmenters(tokenize, package, preds, target):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    ours = CaptionMetric(f"bleu(n=4, tokenizer={tokenize}-raw)")
+    compare_with_peer(ours, SacreBLEUScore(tokenize=tokenize), [([preds], [target])])
+
+
+def test_its_test_of_nothing():
+    """An empty list of words is an empty caption."""
+    for preds, target in (([[]], [[[]]]), ([""], [[""]])):
+        assert BLEUScore()(preds, target) == CaptionMetric("bleu(n=4, tokenizer=whitespace)")(preds, target) == 0
+
+
+def test_its_test_of_an_order_without_a_match_differs_as_the_guide_says():
+    preds, target = ["My full pytorch-lightning"], [["My full pytorch-lightning test", "Completely Different"]]
+    assert BLEUScore()(preds, target) == 0
+    # Three words, so no 4-gram: (3/3 · 2/2 · 1/1 · 1e-15/1e-9)^(1/4). Of four and two words the shorter is the length.
+    value = CaptionMetric("bleu(n=4, tokenizer=whitespace)")(preds, target)
+    assert value.item() == pytest.approx((1e-6) ** (1 / 4), abs=1e-6)
+
+
 # As torchmetrics uses it --------------------------------------------------------------------------------------------
 
 
@@ -205,6 +280,39 @@ def test_the_direction_is_known_to_a_tracker(samples):
         tracker.increment()
         tracker.update(preds, [["a dog"]])
     assert tracker.best_metric(return_step=True) == (1.0, 1)
+
+
+def test_it_prints_its_metrics():
+    assert repr(CaptionMetric("bleu(n=4), rouge")) == "CaptionMetric('bleu(n=4), rouge')"
+    assert repr(CaptionMetric("rouge", language="zh")) == "CaptionMetric('rouge', language='zh')"
+    assert repr(MetricCollection({"a": CaptionMetric("rouge")})).split() == [
+        "MetricCollection(", "(a):", "CaptionMetric('rouge')", ")",
+    ]  # fmt: skip
+
+
+def test_plot_draws_as_torchmetrics_does(samples):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'captious[plot]'")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    metric = in_batches(CaptionMetric("rouge"), samples)
+    axes = metric.plot()[1]
+    assert axes.lines[0].get_ydata() == [pytest.approx(metric.compute().item())] and axes.get_ylabel() == "rouge"
+    assert metric.plot_lower_bound == 0 and metric.plot_upper_bound == 1
+    assert metric.plot([metric.compute()] * 3, axes)[1] is axes and len(axes.lines[1].get_ydata()) == 3
+    several = in_batches(CaptionMetric("bleu(n=1), cider"), samples)
+    assert (several.plot_lower_bound, several.plot_upper_bound) == (0, None)
+    legend = several.plot()[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["bleu(n=1)", "cider"]
+    matplotlib.pyplot.close("all")
+
+
+def test_plot_without_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(
+        ImportError, match=r"this needs matplotlib, which is not installed: pip install 'captious\[plot"
+    ):
+        CaptionMetric("rouge").plot()
 
 
 def test_several_candidates_and_images(colors, photos):

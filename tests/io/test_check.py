@@ -75,7 +75,7 @@ def broken(kind, predictions, references):
         ("references left in", "warning", "whose candidate is also one of its references"),
         ("empty caption", "warning", "1 empty candidate caption (id 1001)"),
         ("line break", "warning", "1 candidate caption (id 1002) with a line break inside"),
-        ("control character", "warning", "with control characters"),
+        ("control character", "warning", "control characters and halves of characters were removed from 1 text"),
         ("tokenized", "note", "tokenized already"),
         ("several in one string", "warning", "several captions in one string?"),
         ("one caption for all", "warning", "100% of the candidates are the same caption"),

@@ -264,15 +264,16 @@ class TestTables:
         path = tmp_path / "0.jsonl"
         broken = [{"id": "a", "caption": None}, {"id": "b", "caption": 4}, {"id": 1.5, "caption": "x"}, {"id": "c"}]
         content = lines(ROWS + broken) + b'{"id": "d", "cap\n' + b'{"id": "e", "caption": "\xff"}\n' + b'["list"]\n'
-        path.write_bytes(content + b'{"id": "f", "caption": "\\ud83d"}\n')
+        path.write_bytes(content + b'{"id": "f", "caption": "a \\ud83dcat", "references": ["cats"]}\n')
         result = read_shard(shard_of(path))
-        assert result.captions.ids == ("7", "8")
+        assert result.captions.ids == ("7", "8", "f") and result.captions["f"].candidates == ("a cat",)
         assert result.faults == {
             "caption is null": 1,
             "caption is a number": 1,
             "id is …": 1,
             "no candidate caption": 1,
-            "a line that is not a JSON object": 4,
+            "a line that is not a JSON object": 3,
+            "half a character, removed": 1,
         }
         assert result.examples["caption is null"] == f"{path}: row 3: caption is null (None), expected a string"
 

@@ -14,8 +14,14 @@ pytest.importorskip("torch")
 
 from captious import CaptionSet
 from captious.errors import InputError
-from captious.metrics.hallucination._listing import NamedObject, read_objects, with_head_nouns
-from captious.metrics.hallucination.aloha import Aloha, MatchedObject, match_objects
+from captious.metrics.hallucination.aloha import (
+    Aloha,
+    MatchedObject,
+    NamedObject,
+    match_objects,
+    read_objects,
+    with_head_nouns,
+)
 from captious.metrics.judges.dry_run import dry_run
 from captious.models.chat.messages import Reply
 from captious.options import Judging, Runtime, using

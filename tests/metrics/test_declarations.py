@@ -12,7 +12,7 @@ from captious import CaptionSet, Metric, Resampling, compare, evaluate
 from captious.errors import InputError
 from captious.metrics import MeanMetric, Scored, State, TokenMetric
 from captious.metrics.contract import Explains
-from captious.metrics.registry import parse_all
+from captious.metrics.registry import METRICS, metric_class, parse_all
 
 CAPTIONS = CaptionSet.of({"1": "a red dog", "2": "a cat"}, {"1": ["a dog"], "2": ["a cat"]})
 
@@ -201,3 +201,15 @@ def test_only_a_mean_takes_values_for_rows(monkeypatch):
 def test_a_metric_explains_by_having_the_method():
     assert not isinstance(Given(), Explains) and not Given().explains
     assert parse_all("rouge")[0].explains
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_what_a_class_declares_has_a_type_that_every_python_reads(name):
+    """Python 3.10 refuses a bare ``ClassVar`` when it resolves the annotations of a metric."""
+    bare = [
+        (kind.__name__, key)
+        for kind in metric_class(name).__mro__
+        for key, type_ in vars(kind).get("__annotations__", {}).items()
+        if type_ in ("ClassVar", ClassVar)
+    ]
+    assert not bare

@@ -11,7 +11,7 @@ from PIL import Image
 
 from captious.captions import ImageData
 from captious.models import decoding, pipeline
-from captious.models._gpu_resizing import DecodeOnly
+from captious.models._gpu.resizing import DecodeOnly
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, always, decode
 from captious.models.pipeline import image_batches

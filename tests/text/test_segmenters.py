@@ -54,10 +54,23 @@ def test_tokens_of_sacrebleu_after_lower_casing(name, module, original):
         assert TOKENIZERS[name].tokenize(text) == theirs(text.lower()), text
 
 
-def test_intl_in_its_own_case():
-    theirs = sacrebleu_tokens("tokenizer_intl", "TokenizerV14International")
+@pytest.mark.parametrize(
+    ("name", "module", "original"),
+    [
+        ("zh-cased", "tokenizer_zh", "TokenizerZh"),
+        ("intl-cased", "tokenizer_intl", "TokenizerV14International"),
+        ("char-cased", "tokenizer_char", "TokenizerChar"),
+        ("whitespace", "tokenizer_none", "NoneTokenizer"),
+        ("ja-mecab-raw", "tokenizer_ja_mecab", "TokenizerJaMecab"),
+        ("ko-mecab-raw", "tokenizer_ko_mecab", "TokenizerKoMecab"),
+    ],
+)
+def test_tokens_of_sacrebleu_in_their_own_case(name, module, original):
+    theirs = sacrebleu_tokens(module, original)
     for text in REAL + RANDOM:
-        assert TOKENIZERS["intl-cased"].tokenize(text) == theirs(text), text
+        assert TOKENIZERS[name].tokenize(text) == theirs(text), text
+        if name == "whitespace":
+            assert TOKENIZERS["whitespace-lower"].tokenize(text) == theirs(text.lower()), text
 
 
 @pytest.mark.parametrize(("name", "original"), [("13a-cased", "13a"), ("intl-cased", "intl")])

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError
-from captious.train._neighbors import Neighbors
 from captious.train.negative_records import negative_records, what_was_done
 from captious.train.negatives import KINDS, check_kinds, make_negatives
-from captious.train.similar_images import SimilarImages
+from captious.train.similar_images import Neighbors, SimilarImages
 
 WORDS = [
     "dog",

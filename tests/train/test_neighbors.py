@@ -8,9 +8,8 @@ import pytest
 from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus
 from captious.text.ptb import tokenize
-from captious.train import _neighbors as neighbors
-from captious.train._neighbors import nearest_captions, nearest_vectors
-from captious.train.similar_images import SimilarImages
+from captious.train import similar_images as neighbors
+from captious.train.similar_images import SimilarImages, nearest_captions, nearest_vectors
 
 WORDS = [
     "a",

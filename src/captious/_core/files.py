@@ -59,7 +59,8 @@ def decode_utf8(content: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
+            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8; if it is "
+            "Windows-1252 or Latin-1, save it as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
         ) from None
 
 

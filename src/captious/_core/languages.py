@@ -132,7 +132,7 @@ _RANGES = {
 SCRIPTS = tuple(_RANGES)
 UNSPACED = ("Thai", "Lao", "Tibetan", "Burmese", "Khmer", "kana", "Han")
 """Scripts without spaces between words."""
-SPACED_TOKENIZERS = ("ptb", "13a", "13a-cased", "intl", "intl-cased", "whitespace", "plain")
+SPACED_TOKENIZERS = ("ptb", "13a", "13a-cased", "intl", "intl-cased", "whitespace", "whitespace-lower", "plain")
 """Tokenizers for which spaces separate words."""
 
 _BLOCKS = sorted((first, last, number) for number, blocks in enumerate(_RANGES.values()) for first, last in blocks)

@@ -16,7 +16,10 @@ from captious.options import Argument, Engine, Option
 if TYPE_CHECKING:
     from captious.bias.protocol import Protocol
 
-READING = ("references", "format", "id_column", "references_id_column", "candidate_column", "references_column")
+READING = (
+    *("references", "format", "id_column", "references_id_column", "candidate_column", "references_column"),
+    "unpack_limit",
+)
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -290,6 +290,7 @@ def check(
             "candidate_column",
             "references_column",
             "language",
+            "unpack_limit",
             "json",
         ),
     ],

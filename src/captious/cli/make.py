@@ -163,6 +163,7 @@ def graphs(
         Session,
         Only(
             *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            "unpack_limit",
             *("references_column", "out", "overwrite", "json", "cache"),
         ),
     ],
@@ -339,6 +340,7 @@ def edits(
         Session,
         Only(
             *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            "unpack_limit",
             *("references_column", "out", "overwrite", "json", "seed"),
         ),
     ],

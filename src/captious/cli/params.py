@@ -204,7 +204,7 @@ class Param:
         if isinstance(option, Argument):
             info = typer.Argument(**shown)
         else:
-            info = typer.Option(self.flag + self.negation, *option.flags, **shown)
+            info = typer.Option(self.flag + self.negation, *option.flags, *option.aliases, **shown)
         return inspect.Parameter(
             self.name,
             inspect.Parameter.KEYWORD_ONLY,

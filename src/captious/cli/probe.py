@@ -162,6 +162,7 @@ def hallucination(
         Session,
         Only(
             *("references", "images", "items", "missing", "several", "format", "id_column", "candidate_column"),
+            "unpack_limit",
             *(*RESULT, "device", "batch", "precision", "cache"),
         ),
     ],
@@ -192,6 +193,7 @@ def stress(
         Session,
         Only(
             *("references", "images", "missing", "format", "id_column", "references_id_column", "candidate_column"),
+            "unpack_limit",
             *("references_column", *RESULT, "interval", *MODELS, *JUDGES),
         ),
     ],

@@ -50,7 +50,6 @@ def score(
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
-    --explain 1002 shows why item 1002 has its scores.
 
     A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
     If there is a column language, each language is scored by itself. The folder of a run prints its report again.

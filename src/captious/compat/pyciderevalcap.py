@@ -7,6 +7,8 @@ Change the import lines of a script, and nothing else::
     scorer = CiderD(df="coco-train-idxs")  # data/coco-train-idxs.p
     score, scores = scorer.compute_score(gts, [{"image_id": 7, "caption": ["a dog runs"]}])
 
+``CIDErEvalCap`` of the repository's ``eval.py`` tokenizes first, and gives both.
+
 The pickle of document frequencies is read without running it. Unlike the original, ``df`` may also be the path of a
 pickle, or an idf corpus that ``captious make idf`` has made.
 """
@@ -22,6 +24,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet, Ragged
+from captious.compat.pycocoevalcap import PTBTokenizer
 from captious.errors import InputError
 from captious.metrics import cider
 from captious.text import idf
@@ -84,6 +87,41 @@ class Cider(CiderD):
 
     def __init__(self, n: int = cider.ORDERS, df: str = CORPUS) -> None:
         super().__init__(n, df=df)
+
+
+class CIDErEvalCap:
+    """CIDEr and CIDEr-D of raw captions: ``evaluate()`` returns the values of each, in the order of ``res``.
+
+    ``gts`` are lists of ``{"caption": text}`` by image id, ``res`` is a list of ``{"image_id": …, "caption": text}``.
+    """
+
+    def __init__(
+        self, gts: Mapping[Any, Sequence[Mapping[str, Any]]], res: Sequence[Mapping[str, Any]], df: str = CORPUS
+    ) -> None:
+        print("tokenization...")
+        self.gts = PTBTokenizer().tokenize(gts)
+        print("tokenized refs")
+        self.res = [_tokenize_entry(number, entry) for number, entry in enumerate(res, start=1)]
+        print("tokenized cands")
+        self._df = df
+
+    def evaluate(self) -> dict[str, list[float]]:
+        """Score, with the progress on standard output as the original has it."""
+        print("setting up scorers...")
+        values = {}
+        for scorer, name in ((Cider(df=self._df), "CIDEr"), (CiderD(df=self._df), "CIDErD")):
+            print(f"computing {scorer.method()} score...")
+            score, scores = scorer.compute_score(self.gts, self.res)
+            print(f"{name}: {score:0.3f}")
+            values[name] = scores.tolist()
+        return values
+
+
+def _tokenize_entry(number: int, entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, Mapping) or "image_id" not in entry or not isinstance(entry.get("caption"), str):
+        raise InputError(f'res: entry {number}: is {entry!r:.60}, expected {{"image_id": …, "caption": text}}')
+    key = entry["image_id"]
+    return {"image_id": key, "caption": PTBTokenizer().tokenize({key: [entry]})[key]}
 
 
 def _frequencies(df: str) -> idf.DocumentFrequency:

@@ -4,6 +4,9 @@ Change the import lines of a script, and nothing else::
 
     from captious.compat.pycocoevalcap import COCO, Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
 
+``BleuScorer``, ``CiderScorer`` and ``precook`` (that of ``cider_scorer``) are here too, and ``COCOEvalCapSpice`` of the
+fork that self-critical training uses. ``CIDErEvalCap`` is that of `captious.compat.pyciderevalcap`.
+
 What differs on purpose:
 
 - **Scores belong to ids.** The original reads the tokens of all captions as one list of lines. A carriage return or
@@ -23,12 +26,13 @@ import json
 import math
 import re
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
-from typing import Any, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -49,6 +53,10 @@ def __getattr__(name: str) -> Any:
     if name == "Spice":
         require("spacy", "spice")
         return SpiceScorer
+    if name == "CIDErEvalCap":  # which needs the tokenizer of this module
+        from captious.compat.pyciderevalcap import CIDErEvalCap
+
+        return CIDErEvalCap
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -73,19 +81,144 @@ class Bleu:
         return self._score(_together(gts, res), verbose)
 
     def _score(self, captions: CaptionSet, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
-        rows = bleu.Bleu(n=self._n, tokenizer="whitespace").score_items(captions, None).rows
-        assert isinstance(rows, np.ndarray)
-        total = rows.sum(axis=0)
-        if verbose:
-            length, reference_length, *counts = map(int, total)
-            print({"testlen": length, "reflen": reference_length, "guess": counts[1::2], "correct": counts[::2]})
-            print("ratio:", (length + bleu.TINY) / (reference_length + bleu.SMALL))
-        orders = range(1, self._n + 1)
-        return [float(bleu.bleu(total, n)) for n in orders], [bleu.bleu(rows, n).tolist() for n in orders]
+        return _bleu_scores(_bleu_rows(captions, self._n), self._n, verbose)
 
     def method(self) -> str:
         """The name of the metric."""
         return "Bleu"
+
+
+def _bleu_rows(captions: CaptionSet, n: int) -> Floats:
+    rows = bleu.Bleu(n=n, tokenizer="whitespace").score_items(captions, None).rows
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def _bleu_scores(rows: Floats, n: int, verbose: int, average: bool = False) -> tuple[list[float], list[list[float]]]:
+    total = rows.sum(axis=0)
+    if verbose:
+        length, whole, *counts = map(int, total)
+        reference_length = float(total[1]) if average else whole
+        print({"testlen": length, "reflen": reference_length, "guess": counts[1::2], "correct": counts[::2]})
+        print("ratio:", (length + bleu.TINY) / (reference_length + bleu.SMALL))
+    orders = range(1, n + 1)
+    return [float(bleu.bleu(total, order)) for order in orders], [bleu.bleu(rows, order).tolist() for order in orders]
+
+
+class _Collector:
+    """Captions and references that are added one item after the other: ``scorer += (caption, references)``."""
+
+    def __init__(self, test: str | None = None, refs: Sequence[str] | None = None) -> None:
+        self._tests: list[str | None] = []
+        self._references: list[list[str]] = []
+        self.cook_append(test, refs)
+
+    def cook_append(self, test: str | None, refs: Sequence[str] | None) -> None:
+        """Add an item; without a caption its references count for document frequencies alone."""
+        if refs is not None:
+            self._tests.append(test)
+            self._references.append(list(refs))
+
+    def __iadd__(self, other: Any) -> Any:
+        if isinstance(other, tuple):
+            self.cook_append(*other)
+        elif isinstance(other, type(self)):
+            self._tests += other._tests
+            self._references += other._references
+        else:
+            raise InputError(
+                f"{type(self).__name__} += {type(other).__name__}, expected (caption, references) or a scorer"
+            )
+        return self
+
+    def size(self) -> int:
+        """Return the number of items."""
+        return len(self._references)
+
+    def _captions(self) -> CaptionSet:
+        tests: list[list[Any]] = [[test] for test in self._tests]  # None is refused by its number
+        return _together(dict(enumerate(self._references)), dict(enumerate(tests)))
+
+
+ReferenceLength = Literal["closest", "shortest", "average"]
+
+
+class BleuScorer(_Collector):
+    """BLEU-1 to BLEU-n of items that are added one by one.
+
+    ``compute_score`` returns the values and those of the items at every call; the original does so at the first only.
+
+    >>> scorer = BleuScorer(n=2)
+    >>> scorer += ("a cat sits here", ["a red cat sits"])
+    >>> [round(value, 6) for value in scorer.compute_score(option="closest")[0]]
+    [0.75, 0.5]
+    """
+
+    def __init__(
+        self,
+        test: str | None = None,
+        refs: Sequence[str] | None = None,
+        n: int = bleu.ORDERS,
+        special_reflen: float | None = None,
+    ) -> None:
+        self.n, self.special_reflen = Bleu(n)._n, special_reflen
+        super().__init__(test, refs)
+
+    def compute_score(
+        self, option: ReferenceLength | None = None, verbose: int = 0
+    ) -> tuple[list[float], list[list[float]]]:
+        """Return the corpus value of each order, and of each order the values of the items.
+
+        ``option`` says which length of an item's references counts; without it the average counts if there is one item,
+        otherwise the closest.
+        """
+        return _bleu_scores(self._rows(option), self.n, verbose, self._choose(option) == "average")
+
+    def recompute_score(
+        self, option: ReferenceLength | None = None, verbose: int = 0
+    ) -> tuple[list[float], list[list[float]]]:
+        """Return the scores, as `compute_score` does."""
+        return self.compute_score(option, verbose)
+
+    def retest(self, new_test: str | Sequence[str]) -> BleuScorer:
+        """Replace the captions of all items."""
+        tests = [new_test] if isinstance(new_test, str) else list(new_test)
+        if len(tests) != self.size():
+            raise InputError(f"retest: {len(tests)} captions, expected {self.size()}: one for each item")
+        self._tests = list(tests)
+        return self
+
+    def rescore(self, new_test: str | Sequence[str]) -> tuple[list[float], list[list[float]]]:
+        """Replace the captions of all items, and return the scores."""
+        return self.retest(new_test).compute_score()
+
+    def testlen(self, option: ReferenceLength | None = None) -> int:
+        """Return the number of words of all captions."""
+        return int(self._rows(option)[:, 0].sum())
+
+    def reflen(self, option: ReferenceLength | None = None) -> float:
+        """Return the length of the references that the penalty compares with, summed over the items."""
+        return float(self._rows(option)[:, 1].sum())
+
+    def ratio(self, option: ReferenceLength | None = None) -> float:
+        """Return the length of the captions as a share of that of the references."""
+        return (self.testlen(option) + bleu.TINY) / (self.reflen(option) + bleu.SMALL)
+
+    def _choose(self, option: ReferenceLength | None) -> ReferenceLength:
+        option = option or ("average" if self.size() == 1 else "closest")
+        if option not in get_args(ReferenceLength):
+            raise InputError(f"option={option!r}, expected {', '.join(get_args(ReferenceLength))}")
+        return option
+
+    def _rows(self, option: ReferenceLength | None) -> Floats:
+        option = self._choose(option)
+        rows = _bleu_rows(self._captions(), self.n).astype(np.float64)
+        if self.special_reflen is not None:
+            rows[:, 1] = self.special_reflen
+        elif option != "closest":
+            choose = min if option == "shortest" else np.mean
+            rows[:, 1] = [choose([len(text.split()) for text in texts]) for texts in self._references]
+        return rows
 
 
 class Rouge:
@@ -170,6 +303,63 @@ class Cider:
         return "CIDEr"
 
 
+def precook(s: str, n: int = cider.ORDERS, out: bool = False) -> dict[tuple[str, ...], int]:
+    """Return how often each n-gram of orders 1 to n occurs in a text, as ``cider_scorer.precook`` does.
+
+    >>> precook("a a dog", n=2)[("a",)], precook("a a dog", n=2)[("a", "dog")]
+    (2, 1)
+    """
+    words = s.split()
+    grams = (tuple(words[i : i + k]) for k in range(1, n + 1) for i in range(len(words) - k + 1))
+    return defaultdict(int, Counter(grams))
+
+
+class CiderScorer(_Collector):
+    """CIDEr-D of items that are added one by one, with document frequencies of their references.
+
+    >>> scorer = CiderScorer()
+    >>> scorer += ("a red dog", ["a red dog"])
+    >>> scorer += ("a cat", ["one cat"])
+    >>> scorer.compute_score()[1].round(6)
+    array([7.5 , 1.25])
+    """
+
+    def __init__(
+        self,
+        test: str | None = None,
+        refs: Sequence[str] | None = None,
+        n: int = cider.ORDERS,
+        sigma: float = cider.SIGMA,
+    ) -> None:
+        self._cider = Cider(n=n, sigma=sigma)
+        self.n, self.sigma = n, sigma
+        self.document_frequency: dict[tuple[str, ...], float] = defaultdict(float)
+        super().__init__(test, refs)
+
+    @property
+    def crefs(self) -> list[list[dict[tuple[str, ...], int]]]:
+        """The n-grams of each reference of each item."""
+        return [[precook(text, self.n) for text in texts] for texts in self._references]
+
+    @property
+    def ctest(self) -> list[dict[tuple[str, ...], int] | None]:
+        """The n-grams of each caption; None for an item without one."""
+        return [None if text is None else precook(text, self.n) for text in self._tests]
+
+    def compute_doc_freq(self) -> None:
+        """Fill ``document_frequency``: in the references of how many items each n-gram occurs."""
+        counts = Counter(gram for texts in self.crefs for gram in set(chain.from_iterable(texts)))
+        self.document_frequency = defaultdict(float, {gram: float(number) for gram, number in counts.items()})
+
+    def compute_cider(self) -> list[float]:
+        """Return the value of each item."""
+        return list(map(float, self.compute_score()[1]))
+
+    def compute_score(self, option: Any = None, verbose: int = 0) -> tuple[np.float64, Floats]:
+        """Return the mean, and the values of the items."""
+        return self._cider._score(self._captions())
+
+
 class Meteor:
     """METEOR 1.5 in Python. Its tables are those that pycocoevalcap brings: ``pip install 'captious[meteor]'``."""
 
@@ -209,7 +399,10 @@ class SpiceScorer:
         from captious.metrics.spice import metric as spice
 
         metric = spice.Spice()
-        candidates, references = metric.graphs(captions, metric.prepare(captions))
+        state = metric.prepare(captions)
+        candidates, references = metric.graphs(captions, state)
+        if len(candidates) > len(references):  # several captions of an image become one graph, as its references do
+            candidates = metric.graphs(replace(captions, references=captions.candidates), state)[1]
         names = ("f", "pr", "re", "tp", "fp", "fn")
         scores = [
             {
@@ -364,6 +557,8 @@ class COCOEvalCap:
     NaN, and a line says why. SPICE is captious's, see `SpiceScorer`.
     """
 
+    _several: ClassVar[bool] = False  # whether an image may have several captions
+
     def __init__(self, coco: Any, cocoRes: Any) -> None:
         self.coco = coco if hasattr(coco, "getImgIds") else COCO(coco)
         self.cocoRes = cocoRes if hasattr(cocoRes, "getImgIds") else COCO(cocoRes)
@@ -376,19 +571,13 @@ class COCOEvalCap:
         """Tokenize and score, with the progress on standard output as the original has it."""
         ids = list(dict.fromkeys(self.params["image_id"]))
         print("tokenization...")
-        captions = _together(self._tokenized(self.coco, "coco", ids), self._tokenized(self.cocoRes, "cocoRes", ids))
+        gts, res = self._tokenized(self.coco, "coco", ids), self._tokenized(self.cocoRes, "cocoRes", ids)
+        captions = _together(gts, res, self._several)
         print("setting up scorers...")
         self.imgToEval = {key: {"image_id": key} for key in ids}
-        scorers: list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]] = [
-            (Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]),
-            (Meteor(), ["METEOR"]),
-            (Rouge(), ["ROUGE_L"]),
-            (Cider(), ["CIDEr"]),
-            (SpiceScorer(), ["SPICE"]),
-        ]
         score: Any
         scores: Any
-        for scorer, names in scorers:
+        for scorer, names in self._scorers():
             print(f"computing {scorer.method()} score...")
             try:
                 score, scores = scorer._score(captions)
@@ -404,6 +593,15 @@ class COCOEvalCap:
                 print(f"{name}: {value:0.3f}")
         self.evalImgs = list(self.imgToEval.values())
 
+    def _scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
+        return [
+            (Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]),
+            (Meteor(), ["METEOR"]),
+            (Rouge(), ["ROUGE_L"]),
+            (Cider(), ["CIDEr"]),
+            (SpiceScorer(), ["SPICE"]),
+        ]
+
     def _tokenized(self, source: Any, name: str, ids: Sequence[Any]) -> dict[Any, list[str]]:
         by_text = {str(key): records for key, records in source.imgToAnns.items()}
         records = {key: by_text.get(str(key), []) for key in ids}
@@ -415,7 +613,16 @@ class COCOEvalCap:
         return PTBTokenizer().tokenize(records)
 
 
-def _together(gts: Captions, res: Captions) -> CaptionSet:
+class COCOEvalCapSpice(COCOEvalCap):
+    """SPICE alone, of one caption per image or of several, whose tuples are then one graph (AllSPICE)."""
+
+    _several: ClassVar[bool] = True
+
+    def _scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
+        return [(SpiceScorer(), ["SPICE"])]
+
+
+def _together(gts: Captions, res: Captions, several: bool = False) -> CaptionSet:
     """References and candidates as a set of items in the order of ``gts``."""
     for name, captions in (("gts", gts), ("res", res)):
         if not isinstance(captions, Mapping):
@@ -424,7 +631,10 @@ def _together(gts: Captions, res: Captions) -> CaptionSet:
     _refuse(res.keys() - gts.keys(), "gts is missing", "of res")
     if not gts:
         raise InputError("gts and res are empty, expected captions by image id")
-    _check("res", res, lambda number: number == 1, "a list of one caption")
+    if several:
+        _check("res", res, lambda number: number >= 1, "a list of at least one caption")
+    else:
+        _check("res", res, lambda number: number == 1, "a list of one caption")
     _check("gts", gts, lambda number: number >= 1, "a list of at least one reference")
     return CaptionSet(
         ids=tuple(map(str, range(len(gts)))),  # the image ids may be of any type

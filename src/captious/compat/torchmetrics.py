@@ -56,6 +56,8 @@ class CaptionMetric(Metric):
         Those of ``torchmetrics.Metric``, such as ``compute_on_cpu`` or ``process_group``.
 
     >>> metric = CaptionMetric("rouge")
+    >>> metric
+    CaptionMetric('rouge')
     >>> metric.update(["a cat", "a dog runs"], [["a cat"], ["the dog runs", "a dog"]])
     >>> metric.compute()
     tensor(0.9150)
@@ -76,6 +78,24 @@ class CaptionMetric(Metric):
         """Whether all metrics are better when higher, or all when lower; None if they differ."""
         directions = {metric.higher_is_better for metric in self.metrics}
         return directions.pop() if len(directions) == 1 else None
+
+    @property
+    def plot_lower_bound(self) -> float | None:  # type: ignore[override]  # a class attribute there, as the next
+        """The lowest value, if it is the same for all metrics."""
+        return self._shared_bound(0)
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """The highest value, if it is the same for all metrics and finite."""
+        return self._shared_bound(1)
+
+    def _shared_bound(self, side: int) -> float | None:
+        bounds = {metric.range[side] for metric in self.metrics}
+        return bounds.pop() if len(bounds) == 1 and np.isfinite(next(iter(bounds))) else None
+
+    def __repr__(self) -> str:
+        language = f", language={self.language!r}" if self.language else ""
+        return f"{type(self).__name__}({', '.join(map(str, self.metrics))!r}{language})"
 
     def update(
         self,
@@ -128,6 +148,23 @@ class CaptionMetric(Metric):
         tensors = {name: torch.tensor(value, device=self.device) for name, value in values.items()}
         return tensors if len(tensors) > 1 else next(iter(tensors.values()))
 
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw values with matplotlib, as metrics of torchmetrics do, and return the figure and its axes.
+
+        Parameters
+        ----------
+        val
+            What ``compute`` or ``forward`` returned, or a list of it, which is drawn as steps. Without it, ``compute``
+            is called.
+        ax
+            Axes to draw into.
+        """
+        require("matplotlib", "plot")
+        axes: Any
+        figure, axes = self._plot(val, ax)
+        axes.set_ylabel(str(self.metrics[0]) if len(self.metrics) == 1 else "")
+        return figure, axes
+
     def report(self, resampling: Resampling = Resampling()) -> Report:
         """The samples of this process as a report: intervals, values per item, the worst captions."""
         return evaluate(self.captions(), self.metrics, resampling, language=self.language)
@@ -168,7 +205,10 @@ class CaptionMetric(Metric):
 
 
 def _texts(name: str, index: int, texts: Any) -> list[str]:
-    listed = [texts] if isinstance(texts, str) else texts
+    # As in torchmetrics, an empty list of words is an empty text: preds = [[]], target = [[[]]].
+    listed = [texts] if isinstance(texts, str) or (name == "preds" and texts == []) else texts
+    if isinstance(listed, (list, tuple)):
+        listed = ["" if text == [] else text for text in listed]
     if isinstance(listed, (list, tuple)) and all(isinstance(text, str) for text in listed):
         return list(listed)
     raise InputError(f"{name}[{index}] is {texts!r:.60}, expected a text or a list of texts")

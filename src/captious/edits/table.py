@@ -14,7 +14,7 @@ from captious._core.files import whole_file
 from captious._core.languages import refuse_other_than_english
 from captious._core.records import parse_toml, read_text, record
 from captious.captions import CaptionSet, Item
-from captious.edits import _damage, _gaming, _harm, _harmless
+from captious.edits.catalogue import EDITS
 from captious.edits.changes import mark, summarize
 from captious.edits.edit import GROUPS, Draw, Edit, EditedCaption, EditSubject, Group, TaggedWord
 from captious.edits.surroundings import VOCABULARY, Surroundings
@@ -23,8 +23,6 @@ from captious.options import SEED
 from captious.render import Column, Document, Result, Table
 from captious.syntax.tagging import tag_texts
 
-EDITS: dict[str, Edit] = {edit.name: edit for edit in (*_harm.EDITS, *_damage.EDITS, *_harmless.EDITS, *_gaming.EDITS)}
-"""Every edit that captious has, by name, group after group."""
 ALL = "all"
 
 

@@ -8,24 +8,33 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from captious.errors import InputError
 from captious.io.printed import printed_list
-from captious.io.rows import Row, decoded, refuse_repeated
+from captious.io.rows import Piece, Row, RowBlock, decoded, refuse_repeated
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
+_NUMBERED_CAPTION = re.compile(rb"[^\t\n]+#\d+\t")
 _NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
-def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
+def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
     """Rows of a delimited file.
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
     Python writes it, is one.
     """
+    if delimiter == "\t" and _NUMBERED_CAPTION.match(content):
+        yield _numbered_captions(content, name)
+        return
     bare = delimiter == "\t" and not _is_quoted(content)
+    head = content[:65_536].partition(b"\n")[0]
+    if delimiter == "," and b"," not in head:
+        # Spreadsheets of countries with a decimal comma separate cells by semicolons.
+        delimiter = ";" if b";" in head else "\t" if b"\t" in head else ","
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
@@ -35,7 +44,7 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
             raise InputError(f"{name}: is empty, expected a header line and captions")
         refuse_repeated(header, f"{name}: row 1")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
-        for number, cells in enumerate(reader, start=2):
+        for number, cells in enumerate(_long_cells(reader), start=2):
             if not cells:
                 continue
             where = f"{name}: row {number}"
@@ -55,12 +64,40 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 
 
-def spreadsheet_rows(content: bytes, name: str) -> Iterator[Row]:
-    """Rows of the first sheet of a spreadsheet, whose first row names the columns."""
-    from captious.io._spreadsheets import sheet_rows
+def _numbered_captions(content: bytes, name: str) -> RowBlock:
+    """The captions of Flickr8k and Flickr30k, ``1000.jpg#0<tab>A child …`` on each line, by the image's name."""
+    ids, texts = [], []
+    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n"), start=1):
+        key, tab, text = line.partition("\t")
+        if not tab or "#" not in key:
+            raise InputError(f"{name}: line {number}: {line[:40]!r}, expected image#number, a tab and a caption")
+        ids.append(key.rpartition("#")[0])
+        texts.append(text.strip())
+    return RowBlock(name, 1, {"id": ids, "caption": texts}, unit="line")
 
-    rows = sheet_rows(content, name)
-    header = ["" if cell is None else str(cell).strip() for cell in next(rows, (0, []))[1]]
+
+def _long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The rows of a reader with cells of any length; Python's own limit, which all readers share, is set back."""
+    rows = [[""]]
+    while rows:
+        limit = csv.field_size_limit(2**31 - 1)
+        try:
+            rows = list(islice(reader, 1000))
+        finally:
+            csv.field_size_limit(limit)
+        yield from rows
+
+
+def spreadsheet_rows(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
+    """Rows of the first sheet of a spreadsheet, whose first row names the columns.
+
+    A cell with an error is null, and the place of its row names the error.
+    """
+    from captious.io._spreadsheets import ErrorCell, sheet_rows
+
+    rows = sheet_rows(content, name, unpack_limit)
+    first = next(rows, (0, []))[1]
+    header = ["" if cell is None or isinstance(cell, ErrorCell) else str(cell).strip() for cell in first]
     named = [column for column in header if column]
     if not named:
         raise InputError(f"{name}: is empty, expected a header row and captions")
@@ -73,6 +110,14 @@ def spreadsheet_rows(content: bytes, name: str) -> Iterator[Row]:
             raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
         cells += [None] * (len(header) - len(cells))
         values = ["" if cell is None else _cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        errors = [
+            f"{cell.code} in {column}"
+            for column, cell in zip(header, cells, strict=True)
+            if column and isinstance(cell, ErrorCell)
+        ]
+        if errors:
+            where = f"{where} ({', '.join(errors)})"
+            values = [None if isinstance(value, ErrorCell) else value for value in values]
         yield Row(where, {column: value for column, value in zip(header, values, strict=True) if column})
 
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from io import BytesIO
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from captious.errors import InputError
+from captious.options import Reading
 
-LARGEST = 256 * 1024 * 1024
-"""Bytes of a part of the file once it is unpacked."""
 LONGEST = 32_767
 """Characters of a cell: a longer text was cut when the file was written."""
 SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, ElementTree.ParseError),
+    *(KeyError, ValueError, IndexError, NotImplementedError, RuntimeError, OSError),
+)
+"""What reading a damaged or encrypted archive may raise."""
 _SPACE = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _REFERENCE = re.compile(r"([A-Z]{1,3})\d*")
 _ESCAPED = re.compile(r"_x(?!0000|[dD][89a-fA-F])([0-9A-Fa-f]{4})_")
@@ -29,14 +35,23 @@ def is_spreadsheet(content: bytes) -> bool:
         return False
 
 
-def sheet_rows(content: bytes, name: str) -> Iterator[tuple[int, list[str | float | int | None]]]:
-    """The rows of the first sheet with their numbers; an empty cell is None."""
+class ErrorCell(NamedTuple):
+    """What a formula gave in place of a value, such as ``#REF!``."""
+
+    code: str
+
+
+Cell = str | float | int | bool | ErrorCell | None
+
+
+def sheet_rows(content: bytes, name: str, limit: int = Reading.unpack_limit) -> Iterator[tuple[int, list[Cell]]]:
+    """The rows of the first sheet with their numbers; an empty cell is None. A part may unpack to ``limit`` MiB."""
     try:
         archive = zipfile.ZipFile(BytesIO(content))
-        strings = _strings(_part(archive, STRINGS, name)) if STRINGS in archive.namelist() else []
-        sheet = _part(archive, SHEET, name)
+        strings = _strings(_part(archive, STRINGS, name, limit)) if STRINGS in archive.namelist() else []
+        sheet = _part(archive, SHEET, name, limit)
         for number, row in enumerate(_elements(sheet, "row"), start=1):
-            cells: list[str | float | int | None] = []
+            cells: list[Cell] = []
             for cell in row.iter(f"{_SPACE}c"):
                 column = _column(cell.get("r", ""), len(cells))
                 if not 0 <= column - len(cells) < 16_384:
@@ -44,18 +59,21 @@ def sheet_rows(content: bytes, name: str) -> Iterator[tuple[int, list[str | floa
                 cells += [None] * (column - len(cells))
                 cells.append(_value(cell, strings, f"{name}: row {number}"))
             yield int(row.get("r", number)), cells
-    except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, ValueError, NotImplementedError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except DAMAGE as error:
         raise InputError(f"{name}: not a whole XLSX file ({str(error).splitlines()[0][:80]})") from None
 
 
-def _part(archive: zipfile.ZipFile, part: str, name: str) -> bytes:
+def _part(archive: zipfile.ZipFile, part: str, name: str, limit: int) -> bytes:
     """A part of the file. One that unpacks to too much, or that declares entities, is refused."""
     with archive.open(part) as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise InputError(f"{name}: {part} unpacks to more than {LARGEST:,} bytes, expected less; save the table as CSV")
+        content = file.read((limit << 20) + 1)
+    if len(content) > limit << 20:
+        raise InputError(
+            f"{name}: {part} unpacks to more than {limit:,} MiB, expected less; pass "
+            f"reading=Reading(unpack_limit={4 * limit}) if it is right"
+        )
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content or content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise InputError(f"{name}: {part} declares entities, expected what a spreadsheet program writes")
     return content
@@ -91,7 +109,7 @@ def _column(reference: str, following: int) -> int:
     return index - 1
 
 
-def _value(cell: ElementTree.Element, strings: list[str], where: str) -> str | float | int | None:
+def _value(cell: ElementTree.Element, strings: list[str], where: str) -> Cell:
     kind, value = cell.get("t", "n"), cell.findtext(f"{_SPACE}v")
     if kind == "inlineStr":
         text: str | None = _text(cell)
@@ -103,6 +121,10 @@ def _value(cell: ElementTree.Element, strings: list[str], where: str) -> str | f
     elif kind == "n" and value is not None:
         number = float(value)
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    elif kind == "b" and value is not None:
+        return value.strip() not in ("0", "false")
+    elif kind == "e":
+        return ErrorCell(value or "an error")
     else:
         text = value
     if text is not None and len(text) >= LONGEST:

@@ -10,7 +10,8 @@ from typing import IO, Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
-from captious.io.rows import EXPECTED, Row, RowBlock, described, refuse_repeated
+from captious.io.rows import EXPECTED, Row, RowBlock, described, refuse_repeated, refuse_unpacked
+from captious.options import Reading
 
 
 def frame_rows(frame: Any, name: str) -> Iterator[Row]:
@@ -56,9 +57,9 @@ def open_parquet(file: IO[bytes]) -> Any:
     return opened
 
 
-def parquet_content(content: bytes, name: str) -> Iterator[Row]:
+def parquet_content(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
     """Rows of a Parquet file."""
-    return parquet_rows(io.BytesIO(content), name)
+    return chain.from_iterable(parquet_blocks(io.BytesIO(content), name, unpack_limit=unpack_limit))
 
 
 def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
@@ -67,7 +68,11 @@ def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Ro
 
 
 def parquet_blocks(
-    file: IO[bytes], name: str, images: bool = True, choose: Callable[[list[str]], list[str]] = list
+    file: IO[bytes],
+    name: str,
+    images: bool = True,
+    choose: Callable[[list[str]], list[str]] = list,
+    unpack_limit: int = Reading.unpack_limit,
 ) -> Iterator[RowBlock]:
     """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
     import pyarrow as pa
@@ -76,10 +81,22 @@ def parquet_blocks(
         parquet = open_parquet(file)
         refuse_repeated(parquet.schema_arrow.names, name)
         columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
+        _refuse_unpacked(parquet.metadata, columns, unpack_limit, name)
         table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
     return _blocks(table, name)
+
+
+def _refuse_unpacked(metadata: Any, columns: Sequence[str], limit: int, name: str) -> None:
+    """Refuse columns that unpack to too much, before they are unpacked."""
+    packed = unpacked = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema.partition(".")[0] in columns:
+                packed += column.total_compressed_size
+                unpacked += column.total_uncompressed_size
+    refuse_unpacked(unpacked, packed, limit, name)
 
 
 def _holds_images(field: Any) -> bool:

@@ -35,7 +35,7 @@ LISTED = 5
 """The number of complaints of one kind that are listed; the rest are counted."""
 
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
 
 
@@ -74,6 +74,8 @@ class Check(Result):
 
     name: str
     findings: Findings
+    origin: str = ""
+    """What was read as captions, references and images."""
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
@@ -85,8 +87,9 @@ class Check(Result):
 
     def document(self) -> Document:
         """The findings, one per line."""
-        data = {"name": self.name, "findings": self.findings.data()}
-        return Document(title=self.name, sections=(self.findings.text(),), data=data, name="check")
+        data = {"name": self.name, "findings": self.findings.data(), "read": self.origin}
+        notes = [self.origin] if self.origin else []
+        return Document(title=self.name, sections=(self.findings.text(),), notes=notes, data=data, name="check")
 
 
 def check(
@@ -116,18 +119,23 @@ def check(
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
-    captions = replace(captions, skipped=0)
-    looked_at = (_language, _several_languages, _texts, _shapes, _overlaps, _images)
+    captions = replace(captions, skipped=0, origin=replace(captions.origin, left_out=0))
+    looked_at = (_changes, _language, _several_languages, _texts, _shapes, _overlaps, _images)
     findings += [finding for look in looked_at for finding in look(captions)]
     if questions is not None:
         findings += _questions(captions, open_questions(str(questions)))
-    return Check(name, Findings(findings))
+    return Check(name, Findings(findings), captions.origin_line)
 
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
     """What makes a number say something it does not mean."""
-    findings = (*_empty(captions), *_several_languages(captions), *_shapes(captions), *_overlaps(captions))
-    return [finding for finding in findings if finding.misleads]
+    looked_at = (_changes, _empty, _line_breaks, _several_languages, _shapes, _overlaps)
+    return [finding for look in looked_at for finding in look(captions) if finding.misleads]
+
+
+def _changes(captions: CaptionSet) -> Iterable[Finding]:
+    """What reading changed or left out."""
+    return (Finding("warning", remark, True) for remark in captions.origin.remarks)
 
 
 def _language(captions: CaptionSet) -> Iterable[Finding]:
@@ -152,29 +160,39 @@ def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
+_KEPT = {
+    "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
+    "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",
+}
+"""What happens to an empty caption."""
+
+
 def _empty(captions: CaptionSet) -> Iterable[Finding]:
-    """Empty candidates, which count as they are and lower most numbers."""
-    blank = captions.candidates.blank
-    if blank.any():
-        ids = [captions.ids[owner] for owner in captions.candidates.owners[blank].tolist()]
-        share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
-        number = counted(ids, "empty candidate caption")
-        yield Finding(
-            "warning",
-            f"{number}{share}: kept; metrics that count words give it a low value, metrics with a model give it none",
-            True,
-        )
+    """Empty captions and references, which count as they are and lower most numbers."""
+    for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
+        blank = texts.blank
+        if blank.any():
+            ids = [captions.ids[owner] for owner in texts.owners[blank].tolist()]
+            share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
+            yield Finding("warning", f"{counted(ids, f'empty {part} caption')}{share}{_KEPT[part]}", True)
+
+
+def _line_breaks(captions: CaptionSet) -> Iterable[Finding]:
+    """Line breaks inside captions, which programs that pass captions by lines take for the end of one."""
+    for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
+        if len(texts.broken):
+            ids = [captions.ids[owner] for owner in texts.owners[texts.broken].tolist()]
+            # pycocoevalcap copes with \n, which some references of COCO have, and not with \r.
+            returns = any("\r" in texts.values[index] for index in texts.broken.tolist())
+            yield Finding(
+                "warning",
+                f"{counted(ids, f'{part} caption')} with a line break inside: read as a space; other programs may "
+                "take it for the end of the caption",
+                part == "candidate" or returns,
+            )
 
 
 _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
-    (
-        "warning",
-        0,
-        lambda text: not text.strip(),
-        "empty ",
-        ": kept; metrics that count words give it a low value, metrics with a model give it none",
-    ),
-    ("warning", 0, lambda text: "\n" in text, "", " with a line break inside; read as a space"),
     ("warning", 0, _CONTROL.search, "", " with control characters"),
     ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),
     ("note", 0.2, _TOKENIZED.search, "", " tokenized already (' .', \" 's\"): ptb copes, 13a differs"),
@@ -190,6 +208,8 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
 
 
 def _texts(captions: CaptionSet) -> Iterable[Finding]:
+    yield from _empty(captions)
+    yield from _line_breaks(captions)
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
         for level, share, odd, kind, why in _ODD_TEXTS:
             ids = [captions.ids[owner] for owner, text in zip(texts.owners, texts.values, strict=True) if odd(text)]
@@ -199,8 +219,8 @@ def _texts(captions: CaptionSet) -> Iterable[Finding]:
 
 def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     candidates, references = captions.candidates.counts, captions.references.counts
-    if captions.skipped:
-        yield Finding("warning", f"left out for being on one side only: {captions.skipped} ids", True)
+    if alone := captions.skipped - captions.origin.left_out:
+        yield Finding("warning", f"left out for being on one side only: {alone} ids", True)
     if not references.any():
         yield Finding("warning", "no references: only metrics that need none can be scored")
         return

@@ -1,4 +1,13 @@
-"""Names of columns, the same for every command: the first one that a row has is used, unless another is asked for."""
+"""Names of columns, the same for every command, and which of several columns is the caption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from captious.io.printed import printed_list
+from captious.options import Reading
 
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
 """The file of an image. Whatever its name in the file, a caption set calls it ``image``."""
@@ -42,3 +51,78 @@ SYSTEM_COLUMNS = ("system", "captioner", "model", "SYS")
 PAIR_SYSTEM_COLUMNS = ("systems",)
 """Both systems of a pair of captions, as a list."""
 RATER_COLUMNS = ("rater", "worker", "annotator")
+
+OWN_COLUMNS = ("candidate", "candidates")
+"""Names that say by themselves that the texts are to be scored."""
+GENERIC_COLUMNS = ("caption", "captions", "text")
+"""Names of captions by whomever: as a list beside a text of a model, they are the references."""
+INPUT_COLUMNS = ("question", "prompt", "instruction", "query", "input", "context", "source", "language")
+"""Texts that a model was given."""
+AMBIGUOUS = "could be the caption"
+
+
+def choose_columns(
+    sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
+) -> Reading:
+    """Name the columns of the captions and the references if a file has several columns that may be either.
+
+    A list beside one text is the references. Of two columns that may both be the caption, the user has to name one.
+    """
+    names = dict.fromkeys(name for fields in sample for name in fields)
+    usual = [name for name in CANDIDATE_COLUMNS if name in names and name != reading.references_column]
+    lists = [name for name in usual if name in GENERIC_COLUMNS and _has_lists(sample, name)]
+    texts = [name for name in usual if name not in lists]
+    referenced = reading.references_column is not None or not names.keys().isdisjoint(REFERENCE_COLUMNS)
+    chosen = reading.candidate_column
+    if chosen is None:
+        own = [name for name in OWN_COLUMNS if name in names]
+        choices = own[:1] or texts or lists
+        if lists and not texts and not referenced:
+            choices = [*lists, *_prose(sample, names)]
+        if len(choices) > 1:
+            options = " or ".join(f"reading=Reading(candidate_column={name!r})" for name in choices[:4])
+            named = " and ".join(f"`{name}`" for name in choices[:4])
+            complain(f"{where}: {named} {AMBIGUOUS} to score; pass {options}, and references_column=... for the other")
+        if len(usual) < 2:
+            return reading
+        chosen = choices[0]
+    lists = [name for name in lists if name != chosen]
+    if referenced or reading.references is not None or not lists:
+        return reading if reading.candidate_column == chosen else replace(reading, candidate_column=chosen)
+    return replace(reading, candidate_column=chosen, references_column=lists[0])
+
+
+def choose_references_column(
+    sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
+) -> Reading:
+    """Name the column of the references if a file of references has several columns of captions: a list comes first."""
+    names = dict.fromkeys(name for fields in sample for name in fields)
+    usual = [name for name in CANDIDATE_COLUMNS if name in names]
+    if reading.references_column is not None or len(usual) < 2 or not names.keys().isdisjoint(REFERENCE_COLUMNS):
+        return reading
+    generic = [name for name in usual if name in GENERIC_COLUMNS]
+    choices = [name for name in generic if _has_lists(sample, name)] or generic or usual
+    if len(choices) > 1:
+        options = " or ".join(f"reading=Reading(references_column={name!r})" for name in choices)
+        complain(f"{where}: {' and '.join(f'`{name}`' for name in choices)} could be the references; pass {options}")
+    return replace(reading, references_column=choices[0])
+
+
+def _has_lists(sample: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether the first value of a column is a list, or one that a program has printed."""
+    value = next((fields[name] for fields in sample if fields.get(name) is not None), None)
+    if isinstance(value, str):
+        return bool(printed_list(value))
+    return isinstance(value, (list, tuple)) or hasattr(value, "tolist")  # an array; NumPy is slow to import
+
+
+def _prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:
+    """Columns of other names whose texts look like captions: several words, and mostly different ones."""
+    known = {*ID_COLUMNS, *CANDIDATE_COLUMNS, *REFERENCE_COLUMNS, *INPUT_COLUMNS, STYLE_COLUMN, *RATER_COLUMNS}
+    prose = []
+    for name in names:
+        values = [] if name in known else [fields.get(name) for fields in sample]
+        texts = [value for value in values if isinstance(value, str) and len(value.split()) > 2]
+        if len(texts) > 0.5 * len(values) and len(set(texts)) > 0.5 * len(texts):
+            prose.append(name)
+    return prose

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -25,9 +24,22 @@ from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
 from captious.io.arrow import frame_rows, parquet_content, table_rows
 from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import document_rows, json_document, json_lines, mapping_rows, record_rows
-from captious.io.rows import EXPECTED, Piece, Row, RowBlock, decoded, described, in_utf8, is_suspicious, refuse_unsound
+from captious.io.rows import (
+    EXPECTED,
+    Piece,
+    Row,
+    RowBlock,
+    decoded,
+    described,
+    in_utf8,
+    is_suspicious,
+    refuse_unpacked,
+    remove_halves,
+)
 from captious.options import Reading
 
+PART = 1 << 20
+"""Bytes that are unpacked at a time."""
 GZIP = b"\x1f\x8b"
 """How a compressed file begins."""
 _TEXTS = ("captions", "references")
@@ -40,13 +52,14 @@ def rows_of(
     role: str = "captions",
     ids: Sequence[str] | None = None,
     harnesses: bool = True,
+    unpack_limit: int = Reading.unpack_limit,
 ) -> Iterator[Row]:
     """Rows of a path, of ``-`` for standard input, or of an object in memory, which messages call by its ``role``.
 
     A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, … Without
     ``harnesses`` no columns of a file are renamed: those of questions look like a harness's log of answers.
     """
-    return _singly(pieces_of(source, format, role, ids, harnesses))
+    return _singly(pieces_of(source, format, role, ids, harnesses, unpack_limit))
 
 
 def pieces_of(
@@ -55,15 +68,21 @@ def pieces_of(
     role: str = "captions",
     ids: Sequence[str] | None = None,
     harnesses: bool = True,
+    unpack_limit: int = Reading.unpack_limit,
+    cleaned: list[str] | None = None,
 ) -> Iterator[Piece]:
-    """The same, with those rows in blocks that were read by columns."""
+    """The same, with those rows in blocks that were read by columns.
+
+    Places of rows that lost half a character in any column are added to ``cleaned``.
+    """
     name = name_of(source, role)
     if isinstance(source, FileList):
-        return _rows_of_files(source, format)
+        return _rows_of_files(source, format, unpack_limit)
     if not isinstance(source, (str, os.PathLike)):
         rows = _objects(source, name, role, ids)
         return _of_harness(rows, named_harness(format)) if role in _TEXTS else rows
-    return _pieces_of_content(_content(source), name, format, harnesses)
+    content = _content(source, unpack_limit)
+    return _pieces_of_content(content, name, format, harnesses, unpack_limit, cleaned)
 
 
 def _singly(pieces: Iterable[Piece]) -> Iterator[Row]:
@@ -78,11 +97,11 @@ class FileList(tuple[str, ...]):
     """Several files of references, whose captions of one id add up; a list of texts in memory is no such thing."""
 
 
-def _rows_of_files(files: FileList, format: str | None) -> Iterator[Piece]:
+def _rows_of_files(files: FileList, format: str | None, unpack_limit: int) -> Iterator[Piece]:
     """The rows of all files; of files with a caption on each line, all must have as many lines."""
     lengths: dict[str, int] = {}
     for file in files:
-        rows = list(rows_of(file, format))
+        rows = list(rows_of(file, format, unpack_limit=unpack_limit))
         if rows and rows[0].aligned:
             lengths[file] = len(rows)
             first, number = next(iter(lengths.items()))
@@ -96,20 +115,46 @@ def named_harness(format: str | None) -> Harness | None:
     return cast("Harness", format) if format in HARNESSES else None
 
 
-def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
+def rows_of_content(
+    content: bytes, name: str, format: str | None = None, unpack_limit: int = Reading.unpack_limit
+) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
-    return _singly(_pieces_of_content(content, name, format, True))
+    return _singly(_pieces_of_content(content, name, format, True, unpack_limit))
 
 
-def _pieces_of_content(content: bytes, name: str, format: str | None, harnesses: bool) -> Iterator[Piece]:
+def _pieces_of_content(
+    content: bytes,
+    name: str,
+    format: str | None,
+    harnesses: bool,
+    unpack_limit: int,
+    cleaned: list[str] | None = None,
+) -> Iterator[Piece]:
     harness = named_harness(format)
     content = in_utf8(content, name)
     format = _format_of(name, content) if format is None or harness else format
-    if format not in BINARY and (offset := content.find(b"\0")) >= 0:
-        raise InputError(f"{name}: byte {offset} is null, expected text in UTF-8; is it UTF-16, or no text at all?")
-    rows = _READERS[format](content, name)
+    if format in BINARY:
+        rows = BINARY[format](content, name, unpack_limit)
+    else:
+        content = _without_nulls(content, name)
+        rows = _READERS[format](content, name)
     rows = _of_harness(rows, harness) if harnesses else rows
-    return _sound(rows) if format not in BINARY and is_suspicious(content) else rows
+    return _sound(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
+
+
+def _without_nulls(content: bytes, name: str) -> bytes:
+    """Text with a null byte here and there as text with another control character, which is removed from captions.
+
+    Python's reader of CSV refuses null bytes before version 3.11.
+    """
+    number = content.count(b"\0")
+    if number > max(len(content) // 50, 1):
+        offset = content.find(b"\0")
+        raise InputError(
+            f"{name}: byte {offset} is null, expected text in UTF-8; is it UTF-16, or no text at all? UTF-16 is "
+            f"converted by: iconv -f UTF-16{'LE' if offset % 2 else 'BE'} -t UTF-8 OLD > NEW"
+        )
+    return content.replace(b"\0", b"\1") if number else content
 
 
 def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Piece]:
@@ -130,11 +175,10 @@ def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Pi
         yield Row(row.where, {"id": number, **translated(harness, row.fields, row.where)}, keyed=True)
 
 
-def _sound(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
+def _sound(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterator[Piece]:
+    """The rows without halves of characters (lone surrogates), up to one with a value nested too deeply."""
     for row in _singly(pieces):
-        refuse_unsound(row)
-        yield row
+        yield remove_halves(row, None if cleaned is None else cleaned.append)
 
 
 def name_of(source: Any, role: str = "captions") -> str:
@@ -186,6 +230,7 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
     if isinstance(source, CaptionSet):
         return _items(source, name, role)
     if isinstance(source, Mapping):
+        _refuse_splits(source, name)
         return document_rows(source, name)
     if hasattr(source, "to_dict") and hasattr(source, "iloc"):  # pandas: a frame, or a series of captions
         return frame_rows(source, name) if hasattr(source, "columns") else mapping_rows(source.to_dict(), name)
@@ -203,6 +248,17 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
         return record_rows(entries, name)
     texts = "a caption, a list of captions, or a record with id and caption" if role in _TEXTS else "a record"
     raise InputError(f"{name}: entry 1: is {described(first)}, expected {texts}")
+
+
+def _refuse_splits(source: Mapping[Any, Any], name: str) -> None:
+    """Refuse a DatasetDict of Hugging Face, whose values are data sets: one of its splits is meant."""
+    first = next(iter(source.values()), None)
+    if hasattr(first, "features") and hasattr(first, "info"):
+        splits = ", ".join(map(str, source))
+        raise InputError(
+            f"{name}: is a {type(source).__name__} with the splits {splits}; pass one of them, such as "
+            f"data[{str(next(iter(source)))!r}]"
+        )
 
 
 def _expected(role: str) -> str:
@@ -237,7 +293,7 @@ def read_text(path: str | Path) -> str:
     return decoded(_content(path), name_of(path))
 
 
-def _content(source: str | os.PathLike[str]) -> bytes:
+def _content(source: str | os.PathLike[str], unpack_limit: int = Reading.unpack_limit) -> bytes:
     name = name_of(source)
     try:
         content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
@@ -250,19 +306,44 @@ def _content(source: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{name}: is a folder, expected a file of captions{such}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from None
-    return unpack(content, name)
+    return unpack(content, name, unpack_limit)
 
 
-def unpack(content: bytes, name: str) -> bytes:
+def unpack(content: bytes, name: str, limit: int = Reading.unpack_limit) -> bytes:
     """The content of a file, unpacked where it is compressed; nothing but white space is refused."""
     if content[:2] == GZIP:
+        parts, size = [], 0
         try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as error:
+            for part in filter(None, unpack_parts(io.BytesIO(content))):
+                parts.append(part)
+                size += len(part)
+                refuse_unpacked(size, len(content), limit, name)
+        except (EOFError, zlib.error) as error:
             raise InputError(f"{name}: damaged gzip file ({error})") from None
+        content = b"".join(parts)
     if not content or content.isspace():
         raise InputError(f"{name}: is empty, expected captions")
     return content
+
+
+def unpack_parts(file: IO[bytes]) -> Iterator[bytes | None]:
+    """Unpack a gzip file part by part, so that whoever counts them can stop; None after each member that is whole."""
+    packed = file.read(PART)
+    while packed:
+        if not packed.strip(b"\0"):  # padding behind the last member
+            packed = file.read(PART)
+            continue
+        unpacker = zlib.decompressobj(wbits=31)
+        while packed and not unpacker.eof:
+            part = bytes(PART)
+            while len(part) == PART:  # otherwise more is waiting inside
+                part = unpacker.decompress(packed, PART)
+                packed = unpacker.unconsumed_tail
+                yield part
+            packed = unpacker.unused_data or file.read(PART)
+        if not unpacker.eof:
+            raise EOFError("cut short")
+        yield None
 
 
 def _is_caption(text: str) -> bool:
@@ -300,7 +381,7 @@ def _format_of(name: str, content: bytes) -> str:
     return LINES if named == LINES and cells.isdisjoint(ID_COLUMNS) else "csv"
 
 
-def _webdataset(content: bytes, name: str) -> Iterator[Row]:
+def _webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
     """Rows of a tar of WebDataset, a sample each; the first damage or sample without a caption is refused."""
     from captious.io.tars import KEY, tar_rows
 
@@ -316,13 +397,14 @@ _READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
     "jsonl": json_lines,
     "csv": partial(delimited_rows, delimiter=","),
     "tsv": partial(delimited_rows, delimiter="\t"),
-    "parquet": parquet_content,
     "txt": line_rows,
+}
+LINES = "txt"
+BINARY: dict[str, Callable[[bytes, str, int], Iterator[Piece]]] = {
+    "parquet": parquet_content,
     "xlsx": spreadsheet_rows,
     "webdataset": _webdataset,
 }
-LINES = "txt"
-BINARY = ("parquet", "xlsx", "webdataset")
-"""Formats that are no text."""
-FORMATS = {f".{name}": name for name in _READERS if name != "webdataset"}
+"""Formats that are no text; their readers know how much a part may unpack to."""
+FORMATS = {f".{name}": name for name in (*_READERS, *BINARY) if name != "webdataset"}
 FORMATS |= {".ndjson": "jsonl", ".pq": "parquet", ".tar": "webdataset", ".tgz": "webdataset"}

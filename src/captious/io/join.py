@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
 from numbers import Integral
+from os import PathLike
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 import numpy as np
 
 from captious._core.languages import refuse_other_script
-from captious.captions import CaptionSet, ImageData, Ragged
+from captious.captions import CaptionSet, ImageData, Origin, Ragged
 from captious.errors import InputError
 from captious.io.columns import (
     AUDIO_COLUMN,
@@ -27,23 +29,70 @@ from captious.io.columns import (
     IMAGE_COLUMNS,
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
+    choose_columns,
+    choose_references_column,
 )
 from captious.io.formats import name_of
-from captious.io.images import images_of
+from captious.io.images import image_number, images_of
 from captious.io.printed import looks_printed, printed_list
-from captious.io.rows import Piece, Row, RowBlock
+from captious.io.rows import Piece, Row, RowBlock, whole_text
 from captious.options import Reading
 
 Complain = Callable[[str], None]
 REPEATED = "occurs more than once"
 BLOCK = 10_000
 """Rows that are read together, column by column."""
+SHOWN_COLUMNS = 12
+"""Columns that a message names."""
+_COLUMN_OPTIONS = {
+    "id": "; pass reading=Reading(id_column=...) if another column is the id",
+    "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
+    "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
+}
+SAMPLE = 50
+"""Rows that are looked at to find out which column is what."""
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
+SKIP_ONE = "; pass reading=Reading(missing='skip') to leave it out"
 
 
 def refuse(message: str) -> NoReturn:
     """The complaint handler of reading: stop at the first one."""
     raise InputError(message)
+
+
+@dataclass
+class Changes:
+    """What reading changed or left out, each with the place where it was found."""
+
+    cleaned: list[str] = field(default_factory=list)
+    """Texts that lost control characters or halves of characters."""
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """Rows and texts that cannot be used, by the reason."""
+    lost: set[str] = field(default_factory=set)
+    """Places of rows without any caption that can be used, or their ids."""
+    remarks: list[str] = field(default_factory=list)
+
+    def leave_out(self, complaint: str, where: str) -> None:
+        """Record a complaint about a row instead of raising it."""
+        reason = complaint.removeprefix(f"{where}: ").removesuffix(SKIP_ONE).partition(", expected ")[0]
+        self.left_out.setdefault(reason.partition(" (")[0], []).append(where)
+
+    def sentences(self, name: str) -> list[str]:
+        """Say what was changed and left out in a source."""
+        sentences = list(self.remarks)
+        if self.cleaned:
+            number = f"{len(self.cleaned):,} text{'s' * (len(self.cleaned) != 1)}"
+            sentences.append(
+                f"{name}: control characters and halves of characters were removed from {number} "
+                f"({_first_places(self.cleaned, name)})"
+            )
+        for reason, places in self.left_out.items():
+            sentences.append(f"{name}: {len(places):,} left out: {reason} ({_first_places(places, name)})")
+        return sentences
+
+
+def _first_places(places: Sequence[str], name: str) -> str:
+    return first_few([place.removeprefix(f"{name}: ") for place in places])
 
 
 @dataclass
@@ -60,6 +109,10 @@ class Gathered:
     aligned: bool | None = None
     """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
 
+    changes: Changes = field(default_factory=Changes, compare=False)
+    candidate_column: str = field(default="", compare=False)
+    """The column of the candidates, as messages show it; that of the references is the next."""
+    references_column: str = field(default="", compare=False)
     joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
     """The ids of the items that `join` asked for last, and their references."""
 
@@ -82,31 +135,44 @@ def gather_candidates(
     reading: Reading = Reading(),
     complain: Complain = refuse,
     notice: Callable[[Row], None] | None = None,
+    changes: Changes | None = None,
 ) -> Gathered:
     """Candidates by id, and the references where the same rows carry them.
 
     ``notice`` is called with a row before complaints about it. Rows may be read ahead of complaints about others then.
+    Where missing ids are skipped and nobody takes notice, a row that cannot be used is left out and counted.
     """
-    gathered, several = Gathered(), reading.several
+    gathered, several = Gathered(changes=changes or Changes()), reading.several
+    changes = gathered.changes
+    skips = reading.missing == "skip" and notice is None
     in_blocks = complain is refuse or notice is not None
+    sample, rows = _peek(rows, reading)
+    reading = choose_columns([row.fields for row in sample], reading, complain, sample[0].where if sample else "")
+    gathered.candidate_column = _describe_column(sample, reading.candidate_column, CANDIDATE_COLUMNS)
+    gathered.references_column = _describe_column(sample, reading.references_column, REFERENCE_COLUMNS)
     usual = (lambda block: not several and _add_plain_candidates(gathered, block, reading)) if in_blocks else None
     for row in _unusual(rows, usual):
         if notice is not None:
             notice(row)
         gathered.aligned = row.aligned
         row = _with_lists(row, reading)
-        key = row_id(row, reading.id_column, complain)
+        own = partial(changes.leave_out, where=row.where) if skips else complain
+        key = row_id(row, reading.id_column, own)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
         if text_column is None:
-            complain(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
+            own(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
+        elif reading.references_column is not None and reference_column is None and reading.references is None:
+            own(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
+            text_column = None
+        if key is None or text_column is None:
+            if skips:
+                changes.lost.add(row.where if key is None else key)
             continue
-        if reading.references_column is not None and reference_column is None and reading.references is None:
-            complain(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
+        texts = _texts(row, text_column, "caption", own, changes)
+        if not texts and skips:
+            changes.lost.add(key)
             continue
-        if key is None:
-            continue
-        texts = _texts(row, text_column, "caption", complain)
         if key in gathered.candidates:
             if not several:
                 styled = STYLE_COLUMN in row.fields and not reading.id_column
@@ -125,7 +191,7 @@ def gather_candidates(
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
         if reference_column is not None:
-            people = _references(row, reference_column, complain)
+            people = _references(row, reference_column, own, changes)
             if gathered.references.setdefault(key, people) != people:  # several rollouts of an item repeat its list
                 gathered.references[key] += people
         _add_fields(gathered, key, row, {text_column, reference_column, reading.id_column}, several)
@@ -137,23 +203,36 @@ def gather_candidates(
     return gathered
 
 
-def gather_references(rows: Iterable[Piece], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
+def gather_references(
+    rows: Iterable[Piece],
+    reading: Reading = Reading(),
+    complain: Complain = refuse,
+    changes: Changes | None = None,
+) -> Gathered:
     """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
-    gathered, named = Gathered(), reading.references_id_column or reading.id_column
+    gathered, named = Gathered(changes=changes or Changes()), reading.references_id_column or reading.id_column
+    changes, skips = gathered.changes, reading.missing == "skip"
+    sample, rows = _peek(rows, reading)
+    places = [row.fields for row in sample]
+    reading = choose_references_column(places, reading, complain, sample[0].where if sample else "")
+    gathered.references_column = _describe_column(
+        sample, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS
+    )
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     usual = partial(_add_plain_references, gathered, named, foreign, reading) if complain is refuse else None
     for row in _unusual(rows, usual):
         gathered.aligned = row.aligned
         row = _with_lists(row, reading)
+        own = partial(changes.leave_out, where=row.where) if skips else complain
         id_column = None if foreign and row.keyed and named not in row.fields else named
-        key = row_id(row, id_column, complain)
+        key = row_id(row, id_column, own)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:
-            complain(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
+            own(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
             continue
         if key is None:
             continue
-        gathered.references.setdefault(key, []).extend(_references(row, column, complain))
+        gathered.references.setdefault(key, []).extend(_references(row, column, own, changes))
         _add_fields(gathered, key, row, {column, id_column})
     return gathered
 
@@ -174,7 +253,39 @@ def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
     missing = None in wanted or (references is None and reading.references_column is not None)
     if missing or _numbered(tuple(columns)):
         return list(columns)
-    return [name for name in columns if name in (*wanted, references, STYLE_COLUMN)]
+    # Their values say which of several is the caption, and whether one is the references.
+    open_choice = reading.candidate_column is None or (references is None and reading.references is None)
+    usual = CANDIDATE_COLUMNS if open_choice else ()
+    return [name for name in columns if name in (*wanted, *usual, references, STYLE_COLUMN)]
+
+
+def _peek(rows: Iterable[Piece], reading: Reading) -> tuple[list[Row], Iterable[Piece]]:
+    """The first rows, and all rows again; an error in one of the first comes when all are read."""
+    pieces, sample, rows = list[Piece](), list[Row](), iter(rows)
+    try:
+        while len(sample) < SAMPLE and (piece := next(rows, None)) is not None:
+            pieces.append(piece)
+            if isinstance(piece, RowBlock):
+                sample += [piece[index] for index in range(min(len(piece), SAMPLE))]
+            else:
+                sample.append(piece)
+    except InputError as error:
+        rows = _fail(error)
+    return [_with_lists(row, reading) for row in sample], chain(pieces, rows)
+
+
+def _fail(error: InputError) -> Iterator[Piece]:
+    raise error
+    yield
+
+
+def _describe_column(sample: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> str:
+    """The column that is read, as a result shows it; in place of one that no file has, how texts are found."""
+    first = sample[0] if sample else Row("", {})
+    column = _pick(first, wanted, usual)
+    if column is None or not first.keyed or not {"id", "caption", "image"}.issuperset(first.fields):
+        return "" if column is None else f"`{column}`"
+    return "by id" if first.aligned is False else "one per line" if first.aligned else "in their order"
 
 
 def _unusual(rows: Iterable[Piece], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
@@ -295,12 +406,27 @@ def _plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
     return lists if _is_readable(joined) and not _has_list(joined) else None
 
 
+# Control characters that are no white space. Those that are separate words as a space does.
+CONTROLS = bytes([*range(9), *range(14, 28), 127])
+_CONTROL = re.compile(f"[{re.escape(CONTROLS.decode())}]")
+
+
 def _is_readable(text: str) -> bool:
-    """Whether a text has neither half a character nor a null character."""
+    """Whether a text has neither half a character nor a control character that is no white space."""
     try:
-        return "\0" not in text and (text.isascii() or bool(text.encode()))
+        content = text.encode()
     except UnicodeEncodeError:
         return False
+    return len(content.translate(None, CONTROLS)) == len(content)
+
+
+def clean_text(text: str) -> str:
+    r"""Return the text without control characters and halves of characters.
+
+    >>> clean_text("a dog\0 and \ud83da cat"), clean_text("a \ud83d\ude00 face") == "a \U0001f600 face"
+    ('a dog and a cat', True)
+    """
+    return _CONTROL.sub("", whole_text(text))
 
 
 def _has_list(text: str) -> bool:
@@ -364,8 +490,11 @@ def join(
     candidates: Gathered, others: Gathered | None, reading: Reading, name: str, complain: Complain = refuse
 ) -> CaptionSet:
     """Candidates with the references of their ids, those of ``others`` first; the order is that of the candidates."""
-    references = candidates.references if others is None else others.references
     references_name = "references" if others is None else name_of(reading.references, "references")
+    remarks: list[str] = []
+    if others is not None and others.references.keys().isdisjoint(candidates.candidates):
+        others, remarks = _join_by_file_name(candidates, others, references_name)
+    references = candidates.references if others is None else others.references
     keys: Collection[str] = candidates.candidates.keys()
     lonely = [key for key in keys if not references.get(key)] if references else []
     unused = [key for key in references if key not in candidates.candidates]
@@ -401,16 +530,77 @@ def join(
         references=people,
         columns=columns,
         name=name,
-        skipped=len(lonely) + len(unused),
+        skipped=len(lonely) + len(candidates.changes.lost.union(unused)),
+        origin=_origin(candidates, others, reading, name, references_name, remarks),
     )
     return in_language(captions, reading.language, complain)
+
+
+def _origin(
+    candidates: Gathered,
+    others: Gathered | None,
+    reading: Reading,
+    name: str,
+    references_name: str,
+    remarks: Sequence[str],
+) -> Origin:
+    """What was read as what, and what was changed."""
+    changes = [candidates.changes.sentences(name), [] if others is None else others.changes.sentences(references_name)]
+    references, images = candidates.references_column, ""
+    if others is not None:
+        file = "" if references_name == "references" else PurePath(references_name).name
+        column = others.references_column
+        references = f"{column} of {file}" if column.startswith("`") and file else file or column
+    if isinstance(reading.images, (str, PathLike)):
+        images = f"folder {PurePath(reading.images).name}/"
+    elif reading.images is not None:
+        images = "in memory"
+    return Origin(
+        candidates.candidate_column,
+        references,
+        images,
+        len(candidates.changes.cleaned) + (0 if others is None else len(others.changes.cleaned)),
+        len(candidates.changes.lost),
+        (*chain.from_iterable(changes), *remarks),
+    )
+
+
+def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tuple[Gathered, list[str]]:
+    """Give the references the ids of the candidates if these are the names of the images, or name them.
+
+    People write ``COCO_val2014_000000391895.jpg`` where the annotations have the id 391895 and the file's name.
+    """
+    known: dict[str, str] = {}
+    for key in others.references:
+        for alias in _image_names(key, others.fields.get(key, {}).get("image")):
+            known[alias] = key if known.setdefault(alias, key) == key else ""  # of two images, neither
+    ids: dict[str, str] = {}
+    for key in candidates.candidates:
+        aliases = _image_names(key, candidates.fields.get(key, {}).get("image"))
+        if other := next((known[alias] for alias in aliases if known.get(alias)), ""):
+            ids.setdefault(other, key)
+    if not ids:
+        return others, []
+    own, other = next((key, other) for other, key in ids.items())
+    remark = f"ids are joined by file name: {own!r} is {other!r} in {name}"
+    renamed = {ids.get(key, key): texts for key, texts in others.references.items()}
+    fields = {ids.get(key, key): values for key, values in others.fields.items()}
+    return replace(others, references=renamed, fields=fields, joined=None), [remark]
+
+
+def _image_names(key: str, image: Any) -> list[str]:
+    """Names by which an image may be known: its file without folder, without ending, its number in COCO."""
+    names = [key, *([image] if isinstance(image, str) else [])]
+    files = [PurePath(name.replace("\\", "/")) for name in names]
+    return list(dict.fromkeys([*names, *(f.name for f in files), *(f.stem for f in files), *map(image_number, names)]))
 
 
 def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
     """What is said where no candidate has references: the ids of both sides."""
     return (
         f"{name}: none of its {_some(keys, 3)} is in {other_name}, which has {_some(others, 3)}; "
-        "reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns"
+        "reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns; no names of "
+        "image files match either"
     )
 
 
@@ -506,19 +696,20 @@ def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (str, Integral)) or value == "":
-        complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number")
+        complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number{SKIP_ONE}")
         return None
-    return valid_text(str(value), row.where, name, complain)
+    return valid_text(str(value), row.where, name, complain, SKIP_ONE)
 
 
-def _references(row: Row, column: str, complain: Complain) -> list[str]:
+def _references(row: Row, column: str, complain: Complain, changes: Changes) -> list[str]:
     if isinstance(row.fields[column], (list, tuple, np.ndarray)) and not len(row.fields[column]):
-        complain(f"{row.where}: the list of references is empty, expected at least one")
+        complain(f"{row.where}: the list of references is empty, expected at least one{SKIP_ONE}")
         return []
-    return _texts(row, column, "reference", complain)
+    return _texts(row, column, "reference", complain, changes)
 
 
-def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
+def _texts(row: Row, column: str, what: str, complain: Complain, changes: Changes) -> list[str]:
+    """The texts of a cell, cleaned; what is no text is a complaint."""
     value = row.fields[column]
     if isinstance(value, str):
         value = printed_list(value) or [value]
@@ -527,16 +718,30 @@ def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
         return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
-            complain(f"{row.where}: {what} is {described(entry)}, expected a string")
+            complain(f"{row.where}: {what} is {described(entry)}, expected a string{SKIP_ONE}")
     if not entries:
-        complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
-    texts = [valid_text(str(entry), row.where, what, complain) for entry in entries if isinstance(entry, str)]
-    return [text for text in texts if text is not None and not _refuse_printed(text, row.where, what, complain)]
+        complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings{SKIP_ONE}")
+    texts = []
+    for text in (str(entry) for entry in entries if isinstance(entry, str)):
+        if _is_utf16(text):
+            valid_text(text, row.where, what, complain)
+            continue
+        if not _is_readable(text):
+            text = clean_text(text)
+            changes.cleaned.append(row.where)
+        if not _refuse_printed(text, row.where, what, complain):
+            texts.append(text)
+    return texts
+
+
+def _is_utf16(text: str) -> bool:
+    """Whether every other character is a null character, as in UTF-16 that was read as something else."""
+    return len(text) > 2 and "\0" in (text[0], text[1]) and len(text) - 1 <= 2 * text.count("\0") <= len(text) + 1
 
 
 def _is_plain(text: str) -> bool:
     """Whether nothing of captions, one per line, needs a closer look."""
-    return text.isascii() and "\0" not in text and "'" not in text and '"' not in text
+    return text.isascii() and "'" not in text and '"' not in text and _is_readable(text)
 
 
 def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> bool:
@@ -549,16 +754,18 @@ def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> boo
     return printed
 
 
-def valid_text(text: str, where: str, what: str, complain: Complain) -> str | None:
+def valid_text(text: str, where: str, what: str, complain: Complain, remedy: str = "") -> str | None:
     """The text, unless it holds half of a character (a lone surrogate), or a null character."""
     try:
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
+        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
         return None
     if "\0" in text:
-        complain(f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?")
+        complain(
+            f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
+        )
         return None
     return text
 
@@ -574,7 +781,11 @@ def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
 
 def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:
     expected = repr(wanted) if wanted is not None else f"one of {', '.join(usual)}"
-    return f"{row.where}: no {what}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected {expected}"
+    names = [str(name)[:60] for name in row.fields]
+    more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
+    columns = f"{', '.join(names[:SHOWN_COLUMNS]) or 'none'}{more}"
+    option = _COLUMN_OPTIONS.get(what, "") if wanted is None else ""
+    return f"{row.where}: no {what}: found columns {columns}, expected {expected}{option}"
 
 
 def described(value: Any) -> str:

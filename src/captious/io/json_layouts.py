@@ -6,13 +6,13 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS
-from captious.io.rows import Piece, Row, RowBlock, decoded, is_suspicious, refuse_unsound
+from captious.io.rows import Piece, Row, RowBlock, decoded, is_suspicious, remove_halves
 
 _PART = 1 << 20
 """Bytes of JSON Lines that are parsed together: the whole file as text would take as much memory again, or more."""
@@ -63,12 +63,10 @@ def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterato
             yield _record(text, f"{name}: row {number}")
 
 
-def json_row(content: bytes, where: str) -> Row:
-    """The row that one JSON object is."""
+def json_row(content: bytes, where: str, notice: Callable[[str], object] | None = None) -> Row:
+    """The row that one JSON object is; ``notice`` is that of `remove_halves`."""
     row = _record(decoded(content, where), where)
-    if is_suspicious(content):
-        refuse_unsound(row)
-    return row
+    return remove_halves(row, notice) if is_suspicious(content) else row
 
 
 def _record(text: str, where: str) -> Row:
@@ -120,7 +118,7 @@ def document_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
     return mapping_rows(document, name)
 
 
-WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items")
+WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items", "sentences")
 """Keys under which programs put a list of records; an id of an image has none of these names."""
 
 
@@ -216,6 +214,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
+_LENIENT = json.JSONDecoder(object_pairs_hook=_object, strict=False)
+"""Reads control characters, such as tabs, that a program has written into a text without escaping them."""
 
 
 def _parsed(text: str, name: str) -> Any:
@@ -226,6 +226,10 @@ def _parsed(text: str, name: str) -> Any:
             if end == len(text):
                 return value
         return _DECODER.decode(text)  # with white space around it, or something behind it, which is an error
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Invalid control character"):
+            raise
+        return _LENIENT.decode(text)
     except _Repeated as error:
         (key,) = error.args
         raise InputError(

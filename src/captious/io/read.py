@@ -14,7 +14,16 @@ from captious.errors import InputError
 from captious.io._lists import select
 from captious.io.formats import name_of, pieces_of
 from captious.io.images import with_images
-from captious.io.join import Complain, Gathered, gather_candidates, gather_references, in_language, join, refuse
+from captious.io.join import (
+    Changes,
+    Complain,
+    Gathered,
+    gather_candidates,
+    gather_references,
+    in_language,
+    join,
+    refuse,
+)
 from captious.io.rows import Piece
 from captious.options import Reading
 
@@ -59,7 +68,9 @@ def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionS
     refuse_unused(reading)
     others = None
     if len(sources) > 1 and isinstance(reading.references, (str, PathLike)) and str(reading.references) != "-":
-        others = gather_references(_rows(reading.references, refuse, role="references"), reading)
+        changes = Changes()
+        rows = _rows(reading.references, refuse, reading, changes, role="references")
+        others = gather_references(rows, reading, changes=changes)
     sets = {name: _read(source, reading, others) for name, source in sources.items()}
     if reading.items is None:
         return sets
@@ -78,7 +89,8 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
     candidates, others = gather(source, reading, others=others)
     name = name_of(source)
     if not candidates.candidates:
-        raise InputError(f"{name}: contains no captions")
+        reasons = ", ".join(candidates.changes.left_out)
+        raise InputError(f"{name}: contains no captions{f' that can be used: {reasons}' if reasons else ''}")
     if others is not None and not others.references:
         raise InputError(f"{name_of(reading.references, 'references')}: contains no captions")
     captions = join(candidates, others, reading, name)
@@ -96,11 +108,17 @@ def gather(
         complain(f"{source.name}: a CaptionSet has its references already, expected references=None")
     if name_of(source) == name_of(reading.references, "references") == "standard input":
         raise InputError("both candidates and references from standard input, expected at most one of them")
-    candidates = gather_candidates(_rows(source, complain, reading.format), reading, complain)
+    changes = Changes()
+    rows = _rows(source, complain, reading, changes, format=reading.format)
+    candidates = gather_candidates(rows, reading, complain, changes=changes)
     if reading.references is None or others is not None:
         return candidates, others
-    rows = _rows(reading.references, complain, role="references", ids=list(candidates.candidates))
-    return candidates, gather_references(rows, reading, complain)
+    ids = list(candidates.candidates)
+    if candidates.aligned is None and changes.lost:  # references follow the order of all captions
+        ids = sorted((*ids, *changes.lost), key=int)
+    changes = Changes()
+    rows = _rows(reading.references, complain, reading, changes, role="references", ids=ids)
+    return candidates, gather_references(rows, reading, complain, changes)
 
 
 def refuse_unused(reading: Reading) -> None:
@@ -112,11 +130,11 @@ def refuse_unused(reading: Reading) -> None:
         )
 
 
-def _rows(source: Any, complain: Complain, format: str | None = None, **options: Any) -> Iterator[Piece]:
+def _rows(source: Any, complain: Complain, reading: Reading, changes: Changes, **options: Any) -> Iterator[Piece]:
     """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
     stopped = ""
     try:
-        yield from pieces_of(source, format, **options)
+        yield from pieces_of(source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

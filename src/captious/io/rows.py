@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from captious._core.files import decode_utf8
@@ -87,7 +87,12 @@ def is_suspicious(content: bytes) -> bool:
     return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
-def refuse_unsound(row: Row) -> None:
+def remove_halves(row: Row, notice: Callable[[str], object] | None) -> Row:
+    """Return the row without halves of characters (lone surrogates).
+
+    ``notice`` is called with the place of a row that has one. Where nobody takes notice, the row is refused, and so is
+    a value that is nested too deeply.
+    """
     for column, value in row.fields.items():
         name = column if str(column).isprintable() else ascii(column)
         if _depth(value) > DEPTH:
@@ -95,8 +100,30 @@ def refuse_unsound(row: Row) -> None:
         try:
             json.dumps([column, value], ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError as error:
+            if notice is not None:
+                notice(row.where)
+                return row._replace(fields=_whole(row.fields))
             half = error.object[error.start]
             raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
+    return row
+
+
+def whole_text(text: str) -> str:
+    r"""Return the text without halves of characters; two halves that belong together become one character.
+
+    >>> whole_text("a \ud83d dog"), whole_text("\ud83d\ude00") == "\U0001f600"
+    ('a  dog', True)
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+
+
+def _whole(value: Any) -> Any:
+    """The value with `whole_text` in place of every text in it."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return list(map(_whole, value))
+    return {_whole(key): _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _depth(value: Any) -> int:
@@ -123,3 +150,16 @@ def refuse_repeated(columns: Sequence[str], where: str) -> None:
     """Refuse a table in which two columns have one name: which of them is meant is unknown."""
     if repeated := [column for column, number in Counter(columns).items() if number > 1]:
         raise InputError(f"{where}: column {repeated[0]!r} occurs more than once, expected different names")
+
+
+RATIO = 50
+"""How many times larger than the file its content may be, whatever the limit: text shrinks to a tenth or so."""
+
+
+def refuse_unpacked(size: int, packed: int, limit: int, name: str) -> None:
+    """Refuse content that is larger than so many MiB and shrinks as no captions do."""
+    if size > max(limit << 20, RATIO * packed):
+        raise InputError(
+            f"{name}: its {packed:,} bytes unpack to more than {limit:,} MiB, expected captions; pass "
+            f"reading=Reading(unpack_limit={4 * limit}), or unpack it first, if it is right"
+        )

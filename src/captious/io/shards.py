@@ -26,12 +26,13 @@ from captious.errors import InputError, one_line
 from captious.io._braces import expand_braces
 from captious.io._harnesses import HARNESSES
 from captious.io.arrow import parquet_blocks
+from captious.io.columns import AMBIGUOUS
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import GZIP, LINES, rows_of, rows_of_content, unpack
-from captious.io.join import REPEATED, Gathered, caption_columns, gather_candidates, gather_references, join
+from captious.io.formats import GZIP, LINES, rows_of, rows_of_content, unpack, unpack_parts
+from captious.io.join import REPEATED, SKIP_ONE, Gathered, caption_columns, gather_candidates, gather_references, join
 from captious.io.json_layouts import json_row
 from captious.io.read import refuse_unused
-from captious.io.rows import Piece, Row, in_utf8
+from captious.io.rows import Piece, Row, in_utf8, refuse_unpacked
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.storage import Shard as Shard
 from captious.io.tars import KEY, tar_rows
@@ -41,12 +42,11 @@ FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES
 FORMATS |= {".tar": "tar", ".tgz": "tar"}
 """Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
-BLOCK = 1 << 20
-"""Bytes of a compressed file that are unpacked at a time."""
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
 DAMAGED_GZIP = "damaged gzip"
+HALF = "half a character, removed"
 
 
 def format_of(address: str) -> str | None:
@@ -347,8 +347,9 @@ def _candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: F
         current = row
 
     def complain(complaint: str) -> None:
-        if REPEATED in complaint and not tar:
+        if (REPEATED in complaint and not tar) or AMBIGUOUS in complaint:
             raise InputError(complaint)
+        complaint = complaint.removesuffix(SKIP_ONE)
         faults.add(_reason(complaint.removeprefix(f"{current.where}: ")), complaint)
 
     gathered = gather_candidates(rows, reading, complain, notice)
@@ -380,17 +381,18 @@ def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: F
             return
         if format == "parquet":
             choose = list if further else partial(caption_columns, reading=reading)
-            yield from parquet_blocks(file, name, images, choose)
+            yield from parquet_blocks(file, name, images, choose, reading.unpack_limit)
         elif format == "tar":
             yield from _tar_rows(file, name, reading, images, faults)
         elif format == "jsonl":
-            yield from _json_lines(unpacked(file, name, faults).read(), name, faults)
+            content = unpacked(file, name, faults, limit=reading.unpack_limit).read()
+            yield from _json_lines(content, name, faults)
         else:
-            content = unpacked(file, name, faults).read()
+            content = unpacked(file, name, faults, limit=reading.unpack_limit).read()
             if DAMAGED_GZIP in faults.counts:
                 raise InputError(faults.examples[DAMAGED_GZIP])
             if content.strip():
-                yield from rows_of_content(content, name, format)
+                yield from rows_of_content(content, name, format, reading.unpack_limit)
 
 
 @contextmanager
@@ -417,7 +419,7 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
             continue
         where = f"{name}: row {number}"
         try:
-            row = json_row(line, where)
+            row = json_row(line, where, partial(faults.add, HALF))
         except InputError as error:
             faults.add("a line that is not a JSON object", str(error))
         else:
@@ -426,35 +428,36 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
 
 def _tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
     """Rows of a tar, of which only texts are in memory. Images are read from the file when somebody looks at them."""
-    with unpacked(file, name, faults, tempfile.TemporaryFile) as tar:
+    with unpacked(file, name, faults, tempfile.TemporaryFile, reading.unpack_limit) as tar:
         source = os.fdopen(os.dup(tar.fileno()), "rb") if images else tar
         yield from tar_rows(source, name, reading, images, faults.add)
 
 
-def unpacked(file: IO[bytes], name: str, faults: Faults, target: Callable[[], IO[bytes]] = io.BytesIO) -> IO[bytes]:
+def unpacked(
+    file: IO[bytes],
+    name: str,
+    faults: Faults,
+    target: Callable[[], IO[bytes]] = io.BytesIO,
+    limit: int = Reading.unpack_limit,
+) -> IO[bytes]:
     """The file, or a new one with what can be unpacked of it where it is compressed; damage is counted."""
-    compressed = file.read(len(GZIP)) == GZIP
+    compressed, size = file.read(len(GZIP)) == GZIP, file.seek(0, io.SEEK_END)
     file.seek(0)
     if not compressed:
         return file
-    out = target()
-    content = file.read(BLOCK)
-    while content:
-        if not content.strip(b"\0"):  # padding
-            content = file.read(BLOCK)
-            continue
-        unpacker, start = zlib.decompressobj(wbits=31), out.tell()
-        try:
-            while content and not unpacker.eof:
-                out.write(unpacker.decompress(content))
-                content = unpacker.unused_data or file.read(BLOCK)
-            out.write(unpacker.flush())
-        except zlib.error as error:
-            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
-            out.truncate(start)
-            break
-        if not unpacker.eof:
-            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file (cut short)")
+    out, start = target(), 0
+    try:
+        for part in unpack_parts(file):
+            if part is None:
+                start = out.tell()
+                continue
+            out.write(part)
+            refuse_unpacked(out.tell(), size, limit, name)
+    except EOFError as error:
+        faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
+    except zlib.error as error:
+        faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
+        out.truncate(start)
     out.seek(0)
     return out
 
@@ -466,7 +469,12 @@ def _references_of(candidates: Gathered, reading: Reading) -> Gathered:
         raise InputError(f"references: {kind}, expected the path of a file, which every worker reads")
     address = os.fspath(reading.references)
     stored = _read_references(
-        address, _version(address), reading.id_column, reading.references_id_column, reading.references_column
+        address,
+        _version(address),
+        reading.unpack_limit,
+        reading.id_column,
+        reading.references_id_column,
+        reading.references_column,
     )
     return Gathered(
         references={key: stored.references[key] for key in candidates.candidates if key in stored.references},
@@ -487,12 +495,15 @@ def _version(address: str) -> tuple[int | None, ...]:
 
 
 @lru_cache(maxsize=1)
-def _read_references(address: str, version: tuple[int | None, ...], *columns: str | None) -> Gathered:
+def _read_references(
+    address: str, version: tuple[int | None, ...], unpack_limit: int, *columns: str | None
+) -> Gathered:
     """All references of a file by id, once a process for each version of the file."""
     reading = Reading(id_column=columns[0], references_id_column=columns[1], references_column=columns[2])
     if is_remote(address):
         folder, name = split_address(address)
-        rows = rows_of_content(unpack(Storage.at(folder).read(name), address), address)
+        content = unpack(Storage.at(folder).read(name), address, unpack_limit)
+        rows = rows_of_content(content, address, unpack_limit=unpack_limit)
     else:
-        rows = rows_of(address, role="references")
+        rows = rows_of(address, role="references", unpack_limit=unpack_limit)
     return gather_references(rows, reading)

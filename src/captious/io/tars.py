@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, Any, NamedTuple
@@ -29,6 +30,7 @@ KEY = "__key__"
 TRUNCATED, DAMAGED, AFTER_END = "truncated tar", "damaged tar", "content after the end of a tar"
 NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where other samples have one"
 NO_UTF8, NO_JSON = "caption is not UTF-8", "JSON cannot be read"
+NULL = "caption holds a null character"
 TWICE, WRONG_SIZE = "member occurs twice", "member has another size than its header says"
 BLOCK = 512
 
@@ -156,9 +158,11 @@ def _fields(
 
 
 def _text(parts: Parts, ending: str, where: str) -> str:
-    """A caption, without the white space around it."""
+    """A caption, without the white space around it. A null character is the padding of the tar, or UTF-16."""
+    if b"\0" in (content := _content(parts, ending)) and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise _Unusable(NULL, f"{where}: {NULL}, expected text; is it UTF-16, or the size of the member wrong?")
     try:
-        return decoded(_content(parts, ending), f"{where}: .{ending}").strip()
+        return decoded(content, f"{where}: .{ending}").strip()
     except InputError as error:
         raise _Unusable(NO_UTF8, str(error)) from None
 

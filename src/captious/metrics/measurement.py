@@ -66,7 +66,7 @@ class Signature:
             fingerprint=captions.fingerprint,
             skipped=captions.skipped,
             unscored=unscored,
-            counts=dict(counts),
+            counts={**counts, "cleaned": captions.origin.cleaned} if captions.origin.cleaned else dict(counts),
         )
 
     def __str__(self) -> str:

@@ -153,7 +153,7 @@ def wrap(
     fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, precision)
     module = module.to(device=on, dtype=torch_dtype(precision))
     if on.type == "cuda":
-        from captious.models._gpu_forward import speed_up
+        from captious.models._gpu.forward import speed_up
 
         speed_up(module)
     kind = module.config.model_type

@@ -1,7 +1,7 @@
 """The pipeline from files and texts to features: decoding ahead, batches that fit into memory, a busy GPU.
 
 Threads decode images and tokenize texts while the encoder computes (`captious.models.decoding` reads the files). A GPU
-also resizes the images (`captious.models._gpu_decoding`), and has two batches in flight (`captious.models._transfers`).
+also resizes the images and has two batches in flight (`captious.models._gpu` explains it).
 If memory runs out, the batch is halved and stays so::
 
     paths ── threads decode ahead ──▶ groups of pixels ── begin ──▶ in flight ── fetch ──▶ ImageBatch
@@ -25,8 +25,8 @@ from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import cores
 from captious.errors import InputError, one_line, require
-from captious.models._gpu_decoding import GpuPreparation, gpu_preparation, on_gpu
-from captious.models._transfers import launch, send
+from captious.models._gpu.preparation import GpuPreparation, gpu_preparation, on_gpu
+from captious.models._gpu.transfers import launch, send
 from captious.models.decoding import SENT, DecodedImage, Wanted, always, file_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.options import Runtime, current

@@ -15,9 +15,10 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet
+from captious.edits.catalogue import EDITS
 from captious.edits.edit import Edit
 from captious.edits.surroundings import VOCABULARY
-from captious.edits.table import ALL, EDITS
+from captious.edits.table import ALL
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature

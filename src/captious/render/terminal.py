@@ -235,24 +235,35 @@ def _stack(part: Sequence[PrintedColumn], console: Console) -> None:
 
 def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
     from rich import box
+    from rich.padding import Padding
     from rich.table import Table as RichTable
 
+    # Gaps are part of the cells: versions of rich differ in whether a table counts the padding of its last column.
     if lines == "frame":
-        drawn = RichTable(box=box.HEAVY_HEAD)
+        drawn, gap = RichTable(box=box.HEAVY_HEAD), 0
     elif lines == "rule":
-        drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        drawn, gap = RichTable(box=box.SIMPLE_HEAD, padding=0, show_edge=False), 1
     else:
-        drawn = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for one, width in zip(part, widths, strict=True):
-        style = "bold" if one.column.bold and not one.interval else ""
+        drawn, gap = RichTable(box=None, padding=0), 2
+    gaps = [gap] * (len(part) - 1) + [0]
+    for one, width, space in zip(part, widths, gaps, strict=True):
         drawn.add_column(
-            words(one.heading), justify="right" if one.numeric else "left", style=style, overflow="fold", width=width
+            Padding(words(one.heading), (0, space, 0, 0)),
+            justify="right" if one.numeric else "left",
+            style="bold" if one.column.bold and not one.interval else "",
+            overflow="fold",
+            width=width + space,
         )
     for row in range(len(part[0].cells)):
         if row in breaks and row:
             drawn.add_row(*[""] * len(part)) if lines == "none" else drawn.add_section()
         cells = (words(_marked(one, row), "bold" if row in one.best else "") for one in part)
-        drawn.add_row(*(_in_column(cell, width) for cell, width in zip(cells, widths, strict=True)))
+        drawn.add_row(
+            *(
+                Padding(_in_column(cell, width), (0, space, 0, 0))
+                for cell, width, space in zip(cells, widths, gaps, strict=True)
+            )
+        )
     return drawn
 
 

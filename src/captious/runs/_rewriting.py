@@ -25,7 +25,7 @@ from captious.io.rows import Row
 from captious.io.shards import Faults, Shard, open_shard, unpacked
 from captious.io.storage import Storage, is_remote
 from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples
-from captious.options import Engine, Reading, current
+from captious.options import LARGEST, Engine, Reading, current
 from captious.runs.filters import Filter, attach, connect
 from captious.runs.folder import Run
 
@@ -192,7 +192,7 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
 def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The lines of a JSONL file, as they are."""
     lines = []
-    for line in unpacked(file, shard.address, Faults()).read().splitlines(keepends=True):
+    for line in unpacked(file, shard.address, Faults(), limit=LARGEST).read().splitlines(keepends=True):
         try:
             row = json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
         except InputError:
@@ -204,7 +204,7 @@ def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]
 
 def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The members of the samples, with their headers, byte for byte."""
-    tar = unpacked(file, shard.address, Faults())
+    tar = unpacked(file, shard.address, Faults(), limit=LARGEST)
     reading = replace(reading, id_column=reading.id_column or KEY)
     samples = tar_samples(tar, shard.address, reading, False, _ignore)
     keys = {key for key, row in samples if _id(row, reading) in ids}

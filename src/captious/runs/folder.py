@@ -241,7 +241,9 @@ class Run:
     def captions(self, parts: Sequence[str] | None = None) -> CaptionSet:
         """The captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
-        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
+        cleaned = self.marker.reading.get("cleaned", 0)
+        cleaned = cleaned if isinstance(cleaned, int) else 0
+        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped, cleaned)
         return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
 
     @property

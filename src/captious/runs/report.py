@@ -118,6 +118,11 @@ class Report(PlainState, Result):
         return self.source.skipped
 
     @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images; empty for captions that were not read."""
+        return self.source.origin_line
+
+    @property
     def failed(self) -> Mapping[str, str]:
         """Why shards could not be scored, by name; none of their items is in the report."""
         return self.source.failed
@@ -312,10 +317,14 @@ class Report(PlainState, Result):
             references_line(self),
             sections_of(self),
             warnings=self.warnings,
-            notes=[*foreign_notes(self), *few_items_notes(self), *self.notes, *explained],
+            notes=[*self._read_notes, *foreign_notes(self), *few_items_notes(self), *self.notes, *explained],
             signatures=self.signatures,
             data=self.data(),
         )
+
+    @property
+    def _read_notes(self) -> list[str]:
+        return [self.origin_line] if self.origin_line else []
 
     def data(self) -> dict[str, Any]:
         """The numbers with everything that moves them, as JSON holds them."""
@@ -325,6 +334,7 @@ class Report(PlainState, Result):
             "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
+            **({"read": self.origin_line} if self.origin_line else {}),
             "metrics": [metric_data(self, key) for key in self.measurements],
             **shards_data(self),
             "warnings": list(self.warnings),

@@ -57,6 +57,10 @@ class Source(Protocol):
         """How many ids were left out at reading because one side lacked them."""
 
     @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images; empty for captions that were not read."""
+
+    @property
     def unit(self) -> Unit:
         """What is resampled for intervals."""
 
@@ -140,6 +144,11 @@ class MemoryItems(PlainState):
         return self.captions.skipped
 
     @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images."""
+        return self.captions.origin_line
+
+    @property
     def shards(self) -> tuple[PartSummary, ...]:
         """Summaries of the shards of the run that these items come from."""
         return self.before.shards if self.before else ()
@@ -180,6 +189,8 @@ class MemoryItems(PlainState):
             return self.before.marker(**facts)
         captions = self.captions
         reading: dict[str, Any] = {"source": shown_path(self.name)}
+        reading |= {"columns": self.origin_line} if self.origin_line else {}
+        reading |= {"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}
         reading |= {"list": captions.selection} if captions.selection else {}
         reading |= {"language": captions.language} if captions.language else {}
         reading |= {} if self.store_references else {"store_references": False}
@@ -270,6 +281,11 @@ class StoredItems(PlainState):
     def skipped(self) -> int:
         """How many ids were left out at reading."""
         return self.run.marker.skipped
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images, as the marker says."""
+        return str(self.run.marker.reading.get("columns", ""))
 
     @property
     def unit(self) -> Unit:

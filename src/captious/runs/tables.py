@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._core.hashing import Hashes, text_hashes
-from captious.captions import CaptionSet, ImageData, Ragged
+from captious.captions import CaptionSet, ImageData, Origin, Ragged
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Rows, TypeSets
@@ -185,7 +185,9 @@ def input_name(column: str, metrics: Collection[str]) -> str:
     return column.removeprefix(INPUT) if name in TEXTS or name in metrics else column
 
 
-def captions_of(items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0) -> CaptionSet:
+def captions_of(
+    items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0, cleaned: int = 0
+) -> CaptionSet:
     """The captions of a table of items as they were scored, with all their columns, such as style and image."""
     columns = [column for column in items.column_names if column not in TEXTS and column not in metrics]
     ids = items["id"].to_pylist()
@@ -196,6 +198,7 @@ def captions_of(items: pa.Table, metrics: Collection[str], name: str = "captions
         columns={input_name(column, metrics): tuple(items[column].to_pylist()) for column in columns},
         name=name,
         skipped=skipped,
+        origin=Origin(cleaned=cleaned),
     )
 
 

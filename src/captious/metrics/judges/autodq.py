@@ -81,7 +81,7 @@ class AutoDQ(FactMetric):
     citation: ClassVar[str] = (
         "Wang, Yuan, Zhang, Sun. Tarsier: Recipes for Training and Evaluating Large Video Description Models. 2024."
     )
-    files: ClassVar = {"autodq_events": ("text",), "autodq_check": ("text", "events")}
+    files: ClassVar[Mapping[str, tuple[str, ...]]] = {"autodq_events": ("text",), "autodq_check": ("text", "events")}
     row_size: ClassVar[int] = 3
     reply_tokens: ClassVar[int] = 80
     part_unit: ClassVar[str] = "event"

@@ -125,7 +125,7 @@ class DCScore(FactMetric):
         "Ye, Zeng, Li, Li, Fan. Painting with Words: Elevating Detailed Image Captioning with Benchmark and Alignment "
         "Learning. ICLR 2025."
     )
-    files: ClassVar = {
+    files: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "dcscore_facts": ("text",),
         "dcscore_match": ("facts", "oracle"),
         "dcscore_check": ("reference", "facts"),

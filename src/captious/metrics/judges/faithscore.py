@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
@@ -91,7 +91,7 @@ class FaithScore(FactMetric):
         "Jing, Li, Chen, Du. FaithScore: Fine-grained Evaluations of Hallucinations in Large Vision-Language Models. "
         "Findings of EMNLP 2024."
     )
-    files: ClassVar = {
+    files: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "faithscore_labels": ("sentences",),
         "faithscore_facts": ("text",),
         "faithscore_check": ("statement",),

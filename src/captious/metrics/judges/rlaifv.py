@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -57,7 +57,11 @@ class RlaifV(FactMetric):
     citation: ClassVar[str] = (
         "Yu et al. RLAIF-V: Open-Source AI Feedback Leads to Super GPT-4V Trustworthiness. CVPR 2025."
     )
-    files: ClassVar = {"rlaifv_facts": ("text",), "rlaifv_questions": ("facts",), "rlaifv_check": ("question",)}
+    files: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "rlaifv_facts": ("text",),
+        "rlaifv_questions": ("facts",),
+        "rlaifv_check": ("question",),
+    }
     parse_rule: ClassVar[str] = "lines"
     counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
     part_columns: ClassVar[Sequence[Column]] = (

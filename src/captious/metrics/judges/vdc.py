@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -61,7 +61,10 @@ class Vdc(QuestionMetric):
     name: ClassVar[str] = "vdc"
     pooled: ClassVar[bool] = False
     parse_rule: ClassVar[str] = "json"
-    files: ClassVar = {"vdc_answer": ("caption", "question"), "vdc_compare": ("question", "answer", "given")}
+    files: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "vdc_answer": ("caption", "question"),
+        "vdc_compare": ("question", "answer", "given"),
+    }
     citation: ClassVar[str] = (
         "Chai, Song, Du, Meng, Madhavan, Bar-Tal, Hwang, Xie, Manning. AuroraCap: Efficient, Performant Video Detailed "
         "Captioning and a New Benchmark. ICLR 2025."

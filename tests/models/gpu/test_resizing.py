@@ -6,8 +6,8 @@ from PIL import Image
 
 torch = pytest.importorskip("torch")
 
-from captious.models import _gpu_resizing as resizing
-from captious.models._gpu_resizing import DecodeOnly, FlatImages, GpuResizer, SideWeights, resizes_as_pillow
+from captious.models._gpu import resizing
+from captious.models._gpu.resizing import DecodeOnly, FlatImages, GpuResizer, SideWeights, resizes_as_pillow
 from captious.models._preprocess import ImagePreprocessing
 
 CPU = torch.device("cpu")

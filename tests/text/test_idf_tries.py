@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
-from captious.text._tries import NgramTrie, summed_counts
-from captious.text.idf import DocumentFrequency
+from captious.text.idf import DocumentFrequency, NgramTrie, summed_counts
 from captious.text.tables import TextTable
 
 WORDS = [f"{letter}{number}" for letter in "abc" for number in range(4)]
@@ -37,7 +36,7 @@ def counted(captions):
 @pytest.mark.parametrize("size", [1, 50, 1 << 18], ids=["a range per node", "several ranges", "one range"])
 @pytest.mark.parametrize("bounds", [(0, 40), (0, 13, 14, 14, 40), (0, 0), range(41)])
 def test_every_chunk_gets_the_document_frequencies_of_the_whole_set_for_its_own_ngrams(monkeypatch, bounds, size):
-    monkeypatch.setattr("captious.text._tries.RANGE", size)
+    monkeypatch.setattr("captious.text.idf.RANGE", size)
     captions = random_items(40)
     expected = counted(captions.part(bounds[0], bounds[-1]))
     tables = [TextTable.of(captions.part(first, end)) for first, end in pairwise(bounds)]

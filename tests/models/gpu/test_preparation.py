@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from captious.errors import InputError
 from captious.io.images import is_plain_jpeg
 from captious.models import pipeline
-from captious.models._gpu_decoding import GpuPreparation, gpu_preparation
+from captious.models._gpu.preparation import GpuPreparation, gpu_preparation
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import SENT, DecodingProcess, WholeImage, always, decode
 from captious.models.encoder import encoder_id

@@ -1,6 +1,6 @@
 """What a GPU does for an image before it is encoded: it resizes decoded images, and may decode JPEG files.
 
-It resizes as Pillow does, to the last bit (`captious.models._gpu_resizing`). With ``decode=fast`` nvJPEG decodes the
+It resizes as Pillow does, to the last bit (`captious.models._gpu.resizing`). With ``decode=fast`` nvJPEG decodes the
 files. It rounds differently, so scores move a little: the option stands in signatures, and has features of its own in
 the cache. Files that are no plain RGB JPEG are decoded by Pillow as always (`captious.models.decoding`).
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, decode_image
-from captious.models._gpu_resizing import (
+from captious.models._gpu.resizing import (
     SUPPORT,
     DecodeOnly,
     FlatImages,
@@ -22,8 +22,8 @@ from captious.models._gpu_resizing import (
     bytes_behind,
     resizes_as_pillow,
 )
+from captious.models._gpu.transfers import pinned, send, send_each, stream_for
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._transfers import pinned, send, send_each, stream_for
 from captious.models.decoding import WholeImage
 from captious.models.encoder import Encoder, Pixels, TextEncoder
 from captious.options import Decoding

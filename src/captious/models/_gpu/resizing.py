@@ -20,8 +20,8 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.errors import require
+from captious.models._gpu.transfers import send
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._transfers import send
 from captious.models.decoding import WholeImage
 from captious.models.devices import tf32_products
 from captious.models.encoder import Pixels

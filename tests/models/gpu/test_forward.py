@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.models._gpu_forward import patch_product, speed_up
+from captious.models._gpu.forward import patch_product, speed_up
 
 
 def clip(**changes):
