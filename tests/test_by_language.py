@@ -95,7 +95,7 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
         and "href=" not in captious.evaluate_by_language(mixed(), "rouge", NONE).to_markdown()
     )
     code, _, err = run("score", tmp_path / "out")
-    assert code == 2 and "is of several languages, expected a run; name the folder of one of them" in err
+    assert code == 2 and "is a report of several languages: name the folder of one of them, expected" in err
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--json")
     assert code == 0 and list(json.loads(out)["languages"]) == ["zh", "en"]
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--language", "zh")

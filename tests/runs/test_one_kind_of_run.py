@@ -120,6 +120,8 @@ def test_view_takes_any_two(runs, first, second, tmp_path):
     assert summaries[0] == summaries[1]
     export_site(table, tmp_path / "site")
     assert not is_run(tmp_path / "site") and (tmp_path / "site" / OUTPUT).exists()
+    with pytest.raises(InputError, match="site: is not a run, expected a folder that captious score wrote"):
+        captious.open_run(tmp_path / "site")
 
 
 def test_values_correlate_with_ratings_alike(runs):

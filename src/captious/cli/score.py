@@ -111,9 +111,9 @@ def _kind_of_source(predictions: str, output: Output) -> Literal["file", "shards
     except (OSError, ValueError):  # a name that no file system takes, which the reader of the file reports
         return "file"
     from captious.io.shards import is_one_file, is_sharded
-    from captious.runs import is_run
+    from captious.runs import is_output
 
-    if is_run(predictions):
+    if is_output(predictions):  # a folder that is not a run, such as a comparison, is refused when it is opened
         return "run"
     # A single tar whose scores go into no folder is read as any other file is.
     in_memory = output.out is None and is_one_file(predictions)

@@ -8,6 +8,7 @@ import captious.runs.summary
 import captious.runs.tables
 from captious.runs.folder import Run as Run
 from captious.runs.folder import has_runs as has_runs
+from captious.runs.folder import is_output as is_output
 from captious.runs.folder import is_run as is_run
 from captious.runs.keep import Selection as Selection
 from captious.runs.keep import keep as keep

@@ -31,7 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._core.files import OUTPUT, RUN, digest, remove_drafts
+from captious._core.files import OUTPUT, OWN, RUN, digest, remove_drafts
 from captious._core.hashing import Hashes
 from captious._core.languages import LANGUAGES
 from captious.errors import InputError
@@ -432,6 +432,11 @@ def system_folders(names: Iterable[str]) -> dict[str, str]:
 def is_run(path: Any) -> bool:
     """Return True if a path or an address is a folder that ``captious score`` wrote."""
     return _is_path(path) and Storage.at(path).exists(RUN)
+
+
+def is_output(path: Any) -> bool:
+    """Return True if a path or an address is any folder that captious wrote: a run, a comparison, a site."""
+    return _is_path(path) and any(Storage.at(path).exists(name) for name in OWN)
 
 
 def _is_path(path: Any) -> bool:
