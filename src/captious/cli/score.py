@@ -43,7 +43,7 @@ def score(
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
     no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
-    no_rows: Annotated[bool, Option("Do not store statistics of items in the run; it then compares by shard.")] = False,
+    no_rows: Annotated[bool, Option("Do not store statistics of items in the run.")] = False,
 ) -> None:
     """Score captions: print a table with intervals; with --out, write everything.
 
