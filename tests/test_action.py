@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from captious.io.formats import FORMATS
+
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = ACTION["runs"]["steps"]
+(HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 
 
 def step(name):
@@ -40,8 +43,9 @@ def gate(tmp_path):
     script.chmod(0o755)
     references = {str(number): ["dog"] for number in range(120)}
     (tmp_path / "refs.json").write_text(json.dumps(references))
-    for name, word in {"base": "dog", "poor": "cat"}.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(dict.fromkeys(references, word)))
+    for name, hits in {"base": 100, "near": 90, "poor": 0}.items():
+        captions = {key: "dog" if int(key) < hits else "cat" for key in references}
+        (tmp_path / f"{name}.json").write_text(json.dumps(captions))
 
     def run(**inputs):
         texts = {"NEW": "base.json", "REFERENCES": "refs.json", "METRICS": "rouge", "MARGIN": "1%", "ARGUMENTS": ""}
@@ -69,11 +73,60 @@ def test_the_gate_of_the_action(gate):
     assert done.returncode == 2 and outputs["verdict"] == "error" and not (folder.parent / "broken").exists()
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(("undecided", "code"), [("", 3), ("warn", 0), ("fail", 1)])
+def test_the_output_says_undecided_whatever_the_exit_code(gate, undecided, code):
+    done, outputs, summary, _ = gate(NEW="near.json", MARGIN="0.08", UNDECIDED=undecided)
+    assert done.returncode == code and outputs["verdict"] == "undecided" and "### Cannot tell" in summary
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_gate_that_does_not_start_is_an_error_although_an_earlier_one_passed(gate, tmp_path):
+    """The files of an earlier step of the job are in the same folder."""
+    assert gate()[1]["verdict"] == "pass"
+    (tmp_path / "bin" / "captious").write_text("#!/bin/sh\nexit 127\n")
+    done, outputs, _, _ = gate()
+    assert done.returncode == 127 and outputs["verdict"] == "error"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(("version", "installed"), [("", "/action path"), ("./mine", "./mine")])
+def test_the_action_installs_its_own_checkout(tmp_path, version, installed):
+    """No name of a package index is installed unless the workflow names it: the checkout of the action is captious."""
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$SEEN"\n')
+    fake.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
+    environment |= {"VERSION": version, "GITHUB_ACTION_PATH": "/action path"}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step("Install captious")["run"]]
+    subprocess.run(command, env=environment, check=True)
+    assert (tmp_path / "seen").read_text().splitlines() == ["-m", "pip", "install", "--quiet", installed]
+
+
+def test_pip_can_install_the_checkout_of_the_action():
+    """The action is in the folder of a project that pip builds, and that project is captious."""
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert (ROOT / "action.yml").is_file() and project["project"]["name"] == "captious" and project["build-system"]
+
+
+def hook_selects(name):
+    """Whether pre-commit gives a file to the hook: no `types`, and the pattern of `exclude` must not be found."""
+    return not re.search(HOOK["exclude"], name)
+
+
+def test_the_hook_gets_every_file_that_captious_reads():
+    assert not {"types", "types_or", "files"} & set(HOOK)  # those would be a second filter, or be replaced by the user
+    for ending in FORMATS:
+        assert hook_selects(f"predictions/a{ending}") and hook_selects(f"a.v2{ending.upper()}.gz"), ending
+    for other in ("README.md", "caption.py", "a.json.bak", "data/json", "image.png", "a.gz", "csv.rst"):
+        assert not hook_selects(other), other
+
+
 def test_the_hook_checks_several_files(run, tmp_path):
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
-    assert hook["entry"] == "captious check" and hook["language"] == "python" and hook["types_or"] == ["json", "csv"]
+    assert HOOK["entry"] == "captious check" and HOOK["language"] == "python"
     for name, text in {"a.json": '{"1": "a dog"}', "b.json": '{"1": "a cat"}', "c.json": "[{"}.items():
         (tmp_path / name).write_text(text)
-    command = hook["entry"].split()[1:]
+    command = HOOK["entry"].split()[1:]
     assert run(*command, tmp_path / "a.json", tmp_path / "b.json")[0] == 0
     assert run(*command, tmp_path / "a.json", tmp_path / "c.json")[0] == 2

@@ -69,7 +69,7 @@ def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
         "good": (12, 0, 0), "fair": (6, 0, 6), "poor": (0, 0, 12),
     }  # fmt: skip
     assert [data[name]["win_rate"]["value"] for name in systems] == [1, 0.5, 0]
-    assert result.document().table().rows[0][0] == "good"
+    assert result.document().table().rows[0][1] == "good"
     (first, *_) = result.tournament.tests
     # Six wins of six: p = 2 / 2^6; three tests of the same p, so Holm multiplies by three.
     assert first["p"] == pytest.approx(2 / 64) and first["p_holm"] == pytest.approx(6 / 64)

@@ -17,13 +17,14 @@ PACKAGE = Path(__file__).parent / "plugin" / "rare_words"
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def write_metadata(folder: Path, name: str, version: str, points: dict[str, str]) -> None:
+def write_metadata(folder: Path, name: str, version: str, points: dict[str, str], group: str = "metrics") -> None:
     """What an installer writes beside a package, by which Python finds its entry points."""
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(parents=True)
+    info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = ["[captious.metrics]", *(f"{point} = {value}" for point, value in points.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    lines = [f"[captious.{group}]", *(f"{point} = {value}" for point, value in points.items())]
+    with (info / "entry_points.txt").open("a") as file:
+        file.write("\n".join(lines) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +163,98 @@ def test_a_package_with_a_fault_is_named_in_one_line(call, tmp_path, name):
         assert code == 2 and output.count("\n") == 1 and message in output, output
         assert name == "old" or f"metric '{name}' of the package captious-broken 0.3" in output
     assert not (tmp_path / "run").exists()
+
+
+PARTS = """
+import numpy as np
+from captious.models import load
+from captious.text import Tokenizer
+
+def split_hyphens(text):
+    return text.lower().replace("-", " ").split()
+
+hyphens = Tokenizer("hyphens", 1, split_hyphens)
+renamed = Tokenizer("other", 1, split_hyphens)
+
+class Halved:
+    def __init__(self, runtime):
+        mini = load("captious-mini")
+        self.name, self.fingerprint, self.precision = "halved", mini.fingerprint[:6], "fp32"
+        self.dimension, self.limit = mini.dimension // 2, mini.limit
+        self.tokenize, self.prepare, self.mini = mini.tokenize, mini.prepare, mini
+        self.device = runtime.device
+
+    def text_features(self, ids):
+        return self.mini.text_features(ids)[:, : self.dimension]
+
+    def image_features(self, pixels):
+        return self.mini.image_features(pixels)[:, : self.dimension]
+
+def no_encoder(runtime):
+    return object()
+"""
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """A folder of packages with one that brings tokenizers and encoders."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    (folder / "parts.py").write_text(PARTS)
+    tokenizers = {"hyphens": "parts:hyphens", "renamed": "parts:renamed", "bare": "parts:split_hyphens", "gone": "no:x"}
+    write_metadata(folder, "captious-parts", "2.5", tokenizers, "tokenizers")
+    encoders = {"halved": "parts:Halved", "none": "parts:no_encoder", "text": "parts:PARTS"}
+    write_metadata(folder, "captious-parts", "2.5", encoders, "encoders")
+    return folder
+
+
+def test_a_package_brings_a_tokenizer(call, parts, tmp_path):
+    items = [{"id": "1", "caption": "a-red dog runs", "references": ["a-red dog sits"]}]
+    path = write(tmp_path / "captions.jsonl", items)
+    one = ("-m", "captious", "score", str(path), "-m", "bleu(n=1,tokenizer=hyphens)", "--samples", "20", "--json")
+    code, output = call(*one, folder=parts)
+    assert code == 0, output
+    assert scored(output)["value"] == pytest.approx(0.75)  # a, red and dog of four
+    assert "|tok:hyphens.1[captious-parts-2.5]|" in scored(output)["signature"]
+    for number in range(2):
+        write(tmp_path / f"part{number}.jsonl", [{**items[0], "id": str(number)}])
+    shards = ("score", str(tmp_path / "part*.jsonl"), "-m", "bleu(n=1,tokenizer=hyphens)", "--samples", "20", "--json")
+    code, output = call("-m", "captious", *shards, "--out", str(tmp_path / "run"), "--jobs", "2", folder=parts)
+    assert code == 0 and scored(output)["value"] == pytest.approx(0.75), output
+    code, output = call("-c", "from captious.testing import check_tokenizer; check_tokenizer('hyphens')", folder=parts)
+    assert (code, output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("renamed", "tokenizer 'renamed' of the package captious-parts 2.5: its name is 'other', expected that of its"),
+        ("bare", "parts:split_hyphens is not a tokenizer, expected a captious.text.Tokenizer"),
+        ("gone", "tokenizer 'gone' of the package captious-parts 2.5 cannot be imported: ModuleNotFoundError"),
+        ("nobody", "unknown tokenizer 'nobody', expected one of ptb, "),
+    ],
+)
+def test_a_faulty_or_unknown_tokenizer_is_refused_in_one_line(call, parts, tmp_path, name, message):
+    path = write(tmp_path / "captions.jsonl", rows(5))
+    code, output = call("-m", "captious", "score", str(path), "-m", f"bleu(tokenizer={name})", folder=parts)
+    assert code == 2 and output.count("\n") == 1 and message in output, output
+    assert name != "nobody" or "hyphens" in output  # those of packages are listed too
+
+
+def test_a_package_brings_an_encoder(call, parts, tmp_path):
+    program = (
+        "import captious; from captious.testing import check_encoder; check_encoder('halved');"
+        "report = captious.evaluate(captious.demo().systems['solid'], 'clipscore(halved)', captious.Resampling(20));"
+        "print(next(iter(report)).signature)"
+    )
+    code, output = call("-c", program, folder=parts)
+    assert code == 0 and re.search(
+        r"^clipscore\(weights=halved\)\|encoder:halved#[0-9a-f]{6}\|precision:fp32", output
+    ), output
+    for name, message in {
+        "none": "encoder 'none' of the package captious-parts 2.5 has no name, fingerprint, ",
+        "text": "encoder 'text' of the package captious-parts 2.5 cannot be imported: AttributeError",
+    }.items():
+        path = write(tmp_path / "captions.jsonl", [{**row, "image": "x.png"} for row in rows(5)])
+        code, output = call("-m", "captious", "score", str(path), "-m", f"clipscore({name})", folder=parts)
+        assert code == 2 and output.count("\n") == 1 and message in output, output

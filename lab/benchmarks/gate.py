@@ -29,7 +29,7 @@ from captious._compare import StatisticPair
 from captious._core.types import Floats
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
-from captious.gating.verdict import gate, tested
+from captious.gating.verdict import gate, run_tests
 from captious.metrics.contract import Metric
 from captious.options import Resampling
 from captious.stats.noninferiority import decisions
@@ -70,7 +70,7 @@ def systems(items: int) -> dict[str, CaptionSet]:
 
 def pools(items: int) -> dict[str, Pool]:
     """Each metric on a pool of scenes."""
-    reports = {name: evaluate(captions, METRICS, Resampling(0)) for name, captions in systems(items).items()}
+    reports = {name: evaluate(captions, METRICS, resampling=Resampling(0)) for name, captions in systems(items).items()}
     return {
         key: Pool(one.metric, np.asarray(one.rows), np.asarray(reports[WORSE].measurements[key].rows))
         for key, one in reports[BETTER].measurements.items()
@@ -101,7 +101,9 @@ def verdicts(
     rng, counts = np.random.default_rng(seed), {key: Counter[str]() for key in (*pool, ALL)}
     margins = {key: one.true_loss(share, CASES["at the margin"]) for key, one in pool.items()}
     for _ in range(pairs):
-        tests = tested(drawn_pair(pool, items, share, p, rng), margins, dict.fromkeys(pool, True), Resampling(samples))
+        tests = run_tests(
+            drawn_pair(pool, items, share, p, rng), margins, dict.fromkeys(pool, True), Resampling(samples)
+        )
         found = [verdict for verdict, _ in decisions(list(tests.values()))]
         for key, verdict in zip(pool, found, strict=True):
             counts[key][verdict] += 1

@@ -76,7 +76,7 @@ def measured(folder: str, text: str, out: str) -> dict[str, float]:
     from captious.runs.keep import keep
 
     start, wall = time.process_time(), time.perf_counter()
-    passing = keep(folder, text, out, overwrite=True).passing
+    passing = keep(folder, text, out=out, overwrite=True).passing
     return {
         "seconds": time.process_time() - start,
         "wall": time.perf_counter() - wall,

@@ -134,7 +134,7 @@ def scores(code: str, tokenizer: str) -> dict[str, list[float]]:
 
     def values(name: str) -> list[float]:
         names = [f"bleu(n=1,tokenizer={name})", f"bleu(n=4,tokenizer={name})", f"cider(tokenizer={name})"]
-        report = evaluate(source, [*names, f"rouge(tokenizer={name})"], Resampling(samples=0), language=code)
+        report = evaluate(source, [*names, f"rouge(tokenizer={name})"], resampling=Resampling(samples=0), language=code)
         candidate, reference = np.asarray(next(iter(report)).rows).sum(axis=0)[:2]
         return [one.corpus for one in report] + [float(min(1.0, np.exp(1 - reference / candidate)))]
 

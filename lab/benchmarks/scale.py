@@ -280,9 +280,10 @@ def tars(args: argparse.Namespace) -> None:
         paths = [str(folder / "jpg" / f"{number}.jpg") for number in range(args.items)]
         texts = made_captions(args.items)
         some = slice(2 * args.batch)
-        captious.evaluate(texts[some], metric, Resampling(0), runtime, images=paths[some])  # warms the device up
+        # This first call warms the device up.
+        captious.evaluate(texts[some], metric, resampling=Resampling(0), runtime=runtime, images=paths[some])
         start = time.perf_counter()
-        captious.evaluate(texts, metric, Resampling(0), runtime, images=paths)
+        captious.evaluate(texts, metric, resampling=Resampling(0), runtime=runtime, images=paths)
         alone = args.items / (time.perf_counter() - start)
         rows = [["way", "images/s", "of one process", "images/s with the start"]]
         rows.append(["files, one process, no shards", f"{alone:,.0f}", "1.00", ""])

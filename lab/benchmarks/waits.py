@@ -232,9 +232,10 @@ def bertscore(folder: Path) -> Figures:
     clock, metric = Clock(), f"bertscore(weights={weights},layer=6)"
     nothing = captious.Resampling(0)
     with using(Runtime(device="cpu", cache=False)):
-        captious.evaluate({"1": "a dog"}, metric, nothing, references={"1": ["a cat"]})
+        captious.evaluate({"1": "a dog"}, metric, resampling=nothing, references={"1": ["a cat"]})
         report = clock.time(
-            "BERTScore, 60 items", lambda: captious.evaluate(candidates, metric, nothing, references=references)
+            "BERTScore, 60 items",
+            lambda: captious.evaluate(candidates, metric, resampling=nothing, references=references),
         )
     clock.time(
         "  torchmetrics",
@@ -355,9 +356,11 @@ def spice(folder: Path, items: int = 500) -> Figures:
     )
     nothing = captious.Resampling(0)
     with using(Runtime(cache=False)):
-        captious.evaluate({"1": "a dog"}, "spice", nothing, references={"1": ["a dog"]})
+        captious.evaluate({"1": "a dog"}, "spice", resampling=nothing, references={"1": ["a dog"]})
         # Once in a process: a second call would find the tuples of the first.
-        report = clock.time(f"SPICE, {5 * items:,} captions", lambda: captious.evaluate(str(path), "spice", nothing))
+        report = clock.time(
+            f"SPICE, {5 * items:,} captions", lambda: captious.evaluate(str(path), "spice", resampling=nothing)
+        )
     clock.values = _values(report)
     return clock.figures()
 

@@ -1,4 +1,4 @@
-"""Write the evidence on metrics: every data set at hand, measured, correlated, with intervals and rank clusters.
+"""Write the evidence on metrics: every data set at hand, measured, correlated, with intervals and ranks.
 
     python -m lab.evidence                           # all data sets, into src/captious/study/evidence.jsonl
                                                      # and into the tables of docs/guide/which-metric.md

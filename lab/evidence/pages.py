@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from captious.stats.ranks import format_ranks
 from captious.study._columns import column, label
 from captious.study._profile import band_of
 from captious.study.advice import EvidenceSet
@@ -126,7 +127,7 @@ def _cells(row: EvidenceRow) -> list[str]:
         row.label,
         label(row.statistic),
         SOURCES[row.source],
-        "" if row.rank is None else str(row.rank),
+        "" if row.ranks is None else format_ranks(row.ranks),
         f"{scale * row.value:.2f}",
         interval,
         f"{row.items:,}" if row.items else "",
@@ -145,8 +146,8 @@ The table has all {rows} numbers that captious knows about the agreement of metr
 `captious study leaderboard` prints them with published numbers beside ours;
 [Which metric should I use?](../guide/which-metric.md) says what follows.
 
-- **computed**: by captious on the data, with intervals over images and ranks. Metrics of one rank do not differ
-  significantly on those data (permutation test, Holm-adjusted).
+- **computed**: by captious on the data, with intervals over images and ranks. Metrics that share a rank do not differ
+  significantly on those data; metrics that share none do (permutation test, Holm-adjusted).
 - **stored**: values per caption that another program computed, correlated by captious.
 - **printed**: a number from a paper or README. It has neither interval nor rank.
 

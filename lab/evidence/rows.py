@@ -50,7 +50,7 @@ def study_rows(
             value=0.0,
             low=None,
             high=None,
-            rank=None,
+            ranks=None,
             source="stored-outputs" if key in stored else "computed",
             where=dataset.origin if key in stored else command,
             recipe=dataset.recipe,
@@ -63,8 +63,8 @@ def study_rows(
                 systems = len(getattr(study.design, "systems", ()))
                 rows.append(replace(common, statistic=name, kind="systems", items=systems, **number))
             else:
-                rank = study.rank(key) if name == study.statistic else None
-                rows.append(replace(common, statistic=name, rank=rank, **number))
+                ranks = study.ranks[key] if name == study.statistic else None
+                rows.append(replace(common, statistic=name, ranks=ranks, **number))
     return rows
 
 
@@ -134,7 +134,7 @@ def printed_rows(measured: Iterable[EvidenceRow], path: Path = PRINTED) -> list[
                         value=round(number / table.scale, 5),
                         low=None,
                         high=None,
-                        rank=None,
+                        ranks=None,
                         source="printed",
                         where=table.where,
                         date=datetime.date.today().isoformat(),

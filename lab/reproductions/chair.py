@@ -160,7 +160,7 @@ class Reproduction:
     def estimates(self, name: str, values: Sequence[str], **parameters: Any) -> dict[str, Any]:
         """Values of a file with their intervals."""
         metrics = [replace(self.metric(**parameters), value=value) for value in values]
-        report = captious.evaluate(self.captions(name), metrics, self.resampling)
+        report = captious.evaluate(self.captions(name), metrics, resampling=self.resampling)
         return {value: report.intervals[str(metric)] for value, metric in zip(values, metrics, strict=True)}
 
 

@@ -23,6 +23,7 @@ from lab.reproductions.beside import Beside, Row, arguments, show
 from captious import Resampling
 from captious.errors import InputError, one_line
 from captious.options import Runtime, using
+from captious.stats.ranks import format_ranks
 from captious.study import RECIPES, MetricScores, Preferences, Ratings, Study, correlate, open_recipe
 from captious.study.scores import measure
 
@@ -87,7 +88,7 @@ BENCHES = (
 )
 """Flickr8k: the README of PAC-S to three decimals, and for SPICE, CLIPScore and UMIC what later papers print."""
 NOTES = (
-    "Rank: metrics of one rank cannot be told apart (permutation test, Holm-adjusted). Intervals are over images.",
+    "Rank: metrics that share no rank differ significantly (permutation test, Holm-adjusted). Intervals: over images.",
     "The published CLIPScore and RefCLIPScore are those of OpenAI's ViT-B/32, BERTScore's of other models than ours; "
     "UMIC's are of UNITER. Its values on CapEval1k are not at hand; its appendix says that they are τ-b. Pascal-50S: a "
     "tie counts ½, one set of five references; papers average over five sets.",
@@ -169,7 +170,7 @@ def measured(bench: Bench, name: str, key: str, study: Study) -> Row:
         others = {part: 100 * estimates[part].value for part in ("tau_b", "tau_c", "pearson", "sample_tau")}
         other = "tau_c" if bench.statistic == "tau_b" else "tau_b"
         said = f"{other.replace('tau_', 'τ-')} {others[other]:.1f}"
-    rank = study.rank(key)
+    rank = format_ranks(study.ranks[key])
     note = f"rank {rank}; {said}"
     return Row.of(
         bench.what, name, estimates[bench.statistic], bench.published.get(name), note, more={**others, "rank": rank}

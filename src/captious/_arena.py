@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import align, named_systems, system_captions
+from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
 from captious._evaluate import settings_of
 from captious._tournament import Elo, Tournament, online_estimates
@@ -20,7 +21,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError, nearest
 from captious.io.join import first_few
-from captious.io.read import read
+from captious.io.read import read, reading_of
 from captious.metrics.judges.dry_run import DryRun
 from captious.metrics.judges.judged import PROMPTS, JudgeSetup, plan_requests, read_prompt
 from captious.metrics.judges.matches import (
@@ -53,6 +54,7 @@ from captious.render import (
 )
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import pairwise_values, win_rows
+from captious.stats.ranks import rank_signature
 from captious.stats.resampling import cluster_sums, id_order
 from captious.text.tables import word_counts
 
@@ -382,16 +384,19 @@ def described(match: Match) -> Phrase:
     return Phrase(tuple(spans))
 
 
+@accept_positions("resampling", "runtime", "progress")
 def arena(
     systems: Mapping[str, Any] | Sequence[Any],
     judge: str | Judge,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
+    reading: Reading = Reading(),
     comparisons: int | None = None,
     prompt: str | Path = "",
     baselines: Mapping[str, Any] | Sequence[Any] | None = None,
@@ -408,7 +413,7 @@ def arena(
 
     Parameters
     ----------
-    systems, runtime, progress, references, images, missing
+    systems, runtime, progress, references, images, missing, language, reading
         As in ``compare``.
     judge
         Name of the model at the endpoint of the runtime's ``judging``, or ``local:FOLDER``.
@@ -431,7 +436,8 @@ def arena(
     resampling, runtime = settings_of(resampling, runtime, progress)
     with using(runtime):
         rules = _Rules(comparisons, prompt, baselines, assign, orders, elo)
-        entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), rules)
+        reading = reading_of(reading, references, images, missing, language)
+        entries = _Entries.of(systems, judge, resampling, reading, rules)
         if progress:
             progress(f"{entries.setup.judge.model}: {len(entries.matches):,} comparisons")
         return entries.compared(resampling)
@@ -445,10 +451,13 @@ def plan_arena(
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
+    reading: Reading = Reading(),
     **rules: Any,
 ) -> DryRun:
     """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
-    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), _Rules(**rules))
+    reading = reading_of(reading, references, images, missing, language)
+    entries = _Entries.of(systems, judge, resampling, reading, _Rules(**rules))
     asking = entries.setup.judge
     schema = asking.known_to_have("schema")
     asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
@@ -541,7 +550,8 @@ class _Entries:
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
             f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
-            *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
+            *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), rank_signature(resampling.level)),
+            f"captious:{__version__}",
         ]
         usage = f"{judge.model}: {judge.usage.since(before).line(judge.judging.prices)}"
         return Arena(

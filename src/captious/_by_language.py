@@ -8,13 +8,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from captious._compare import by_system
+from captious._core.arguments import accept_positions
 from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
 from captious._core.values import PlainState
-from captious._evaluate import Specs, evaluate, metric_specs, reading_of
+from captious._evaluate import Specs, evaluate, metric_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.join import first_few, in_language
-from captious.io.read import read
+from captious.io.read import read, reading_of
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime
@@ -80,13 +81,14 @@ class LanguageReports(PlainState, Result):
             report.save(folder / code)
 
 
+@accept_positions("resampling", "runtime", "progress")
 def evaluate_by_language(
     captions: Any,
     metrics: Specs = DEFAULT,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
@@ -101,7 +103,7 @@ def evaluate_by_language(
     ...     {"id": 1, "language": "en", "caption": "a dog", "references": ["the dog"]},
     ...     {"id": 2, "language": "zh", "caption": "一只狗", "references": ["一只小狗"]},
     ... ]
-    >>> reports = evaluate_by_language(rows, "rouge_n(n=1)", Resampling(0))
+    >>> reports = evaluate_by_language(rows, "rouge_n(n=1)", resampling=Resampling(0))
     >>> {code: round(report["rouge_n"].corpus, 4) for code, report in reports.reports.items()}
     {'en': 0.5, 'zh': 0.8571}
     """
@@ -119,7 +121,7 @@ def evaluate_by_language(
         if fitting:
             if progress:
                 progress(LANGUAGES[code].name)
-            reports[code] = evaluate(own, fitting, resampling, runtime, progress)
+            reports[code] = evaluate(own, fitting, resampling=resampling, runtime=runtime, progress=progress)
     if not reports:
         raise InputError(next(iter(refused.values()))[0])
     return LanguageReports(reports, refused)

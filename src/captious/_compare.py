@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.values import PlainState
 from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
 from captious.captions import CaptionSet
@@ -28,6 +29,7 @@ from captious.runs.pairing import by_item, on_items, on_shards, scored_once, sha
 from captious.runs.report import ITEMS, SHARDS, Report, open_run
 from captious.runs.report_sections import FEW_SHARDS, explorer, lists_items, metric_link, on_scale, own_scale
 from captious.stats.bootstrap import too_narrow
+from captious.stats.ranks import Ranks, format_ranks, rank_note, shared_ranks
 from captious.stats.resampling import (
     Convention,
     Resamples,
@@ -81,6 +83,23 @@ class Comparison(PlainState, Result):
         numbers = f"{len(self._first.measurements)} metrics, {self._items} items"
         return f"<Comparison of {', '.join(self.reports)}: {numbers}, {self.test}>"
 
+    @cached_property
+    def ranks(self) -> dict[str, dict[str, Ranks]]:
+        """The ranks of the systems on each metric, if every pair of at least three was tested; the best first.
+
+        Two systems share a rank exactly if no test distinguishes them.
+        """
+        number = len(self.reports)
+        ranks = {}
+        for key, measurement in self._first.measurements.items():
+            rows = [row for row in self.differences if row.metric == key]
+            if number > 2 and len(rows) == number * (number - 1) // 2:
+                sign = -1 if measurement.metric.higher_is_better else 1
+                values = {name: sign * report.measurements[key].corpus for name, report in self.reports.items()}
+                order = sorted(values, key=lambda name: np.nan_to_num(values[name], nan=np.inf))
+                ranks[key] = shared_ranks(order, [(row.baseline, row.system) for row in rows if row.better])
+        return ranks
+
     @property
     def _first(self) -> Report:
         return next(iter(self.reports.values()))
@@ -95,7 +114,8 @@ class Comparison(PlainState, Result):
 
     def document(self) -> Document:
         """Systems by metrics, every paired test, and the items to explore."""
-        tables = [self._systems(), *([self._tests()] if self.differences else [])]
+        tables = [self._systems(), *([self._ranks()] if self.ranks else [])]
+        tables += [self._tests()] if self.differences else []
         return Document(
             f"{len(self.reports)} systems, {self._items:,} items",
             f"{', '.join(self.reports)}; differences by {self.test}",
@@ -127,6 +147,14 @@ class Comparison(PlainState, Result):
         spread = f"± is half of the {100 * self.level:.4g}% interval. " if first.intervals else ""
         note = f"{spread}† differs from {baseline}: {self.test}, Holm-adjusted p < {1 - self.level:.4g}"
         return Table("systems", "Systems", columns, rows, note if self.differences else spread.strip(), turned=True)
+
+    def _ranks(self) -> Table:
+        columns: list[Column | str] = ["metric", *(Column(name, "text") for name in self.reports)]
+        rows: list[list[Any]] = [
+            [metric_link(self._first, key), *(format_ranks(ranks[name]) for name in self.reports)]
+            for key, ranks in self.ranks.items()
+        ]
+        return Table("ranks", "Ranks", columns, rows, rank_note("systems", self.level, self.test))
 
     def _tests(self) -> Table:
         level = self.level if self._first.intervals else None
@@ -167,6 +195,7 @@ class Comparison(PlainState, Result):
             "warnings": list(self.warnings),
             "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
+            **({"ranks": self.ranks} if self.ranks else {}),
         }
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
@@ -202,13 +231,14 @@ class Comparison(PlainState, Result):
                 self.reports[name].write_files(folder / inner)
 
 
+@accept_positions("resampling", "runtime", "progress")
 def compare(
     systems: Mapping[str, Any] | Sequence[Any],
     metrics: Specs | None = None,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",

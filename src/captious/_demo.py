@@ -30,7 +30,7 @@ class Demo:
     def systems(self) -> dict[str, CaptionSet]:
         """The captions of each captioner with their references and images, the worst captioner first."""
         files = {name: self.folder / "predictions" / f"{name}.json" for name in CAPTIONERS}
-        sets = {name: read(file, self.references, self.images) for name, file in files.items()}
+        sets = {name: read(file, references=self.references, images=self.images) for name, file in files.items()}
         return {name: replace(captions, name=name) for name, captions in sets.items()}
 
     @cached_property

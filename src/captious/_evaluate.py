@@ -9,11 +9,12 @@ from os import PathLike
 from types import NoneType
 from typing import Any
 
+from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import findings_that_mislead
-from captious.io.read import combined, read
+from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
@@ -113,13 +114,14 @@ def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
         raise InputError(f"{error}{NAMED}") from None
 
 
+@accept_positions("resampling", "runtime", "progress")
 def evaluate(
     captions: Any,
     metrics: Specs = DEFAULT,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
@@ -219,7 +221,7 @@ def add_metrics(
 
     ``captions`` are those of the report, read again, where it comes from a run and metrics need their images.
 
-    >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+    >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
     ['rouge', 'bleu(n=1)']
     """
@@ -263,15 +265,6 @@ def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
         named = theirs or "no language"
         raise InputError(f"{captions.name}: language={captions.language!r}, {report.name} was scored with {named}")
     return replace(captions, language=theirs)
-
-
-def reading_of(reading: Any, references: Any, images: Any, missing: Missing, language: str | None = None) -> Reading:
-    """How captions are read: the options of reading, with what is passed on its own in place of theirs."""
-    if not isinstance(reading, Reading):
-        raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
-    whole: Reading = combined(reading, references, images)
-    whole = whole if language is None else replace(whole, language=language)
-    return whole if missing == "error" else replace(whole, missing=missing)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:

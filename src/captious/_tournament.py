@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, elo_of, online_elo, rate_of
+from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note, shared_ranks
 from captious.stats.resampling import holm
 
 Elo = Literal["bradley-terry", "online"]
@@ -73,6 +75,11 @@ class Tournament:
             row |= {"p_holm": p, "better": winner if p < 1 - self.resampling.level else None}
         return rows
 
+    @cached_property
+    def ranks(self) -> dict[str, Ranks]:
+        """The ranks of the systems, the strongest first: two share one exactly if their test finds no difference."""
+        return shared_ranks(self.ranked, [(one["first"], one["second"]) for one in self.tests if one["better"]])
+
     def counts(self, name: str) -> tuple[int, int, int]:
         """Wins, ties and losses of a system."""
         index = self.systems.index(name)
@@ -84,14 +91,16 @@ class Tournament:
 
     def table(self) -> Table:
         """A row per system, the strongest first."""
-        columns: list[Column | str] = ["system", Column("Elo", decimals=0, level=self._level, bold=True)]
+        columns: list[Column | str] = [Column("rank", "text"), "system"]
+        columns += [Column("Elo", decimals=0, level=self._level, bold=True)]
         columns += [Column("win rate", decimals=1, scale=100, unit="%", spread="half", higher_is_better=True, bar=True)]
         columns += [Column("wins"), Column("ties"), Column("losses"), Column("win − loss", signed=True)]
         rows: list[Sequence[Value]] = []
         for name in self.ranked:
             won, tied, lost = self.counts(name)
             points, rate = self.estimates[elo_of(name)], self.estimates[rate_of(name)]
-            rows.append((name, Cell.of(points), Cell.of(rate), won, tied, lost, won - lost))
+            numbers = (Cell.of(points), Cell.of(rate), won, tied, lost, won - lost)
+            rows.append((format_ranks(self.ranks[name]), name, *numbers))
         half = f" ± is half of the {100 * self.resampling.level:.4g}% interval." if self.resampling.samples else ""
         note = (
             f"Elo: Bradley–Terry strengths; 400 points are odds of 10 to 1, and the mean of the systems is "
@@ -103,7 +112,11 @@ class Tournament:
                 f"Elo: updated comparison by comparison from {ELO_CENTER:.0f} on with K = {ONLINE_STEP:.0f}, {drawn}. "
                 f"A tie is half a win.{half}"
             )
-        return Table("systems", "Systems", columns, rows, note)
+        ranks = rank_note("systems", self.resampling.level, self.test)
+        if any(math.isnan(p) for p in self.p_values.values()):
+            ranks += "; systems that never met share a rank"
+        note = f"{note} {ranks[0].upper()}{ranks[1:]}."
+        return Table("systems", "Systems", columns, rows, note, rank_breaks([*self.ranks.values()]))
 
     def chart(self) -> Chart:
         """The Elo points with their intervals."""
@@ -142,6 +155,6 @@ class Tournament:
         for name in self.systems:
             won, tied, lost = self.counts(name)
             strengths = {"elo": interval(elo_of(name)), "win_rate": interval(rate_of(name))}
-            systems[name] = {**strengths, "wins": won, "ties": tied, "losses": lost}
+            systems[name] = {"ranks": self.ranks[name], **strengths, "wins": won, "ties": tied, "losses": lost}
         pairs = [{**one, "win_rate": interval(rate_of(one["first"], one["second"]))} for one in self.tests]
         return {"systems": systems, "pairs": pairs}

@@ -162,7 +162,7 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Ids on one side: stop, or skip.")] = "error"
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
     several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format or harness, if it cannot be recognized.")] = None
@@ -187,6 +187,8 @@ class Reading(Options):
 
 Interval = Literal["percentile", "t"]
 """How an interval follows from resamples: their percentiles, or Student's t with their standard deviation."""
+Bounds = Literal["studentized", "percentile", "t"]
+"""How the bounds of a gate follow from resamples; ``studentized`` is the default, see ``stats.noninferiority``."""
 
 
 @dataclass(frozen=True)
@@ -209,16 +211,28 @@ class Resampling(Options):
             )
         super().__post_init__()
 
-    def signature(self, unit: str = "") -> str:
+    def signature(self, unit: str = "", bounds: Bounds | None = None) -> str:
         """How the intervals were made, with the unit that was resampled where it is not the item.
+
+        ``bounds`` is the method of a gate, in place of ``interval``.
 
         >>> Resampling().signature(), Resampling(200).signature("images")
         ('bootstrap(1000,seed=12345,95%)', 'bootstrap(200,images,seed=12345,95%)')
         """
         unit = f"{unit}," if unit else ""
-        ends = "" if self.interval == "percentile" else f",{self.interval}"
+        method = bounds or self.interval
+        ends = "" if method == "percentile" else f",{method}"
         drawn = f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%{ends})"
         return drawn if self.samples else "none"
+
+    def sentence(self, units: str) -> str:
+        """Return how the intervals were made, in words; empty without resamples.
+
+        >>> Resampling(interval="t").sentence("images")
+        "Intervals are Student's t with the spread of the bootstrap over images."
+        """
+        ends = {"percentile": "percentiles", "t": "Student's t with the spread"}[self.interval]
+        return f"Intervals are {ends} of the bootstrap over {units}." if self.samples else ""
 
 
 @dataclass(frozen=True)

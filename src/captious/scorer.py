@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
 from captious._evaluate import Specs
 from captious.captions import CaptionSet, Ragged
@@ -77,9 +78,11 @@ class Scorer:
     (2, 2)
     """
 
+    @accept_positions("references", "images", "runtime", "language", "later")
     def __init__(
         self,
         metrics: Specs = DEFAULT,
+        *,
         references: Any = None,
         images: Any = None,
         runtime: Runtime | None = None,

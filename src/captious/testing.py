@@ -1,4 +1,4 @@
-"""``captious.testing.check_metric``: what every metric owes its users, as a test in one line.
+"""``captious.testing``: what every metric, tokenizer and encoder owes its users, as a test in one line.
 
 The test of a package that brings a metric::
 
@@ -7,7 +7,8 @@ The test of a package that brings a metric::
     def test_the_metric():
         check_metric("rare_words")
 
-The metrics of captious pass the same checks.
+`check_tokenizer` and `check_encoder` do the same for what else a package may bring. The metrics, tokenizers and
+encoders of captious pass the same checks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,18 @@ from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric, Need, refuse_undeclared
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse, parse_all
+from captious.models.encoder import (
+    TEXT_MEMBERS,
+    Encoder,
+    TextEncoder,
+    TextWeights,
+    Weights,
+    given_encoder,
+    record_models,
+)
+from captious.models.loading import load
 from captious.text.states import State
+from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
 
 M = TypeVar("M", Measurement, State)
 ROUNDING = 1e-9
@@ -41,12 +53,10 @@ MODELS = 1e-6
 
 
 class ContractError(AssertionError):
-    """A metric does not keep the contract. Each line of the message says one thing that is wrong."""
+    """A metric, tokenizer or encoder does not keep its contract. Each line says one thing that is wrong."""
 
-    def __init__(self, metric: str, faults: Sequence[str]) -> None:
-        super().__init__(
-            "\n".join([f"{metric} does not keep the contract of a metric:", *(f"- {one}" for one in faults)])
-        )
+    def __init__(self, name: str, faults: Sequence[str], kind: str = "a metric") -> None:
+        super().__init__("\n".join([f"{name} does not keep the contract of {kind}:", *(f"- {one}" for one in faults)]))
         self.faults = tuple(faults)
 
 
@@ -115,9 +125,20 @@ class Trial:
     tolerance: float = ROUNDING
 
     @cached_property
+    def _measured_with(self) -> tuple[Measurement, dict[str, str]]:
+        with record_models() as models:
+            # A copy of the captions has nothing that was computed for them before.
+            return self.metric.measure(replace(self.captions)), models
+
+    @property
     def measured(self) -> Measurement:
-        """The metric on all captions; a copy of these has nothing that was computed for them before."""
-        return self.metric.measure(replace(self.captions))
+        """The metric on all captions."""
+        return self._measured_with[0]
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The models that the metric used, names by fingerprint."""
+        return self._measured_with[1]
 
     @cached_property
     def parts(self) -> list[CaptionSet]:
@@ -206,6 +227,13 @@ def _measures(trial: Trial) -> Iterator[str]:
     for name, value in settings.items():
         if not isinstance(name, str) or not isinstance(value, str) or re.search(r"[|\n]", name + value):
             yield f"settings has {name!r}: {value!r}, expected texts on one line without '|'"
+    signature = str(trial.measured.signature)
+    for fingerprint, model in trial.models.items():
+        if fingerprint not in signature:
+            yield (
+                f"it uses the model {model}#{fingerprint}, which its signature does not name; derive the metric from "
+                "captious.metrics.EncoderMetric, or put it into settings"
+            )
 
 
 def _written_form(trial: Trial) -> Iterator[str]:
@@ -368,3 +396,148 @@ CHECKS: Mapping[str, Check] = {
 """What a metric promises, each with the check that gives a line for everything that is wrong."""
 FIRST = list(CHECKS)[:2]
 """Checks that all others need."""
+
+
+TEXTS = (
+    "A dog's ball (red) isn't there.",
+    "two DOGS  run, after 3.5 balls!",
+    "Él corrió — “hola” — 一只狗",
+    "a",
+    "",
+    "   ",
+)
+"""Texts with capitals, punctuation, several spaces and other scripts."""
+
+
+def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> None:
+    """Check a tokenizer, and raise a `ContractError` with a line for everything that is wrong.
+
+    ``tokenizer`` is the tokenizer or its name. ``texts`` are tokenized besides those that are always tried.
+
+    >>> check_tokenizer("13a")
+    """
+    try:
+        tool = tokenizer_named(tokenizer)
+        if isinstance(tokenizer, Tokenizer):
+            name_tokenizer(tokenizer)
+    except InputError as error:
+        raise ContractError(str(tokenizer), [one_line(error)], "a tokenizer") from error
+    faults: list[str] = []
+    try:
+        faults = [fault for text in (*TEXTS, *texts) for fault in _token_faults(tool, text)]
+        if pickle.loads(pickle.dumps(tool)) != tool:
+            faults.append("pickled and read back it is another tokenizer")
+    except Exception as error:
+        faults.append(f"{type(error).__name__}: {one_line(error, LONGEST)}")
+    if faults:
+        raise ContractError(tool.name, list(dict.fromkeys(faults)), "a tokenizer")
+
+
+def _token_faults(tool: Tokenizer, text: str) -> Iterator[str]:
+    """Each way in which the tokens of a text are wrong."""
+    tokens = tool.tokenize(text)
+    if not isinstance(tokens, (list, tuple)) or not all(isinstance(token, str) for token in tokens):
+        yield f"{text!r} gives {tokens!r}, expected a list of texts"
+        return
+    if not all(token.strip() for token in tokens) or any(" " in token for token in tokens):
+        yield f"{text!r} gives {tokens!r}, expected tokens that are not empty and have no space"
+    if tokens and not text.strip():
+        yield f"{text!r} gives {tokens!r}, expected no tokens"
+    if list(tool.tokenize(text)) != list(tokens):
+        yield f"{text!r} gives other tokens the second time"
+    chunks = [chunk for chunk in text.split(" ") if chunk]
+    if tool.is_local is not None and all(map(tool.is_local, chunks)):
+        alone = [token for chunk in chunks for token in tool.tokenize(chunk)]
+        if alone != list(tokens):
+            yield f"is_local says that {text!r} may be cut at spaces, which gives {alone} instead of {list(tokens)}"
+    for chunk in chunks if tool.cuts else ():
+        word = tool.plain_word(chunk)
+        if word is not None and [word] != list(tool.tokenize(chunk)):
+            yield f"plain_word gives {word!r} for {chunk!r}, and tokenize {tool.tokenize(chunk)!r}"
+
+
+def check_encoder(encoder: Weights | TextWeights) -> None:
+    """Check an encoder of images and texts, or of texts, and raise a `ContractError` with a line for every fault.
+
+    ``encoder`` is the encoder, or a name that ``captious.models.load`` takes.
+
+    >>> check_encoder("captious-mini")
+    """
+    name = encoder if isinstance(encoder, str) else type(encoder).__name__
+    try:
+        model: Any = load(encoder) if isinstance(encoder, str) else given_encoder(encoder, TEXT_MEMBERS)
+        faults = [*_declared_faults(model), *_text_faults(model)]
+        if hasattr(model, "prepare") or hasattr(model, "image_features"):
+            faults += _image_faults(given_encoder(model))
+    except InputError as error:
+        raise ContractError(name, [one_line(error)], "an encoder") from error
+    except Exception as error:
+        raise ContractError(name, [f"{type(error).__name__}: {one_line(error, LONGEST)}"], "an encoder") from error
+    if faults:
+        raise ContractError(name, faults, "an encoder")
+
+
+def _declared_faults(encoder: TextEncoder) -> Iterator[str]:
+    if encoder.precision not in ("fp32", "fp16", "bf16"):
+        yield f"precision is {encoder.precision!r}, expected fp32, fp16 or bf16"
+    for attribute in ("dimension", "limit"):
+        number = getattr(encoder, attribute)
+        if not isinstance(number, int) or number < 1:
+            yield f"{attribute} is {number!r}, expected a whole number above 0"
+
+
+def _text_faults(encoder: TextEncoder) -> Iterator[str]:
+    """Each way in which tokens and vectors of texts are wrong."""
+    texts = ["a red dog on the grass", "two cats", "a dog " * encoder.limit]
+    tokens = encoder.tokenize(texts)
+    ids, lengths = np.asarray(tokens.ids), np.asarray(tokens.lengths)
+    if ids.ndim != 2 or len(ids) != len(texts) or ids.shape[1] > encoder.limit:
+        yield f"tokenize gives ids of the shape {ids.shape} for {len(texts)} texts, expected rows of at most limit ids"
+        return
+    if lengths.shape != (len(texts),) or lengths[2] <= encoder.limit:
+        yield "tokenize gives lengths that do not count the tokens beyond the limit"
+    features = np.asarray(encoder.text_features(tokens.ids))
+    yield from _feature_faults("text_features", features, len(texts), encoder.dimension)
+    alone = np.concatenate([encoder.text_features(encoder.tokenize([text]).ids) for text in texts])
+    yield from _batch_faults("text", features, alone)
+
+
+def _image_faults(encoder: Encoder) -> Iterator[str]:
+    """Each way in which pixels and vectors of images are wrong."""
+    from PIL import Image
+
+    noise = np.random.default_rng(0).integers(0, 256, (70, 90, 4), np.uint8)
+    image = Image.fromarray(noise)
+    pictures = [
+        image.convert(mode).resize(size) for mode, size in (("RGB", (90, 70)), ("L", (40, 80)), ("P", (64, 64)))
+    ]
+    pixels = [np.asarray(encoder.prepare(picture)) for picture in (*pictures, image)]
+    shapes = {(array.shape, str(array.dtype)) for array in pixels}
+    if len(shapes) > 1 or pixels[0].ndim != 3 or pixels[0].shape[2] != 3 or pixels[0].dtype != np.uint8:
+        yield f"prepare gives {sorted(map(str, shapes))}, expected bytes of one shape, height × width × 3"
+        return
+    features = np.asarray(encoder.image_features(np.stack(pixels)))
+    yield from _feature_faults("image_features", features, len(pixels), encoder.dimension)
+    alone = np.concatenate([encoder.image_features(array[None]) for array in pixels])
+    yield from _batch_faults("image", features, alone)
+
+
+def _feature_faults(what: str, features: Any, number: int, dimension: int) -> Iterator[str]:
+    if features.shape != (number, dimension):
+        yield f"{what} gives the shape {features.shape} for {number} inputs, expected {(number, dimension)}"
+    elif not np.isfinite(features).all():
+        yield f"{what} gives numbers that are not finite"
+
+
+def _batch_faults(what: str, together: Any, alone: Any) -> Iterator[str]:
+    """Say it where the vector of an input depends on the others of its batch."""
+    if together.shape == alone.shape:
+        norms = [np.linalg.norm(rows, axis=1) for rows in (together, alone)]
+        product = norms[0] * norms[1]
+        cosine = np.divide((together * alone).sum(axis=1), product, out=np.zeros(len(alone)), where=product > 0)
+        if ((norms[0] + norms[1] > 0) & (cosine < 1 - BATCHES)).any():
+            yield f"the vector of {'an' if what == 'image' else 'a'} {what} depends on the others of its batch"
+
+
+BATCHES = 1e-3
+"""The cosine of the vectors of one input, encoded alone and in a batch, may be below 1 by so much: half precision."""

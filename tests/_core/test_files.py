@@ -1,4 +1,6 @@
+import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,12 +17,14 @@ from captious._core.files import (
     _neighbor,
     load_json,
     make_private,
+    refuse_existing,
     refuse_occupied,
     sweep,
     whole_file,
     whole_folder,
 )
 from captious.errors import InputError
+from captious.io.storage import Storage
 from captious.metrics.judges.judged import read_prompt
 from captious.metrics.registry import parse
 from captious.models._tokenizers import from_list
@@ -312,3 +316,52 @@ def test_small_texts_have_an_end(reader, tmp_path):
         file.truncate(1 << 40)  # a hole, which takes no room on the disk
     with pytest.raises(InputError, match="contains more than 1,000,000 bytes, expected a small text"):
         READERS[reader](path)
+
+
+def full_disk(monkeypatch, kind=OSError):
+    """Let every write of bytes or text fail as on a full disk, which names no file."""
+
+    def fail(self, *given, **options):
+        raise kind(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("write_bytes", "write_text"):
+        monkeypatch.setattr(Path, name, fail)
+
+
+def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path, monkeypatch):
+    full_disk(monkeypatch)
+    with pytest.raises(OSError) as error, whole_file(tmp_path / "scores.csv") as draft:
+        draft.write_text("a")
+    assert error.value.filename == str(tmp_path / "scores.csv") and not list(tmp_path.iterdir())
+    with (
+        pytest.raises(OSError) as error,
+        whole_folder(tmp_path / "run") as folder,
+        whole_file(folder / "items" / "a.parquet") as draft,
+    ):
+        draft.write_bytes(b"a")
+    assert error.value.filename == str(tmp_path / "run" / "items" / "a.parquet") and not list(tmp_path.iterdir())
+    with pytest.raises(InputError) as refused, whole_folder(tmp_path / "run") as folder:
+        Storage.at(folder).write("captious-run.json", b"{}")
+    assert str(refused.value).startswith(f"{tmp_path / 'run' / 'captious-run.json'}: cannot be written (")
+
+
+def test_an_error_of_reading_keeps_its_own_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as error, whole_file(tmp_path / "copy") as draft:
+        draft.write_bytes((tmp_path / "none").read_bytes())
+    assert error.value.filename == str(tmp_path / "none")
+
+
+@pytest.mark.parametrize("out", ["run", "scores.csv", "deeper/still/run"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, out):
+    """Permissions do not tell: root may do all, and yet a system may be read-only. So a draft is made and removed."""
+
+    def read_only(self, *given, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
+
+    refuse = refuse_existing if "." in out else refuse_occupied
+    refuse(tmp_path / out)
+    assert not list(tmp_path.iterdir())  # nothing is left of the trial
+    monkeypatch.setattr(Path, "touch", read_only)
+    message = re.escape(f"{tmp_path / out}: cannot be written (Read-only file system); name another place")
+    with pytest.raises(InputError, match=f"^{message}$"):
+        refuse(tmp_path / out)

@@ -1,7 +1,10 @@
 """``captious gate`` as CI calls it: exit codes, the files it writes, and what it refuses."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -89,11 +92,26 @@ def test_an_input_that_cannot_be_used_is_an_error_in_the_files(run, files, monke
 
 def test_a_crash_is_no_verdict(run, files, monkeypatch):
     """Python's exit code for a crash is 1, that of *worse*."""
-    monkeypatch.setattr("captious.gating.verdict.tested", lambda *given: 1 / 0)
+    monkeypatch.setattr("captious.gating.verdict.run_tests", lambda *given: 1 / 0)
     code, _, err = gate(run, "base.json", "near.json", "--margin", "1%", "--junit", "gate.xml")
     assert code == 2 and "Traceback" in err
     message = ElementTree.parse(files / "gate.xml").find(".//error").get("message")
     assert message == "captious failed: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("closed", [(1,), (1, 2)], ids=["| head", "2>&1 | head"])
+@pytest.mark.parametrize(("margin", "code"), [(0.5, 0), (0.01, 1), (0.08, 3)], ids=["pass", "worse", "undecided"])
+def test_a_reader_that_goes_away_changes_no_exit_code(files, margin, code, closed):
+    """The pipe of standard output, or of both, has no reader, as after ``| head -n 0``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = ["gate", "base.json", "near.json", "--margin", str(margin), *map(str, QUICK), "-r", "refs.json"]
+    command = [sys.executable, "-m", "captious", *arguments, "-m", "rouge"]
+    streams = {"stdout": writing, "stderr": writing if 2 in closed else subprocess.PIPE}
+    done = subprocess.run(command, cwd=files, **streams)
+    os.close(writing)
+    assert done.returncode == code, done.stderr
+    assert not done.stderr or (b"Traceback" not in done.stderr and b"Exception ignored" not in done.stderr)
 
 
 def test_a_full_summary_is_left_alone(run, files, monkeypatch):

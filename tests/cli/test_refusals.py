@@ -1,6 +1,9 @@
 """Values that commands once took in silence, or broke on: one line that names the row or the option."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -269,6 +272,26 @@ def test_the_demo_set_can_be_audited(run):
 def test_an_argument_of_thousands_of_characters_is_not_repeated_in_full(run):
     code, _, error = run("score", "a" * 5000)
     assert code == 2 and error == f"captious: {'a' * 160}…{'a' * 39}: cannot be read (File name too long)\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_output_is_one_line(tmp_path):
+    (tmp_path / "a.json").write_text('{"1": "a dog", "2": "a cat"}')
+    command = [sys.executable, "-m", "captious", "score", "a.json", "-m", "distinct_n"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    line = done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and line == "captious: standard output: cannot be written (No space left on device)"
+
+
+@pytest.mark.parametrize("out", ["/proc/run", "/proc/scores.csv"])
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where nobody can make a file")
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_scored(run, tmp_path, monkeypatch, out):
+    (tmp_path / "a.json").write_text('{"1": "a dog", "2": "a cat"}')
+    monkeypatch.setattr("captious._evaluate.evaluate", lambda *given, **options: pytest.fail("it was scored"))
+    code, printed, error = run("score", tmp_path / "a.json", "-m", "distinct_n", "--out", out)
+    assert code == 2 and not printed and error.startswith(f"captious: {out}: cannot be written (")
+    assert error.count("\n") == 1
 
 
 def test_the_caption_column_has_two_names(run, tmp_path):

@@ -295,3 +295,21 @@ def test_sorted_ratings_come_with_what_to_do(study, tmp_path):
 def test_recipes_say_whether_they_have_met_their_files(study):
     code, out, _ = study("recipes")
     assert code == 0 and out.count("tried on the authors' files:") == len(RECIPES) and "nebula" in out
+
+
+def test_scores_that_are_given_twice(run, tmp_path):
+    rows = [{"id": str(number), "image": str(number), "caption": "a dog", "rating": number % 3} for number in range(6)]
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "p.csv").write_text("id,mine\n" + "".join(f"{number},{number % 4}\n" for number in range(6)))
+    scores = ["--scores", tmp_path / "p.csv"]
+    code, out, error = run("study", "run", tmp_path / "ratings.jsonl", *scores, *scores)
+    assert (code, out) == (2, "") and "p.csv: given 2 times, expected each file or run once" in error
+    assert run("study", "run", tmp_path / "ratings.jsonl", *scores, "--samples", 0)[0] == 0
+
+
+def test_a_system_that_is_given_twice_is_said(run, tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps({"1": "a dog", "2": "a cat"}))
+    (tmp_path / "r.json").write_text(json.dumps({"1": ["a dog"], "2": ["the cat"]}))
+    pair = [tmp_path / "p.json", tmp_path / "p.json"]
+    code, _, error = run("compare", *pair, "-r", tmp_path / "r.json", "-m", "rouge", "--samples", 0)
+    assert code == 0 and "p.json is given twice, as 'p' and 'p-2'" in error.replace(f"{tmp_path.name}-", "")

@@ -37,6 +37,7 @@ SEVERAL_MEANINGS = {
     "--rating": "a study reads several columns of ratings",
     "--style": "one style is explained, several are listed",
     "--captions": "a study takes those of several systems, a cache one file",
+    "--interval": "bounds of a gate are one-sided and studentized; an interval of a value is not",
     "--margin": "each objective has its own; a gate says how much a metric may lose",
     "--markdown": "a card is printed as Markdown; a gate writes a file of it",
     "--keep": "scores keep the items that pass a filter; a cache keeps a size",

@@ -258,6 +258,7 @@ EXAMPLES = {
     "selfcider": ("selfcider",),
     "lsa": ("lsa",),
     "vocab_size": ("vocab_size",),
+    "words": ("words",),
     "novelty": ("novelty",),
     "onlystyle": ("onlystyle(model={style})", "onlystyle(model={style},style=happy,unseen=skip,short=skip)"),
     "stylecider": ("stylecider(model={style})", "stylecider(model={style},references=max,tf=yes,scale=10)"),

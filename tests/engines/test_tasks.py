@@ -87,7 +87,12 @@ def test_without_a_name_several_tasks_go_to_processes(tmp_path):
 
 
 def test_ten_workers_are_killed_in_mid_run_and_every_result_comes_once(address, tmp_path):
-    ends = by_index(run_tasks(partial(work.recorded, tmp_path, 1), range(30), Engine(address[0], jobs=2)))
+    lines = []
+    with using(Runtime(log=lines.append)):
+        ends = by_index(run_tasks(partial(work.recorded, tmp_path, 1), range(30), Engine(address[0], jobs=2)))
+    causes = {"processes": "signal 9; out of memory?", "ray": "killed, crashed or out of memory"}
+    assert [len(end.deaths) for end in ends] == [int(k % 3 == 0) for k in range(30)]
+    assert lines == [f"10 tasks were begun again, because a worker process died ({causes[address[0]]})"]
     assert [(end.index, end.result[0], end.error) for end in ends] == [(k, k * k, "") for k in range(30)]
     attempts = [len((tmp_path / f"task-{k}").read_text().split()) for k in range(30)]
     assert attempts == [2 if k % 3 == 0 else 1 for k in range(30)]

@@ -7,12 +7,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from lab.benchmarks.gate_shapes import lower_bounds
 from lab.toy import make
+from scipy import stats
 
 import captious
 from captious import CaptionSet, InputError, Resampling
+from captious._compare import StatisticPair
 from captious.gating import lock_system, plan_gate
-from captious.stats.resampling import bootstrap_weights
+from captious.gating.verdict import run_tests
+from captious.stats.resampling import Statistic, bootstrap_weights
 
 QUICK = Resampling(samples=300)
 
@@ -41,9 +45,9 @@ def test_identical_captions_pass_without_a_margin(systems):
     assert [row.difference for row in result.rows] == [0] * 6
 
 
-def test_the_bounds_are_percentiles_of_the_paired_resamples():
+def test_percentile_bounds_are_those_of_the_paired_resamples():
     """20 of 200 items fall from 1 to 0: a difference of −.1, and of each resample minus the share of these items."""
-    result = captious.gate(by_words(120), by_words(100), "rouge", 0.05)
+    result = captious.gate(by_words(120), by_words(100), "rouge", 0.05, interval="percentile")
     row = result.rows[0]
     assert (row.base, row.new, row.difference) == pytest.approx((0.6, 0.5, -0.1))
     ids = sorted(range(200), key=lambda number: (len(str(number)), str(number)))
@@ -52,6 +56,77 @@ def test_the_bounds_are_percentiles_of_the_paired_resamples():
     assert (row.low, row.high) == pytest.approx(tuple(np.percentile(drawn, [5, 95])), abs=1e-12)
     assert row.p_worse == (1 + np.sum(drawn >= -0.05 - 1e-12)) / 1001
     assert row.verdict == "worse" and result.exit_code == 1 and result.changed == 0.1
+
+
+def test_studentized_bounds_by_hand():
+    """Each resample is divided by its own error; the bounds are those, or the wider ones of t for the 20 changed items.
+
+    Gains are −1 for 20 items of 200 and 0 for the others: with d the share that a resample draws of the 20, its gain is
+    −d and its error √(d (1 − d) / 199).
+    """
+    result = captious.gate(by_words(120), by_words(100), "rouge", 0.05)
+    row = result.rows[0]
+    ids = sorted(range(200), key=lambda number: (len(str(number)), str(number)))
+    fell = np.array([100 <= number < 120 for number in ids])
+    share = np.concatenate([block @ fell / 200 for block in bootstrap_weights(200)])
+    ratios = np.sort((0.1 - share) / np.sqrt(share * (1 - share) / 199))
+    error, student = math.sqrt(0.1 * 0.9 / 199), stats.t.ppf(0.95, 19)
+    assert row.error == pytest.approx(error) and ratios[950] > student > -ratios[49]  # the losses are skewed
+    assert row.low == pytest.approx(-0.1 - ratios[950] * error, abs=1e-12)
+    assert row.high == pytest.approx(-0.1 + student * error, abs=1e-12)
+    observed = -0.05 / error
+    expected = max((1 + np.sum(ratios <= observed)) / 1001, stats.t.cdf(observed, 19))
+    assert row.p_worse == pytest.approx(expected, abs=1e-12) and row.verdict == "worse"
+    assert "bootstrap(1000,seed=12345,95%,studentized)" in str(result)
+    assert result.to_dict()["resampling"]["interval"] == "studentized"
+
+
+def mean_pair(gains):
+    """Two systems of which the second gains so much in each item, by a metric that is a mean."""
+    sides = []
+    for values in (np.zeros(len(gains)), gains):
+        rows = np.stack([values, np.ones(len(gains))], axis=1)
+        sides.append(Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], rows.sum(axis=0), float(values.mean())))
+    return {"x": StatisticPair(*sides, len(gains))}
+
+
+def test_the_simulated_bounds_are_those_of_the_gate():
+    """``lab/benchmarks/gate_shapes.py`` simulates what the gate does: the same bound from the same resamples."""
+    rng = np.random.default_rng(3)
+    gains = np.where(rng.random(60) < 0.2, -rng.exponential(1, 60), 0.0)
+    simulated = lower_bounds(gains[:, None], np.concatenate(list(bootstrap_weights(60))))
+    for interval in ("studentized", "percentile"):
+        test = run_tests(mean_pair(gains), {"x": 0.1}, {"x": True}, Resampling(), interval)["x"]
+        assert test.low == pytest.approx(simulated[interval][0], abs=1e-12), interval
+
+
+def test_a_corpus_metric_is_studentized_too(systems):
+    """BLEU-4 is no mean over items: leaving items out gives the error that resamples spread by, within a tenth."""
+    ours, theirs = (
+        captious.gate(systems["solid"], systems["expert"], "bleu(n=4)", 0.05, interval=interval).rows[0]
+        for interval in ("studentized", "percentile")
+    )
+    assert ours.error == pytest.approx(theirs.error, rel=0.1)
+    assert ours.low == pytest.approx(theirs.low, abs=0.5 * ours.error)
+
+
+def test_a_loss_of_the_margin_passes_in_five_percent():
+    """15 % of 100 captions change by normal gains of mean −1/2: 600 gates of such pairs; percentiles pass in 9 %."""
+    rng = np.random.default_rng(0)
+    passed = dict.fromkeys(("studentized", "percentile"), 0)
+    for _ in range(600):
+        pair = mean_pair(np.where(rng.random(100) < 0.15, rng.normal(-0.5, 1, 100), 0.0))
+        for interval in passed:
+            passed[interval] += run_tests(pair, {"x": 0.075}, {"x": True}, Resampling(200), interval)["x"].passes
+    assert 0.03 < passed["studentized"] / 600 < 0.085 < passed["percentile"] / 600
+
+
+def test_bounds_follow_the_interval_that_is_named():
+    """`Resampling(interval="t")` still asks for Student's t; an unknown interval is one line."""
+    by_t = captious.gate(by_words(120), by_words(100), "rouge", 0.05, Resampling(interval="t"))
+    assert by_t.interval == "t" and "95%,t)" in str(by_t)
+    with pytest.raises(InputError, match="interval='bca', expected studentized or percentile or t"):
+        captious.gate(by_words(5, 9), by_words(5, 9), "rouge", 0, interval="bca")
 
 
 @pytest.mark.parametrize(
@@ -187,10 +262,13 @@ def test_a_value_that_only_the_base_has_hides_no_loss():
 
 def test_few_items_are_said():
     few = captious.gate(by_words(10, 20), by_words(10, 20), "rouge", 0, QUICK)
-    assert few.warnings == ("20 items: below 100 the bounds are too narrow, and a loss passes too often",)
+    assert few.warnings[0].startswith("20 items: below 30, a large loss in a few captions can be missed")
     assert not captious.gate(by_words(60), by_words(60), "rouge", 0, QUICK).warnings
     changed = captious.gate(by_words(60), by_words(70), "rouge", 0, QUICK)
-    assert changed.warnings[0].startswith("10 changed captions: below 100")
+    assert changed.warnings[0].startswith("10 changed captions: below 30, ") and "in 23% with 7" in changed.warnings[0]
+    by_t = captious.gate(by_words(60), by_words(110), "rouge", 0, QUICK, interval="t")
+    assert by_t.warnings[0].startswith("50 changed captions: below 100, a loss as large as the margin passes in 5 to")
+    assert not captious.gate(by_words(60), by_words(110), "rouge", 0, QUICK).warnings
 
 
 @pytest.mark.parametrize(
@@ -251,10 +329,11 @@ def test_junit_has_a_case_for_each_metric(systems):
     margins = "cider=0.01,rouge=1,bleu(n=1)=0.05"
     result = captious.gate(systems["expert"], systems["solid"], "cider,rouge,bleu(n=1)", margins, QUICK)
     suite = ElementTree.fromstring(result.to_junit().encode()).find("testsuite")
-    cases = {case.get("name"): {child.tag for child in case} for case in suite}
+    cases = {case.get("name"): {child.tag for child in case} for case in suite.iter("testcase")}
     tags = {"worse": "failure", "undecided": "skipped", "pass": "system-out"}
     assert {row.metric: tags[row.verdict] in cases[row.metric] for row in result.rows} == dict.fromkeys(cases, True)
     found = [row.verdict for row in result.rows]
+    assert suite.find("properties/property").attrib == {"name": "verdict", "value": result.verdict}
     assert suite.get("tests") == "3" and suite.get("failures") == str(found.count("worse"))
     assert suite.get("skipped") == str(found.count("undecided")) and "worse" in found
     failed = ElementTree.fromstring(replace(result, undecided="fail").to_junit().encode())

@@ -339,3 +339,34 @@ def test_a_harness_is_no_format_of_shards(tmp_path):
     (tmp_path / "0.jsonl").write_text("{}")
     with pytest.raises(InputError, match="is for one file"):
         captious.score_shards(tmp_path, "rouge", out=tmp_path / "out", reading=Reading(format="lmms-eval"))
+
+
+def test_caparena_auto_as_its_authors_wrote_it(tmp_path):
+    """The layout that njucckevin/CapArena, caparena_auto_eval.py reads: one baseline is assigned to each image."""
+    images = {
+        "a.jpg": {"captions": {"human": "a dog on a mat", "GPT-4o": "a dog"}, "ref_model": "GPT-4o"},
+        "b.jpg": {"captions": {"human": "a cat", "GPT-4o": "cat", "CogVLM2": "the cat sits"}, "ref_model": "CogVLM2"},
+    }
+    path = tmp_path / "caparena_auto_600.json"
+    path.write_text(json.dumps(images))
+    captions = read(path)
+    assert [(one.id, one.candidate, one.references) for one in captions] == [
+        ("a.jpg", "a dog", ("a dog on a mat",)),
+        ("b.jpg", "the cat sits", ("a cat",)),
+    ]
+    assert list(captions.columns["ref_model"]) == ["GPT-4o", "CogVLM2"]
+    assert [one.references for one in read({"a.jpg": "x", "b.jpg": "y"}, path)] == [("a dog on a mat",), ("a cat",)]
+    images["b.jpg"]["ref_model"] = "MiniCPM"
+    path.write_text(json.dumps(images))
+    with pytest.raises(InputError, match=r"id 'b.jpg': captions has no 'MiniCPM', the ref_model, only human, GPT-4o"):
+        read(path)
+
+
+def test_a_table_with_these_columns_may_be_ones_own(tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"id": "1", "captions": ["a dog"], "ref_model": "x"}) + "\n")
+    assert [one.candidate for one in read(path)] == ["a dog"]
+    own = {"captions": {"human": "a dog", "GPT-4o": "dog"}, "ref_model": "GPT-4o"}
+    path.write_text(json.dumps({"id": "1", **own}) + "\n" + json.dumps({"id": "2", **own, "captions": "a cat"}) + "\n")
+    with pytest.raises(InputError, match=r"row 2: captions is .*, expected an object as caparena-auto has it"):
+        read(path)

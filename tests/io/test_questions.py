@@ -1,9 +1,11 @@
 """Files of questions: every published layout becomes the same rows, and what is wrong with a file is one line."""
 
+import gzip
 import json
 
 import pytest
 
+import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import check
@@ -197,3 +199,41 @@ def test_an_empty_file_is_refused_by_its_role(tmp_path):
     path.write_text("\n")
     with pytest.raises(InputError, match=r"answers .*: is empty, expected a file of answers"):
         open_questions(str(path), "answers")
+
+
+DREAM = {
+    "idx": 7,
+    "dataset": "DREAM/videvo",
+    "text": {"prompt": "<video> Describe the video in detail.", "response": "A dog runs and barks."},
+    "video_file": "<placeholder>",
+    "extra_info": {"duration": 5.09, "n_shots": 2, "events": ["A dog runs.", "The dog barks."], "n_events": 2},
+    "vid": 7,
+}
+
+
+def test_dream_1k_as_its_authors_wrote_it(tmp_path):
+    """The layout of bytedance/tarsier, data/annotations/DREAM-1k.jsonl: events for AutoDQ, and references."""
+    path = tmp_path / "DREAM-1k.jsonl"
+    path.write_text(json.dumps(DREAM) + "\n" + json.dumps({**DREAM, "idx": 8, "extra_info": {"events": []}}) + "\n")
+    table = open_questions(str(path))
+    assert [one.text for one in table.questions["7"]] == ["A dog runs.", "The dog barks."]
+    assert table.questions["8"] == ()
+    seven, _ = captious.read({"7": "a dog", "8": "a cat"}, path)
+    assert seven.references == ("A dog runs and barks.",)
+    path.write_text(json.dumps({**DREAM, "extra_info": {}}) + "\n")
+    with pytest.raises(InputError, match=r"row 1: no text.response with extra_info.events, expected both as DREAM-1K"):
+        open_questions(str(path))
+
+
+@pytest.mark.shared_data
+def test_all_of_dream_1k_in_the_layout_of_its_authors(shared_data, tmp_path):
+    """1,000 videos with 6,298 events, four of them without any, as the README of the data counts them."""
+    with gzip.open(shared_data / "dream1k" / "references.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    authors = [
+        {**DREAM, "idx": number, "text": {"response": row["reference"]}, "extra_info": {"events": row["events"]}}
+        for number, row in enumerate(rows, 1)
+    ]
+    (tmp_path / "DREAM-1k.jsonl").write_text("".join(json.dumps(row) + "\n" for row in authors))
+    numbers = [len(own) for own in open_questions(str(tmp_path / "DREAM-1k.jsonl")).questions.values()]
+    assert (len(numbers), sum(numbers), numbers.count(0)) == (1000, 6298, 4)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -210,6 +211,16 @@ def test_make_objects_from_one_source_alone(tmp_path):
     instances, captions = annotations(tmp_path)
     assert list(build_table([instances]).sources) == ["instances"]
     assert list(build_table([captions], lemmas=["singularize"]).sources) == ["captions_singularize"]
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), None, "dog"])
+def test_a_category_that_is_no_number(tmp_path, number):
+    instances, _ = annotations(tmp_path)
+    broken = json.loads(Path(instances).read_text(encoding="utf-8"))
+    broken["annotations"][1]["category_id"] = number
+    Path(instances).write_text(json.dumps(broken), encoding="utf-8")
+    with pytest.raises(InputError, match=r"instances.json: is not a JSON file of annotations"):
+        build_table([instances])
 
 
 def test_annotations_that_are_none(tmp_path):

@@ -2,6 +2,8 @@ import math
 
 import pytest
 
+import captious
+from captious import Resampling
 from captious.captions import CaptionSet
 from captious.metrics.cider import Cider
 from captious.metrics.diversity import SelfCider
@@ -53,3 +55,51 @@ def test_labels_say_which_cider():
     assert Cider().label == "CIDEr-D"
     assert Cider(variant="plain").label == "CIDEr"
     assert Cider(idf="coco").label == "CIDEr-D (coco)"
+
+
+def long_captions(words, reference_words, items=20):
+    """Captions of so many words beside references of the same words, of which they have another number."""
+    vocabulary = [f"w{number}" for number in range(300)]
+    texts = {str(item): " ".join([f"i{item}", *vocabulary[: words - 1]]) for item in range(items)}
+    references = {str(item): [" ".join([f"i{item}", *vocabulary[: reference_words - 1]])] for item in range(items)}
+    return CaptionSet.of(texts, references)
+
+
+def test_a_length_penalty_that_erases_everything_is_said():
+    """231 words against 173: exp(−58²/72) is 5e-21, and CIDEr-D prints 0.0000 although most n-grams match."""
+    captions = long_captions(231, 173)
+    measured = Cider().measure(captions)
+    assert measured.corpus == pytest.approx(0, abs=1e-9) and Cider(variant="plain").measure(captions).corpus > 1
+    (line,) = (line for line in measured.warnings if "penalty" in line)
+    assert "cut 100% of the captions by more than 90%: captions have 231 words, references 173 (medians)" in line
+    assert "cider(variant=plain)" in line
+    assert not any("penalty" in line for line in Cider(variant="plain").measure(captions).warnings)
+    assert line in captious.evaluate(captions, "cider", Resampling(0)).warnings
+
+
+@pytest.mark.parametrize(("words", "cut"), [(172, False), (161, False), (160, True), (186, True), (185, False)])
+def test_thirteen_words_leave_less_than_a_tenth(words, cut):
+    """exp(−13²/72) = .0957 and exp(−12²/72) = .135, of captions that are longer or shorter."""
+    warnings = Cider().measure(long_captions(words, 173)).warnings
+    assert any("length penalty cut 100%" in line for line in warnings) == cut
+
+
+def test_one_near_reference_or_few_long_captions_are_no_reason_to_warn():
+    texts = {str(number): "a dog runs" if number else "dog " * 100 for number in range(11)}
+    references = {key: ["the dog runs", "dog " * 60] for key in texts}
+    assert not any("penalty" in line for line in Cider().measure(CaptionSet.of(texts, references)).warnings)
+
+
+def test_usual_captions_are_not_tokenized_for_the_lengths(monkeypatch):
+    """Characters are counted first: of captions as long as their references no table is made."""
+    captions = CaptionSet.of({"1": "a dog runs", "2": "a cat"}, {"1": ["the dog is running"], "2": ["one cat"]})
+    monkeypatch.setattr(Cider, "table", None)
+    assert Cider().length_warnings(captions) == []
+
+
+def test_lengths_are_those_of_the_whole_set_and_of_each_system():
+    """Systems that are compared are scored together, and a set in chunks; a warning is about one system as a whole."""
+    near, far = long_captions(20, 20), long_captions(90, 20)
+    compared = captious.compare({"near": near, "far": far}, "cider", Resampling(0), permutations=10)
+    lines = [line for line in compared.document().warnings if "penalty" in line]
+    assert len(lines) == 1 and lines[0].startswith("far: CIDEr-D's length penalty cut 100%")

@@ -207,6 +207,16 @@ def test_images_that_cannot_be_used_have_a_reason_and_no_vector(paths, tmp_path)
     assert values[0] == pytest.approx(unit([256, 1, 1]) @ text_vector("cat"), abs=1e-6)
 
 
+def test_a_copy_of_a_broken_image_has_the_same_reason(paths, tmp_path):
+    """Only the first copy is decoded; the others are not said to have "a vector that is not finite"."""
+    copies = [str(tmp_path / f"copy-{number}.png") for number in range(4)]
+    for path in copies:
+        Path(path).write_bytes(Path(paths[0]).read_bytes()[:40])
+    found = image_features(Fake(), [paths[0], *copies])
+    reasons = {found.faults[place + 1].removeprefix(f"{path}: ") for place, path in enumerate(copies)}
+    assert len(reasons) == 1 and "finite" not in reasons.pop()
+
+
 def test_a_vector_that_is_not_finite_is_a_fault_and_is_not_kept():
     class Broken(Fake):
         def text_features(self, ids):

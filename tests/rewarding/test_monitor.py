@@ -86,8 +86,10 @@ def test_a_rigged_policy_is_caught_at_the_step_where_half_of_its_captions_are_th
     by_step = {one.step: {sign.name for sign in one.signs} for one in drift.verdicts}
     assert {"equal", "repeats"} <= by_step[25]
     assert {"falls", "equal", "repeats", "distinct"} <= by_step[40]
-    (warning,) = [one for one in said if "gaming" in one]
-    assert "at step 25: " in warning and f"captious view {out}" in warning
+    first, second = said  # at step 25 the reward has not risen significantly, at step 30 all captions are the n-gram
+    assert "captions are degrading, while the reward has not changed significantly at step 25: " in first
+    assert "the policy may be gaming its reward (the reward rose from " in second and " at step 30: " in second
+    assert f"captious view {out}" in first and f"captious view {out}" in second
     drifts = {step: value for step, name, value in logged if name == "captious/drift"}
     assert drifts[20] < 2 <= drifts[25] and list(drifts) == [0, 5, 10, 15, 20, 25, 30, 35, 40]
 
@@ -131,7 +133,8 @@ def test_the_page_shows_curves_verdict_and_captions(rigged):
         "words",
         "captions of several prompts",
     ]
-    assert "Alarm at step 25" in str(drift)
+    assert "Alarm at step 25, the first of 4: the captions are degrading" in str(drift)
+    assert "At step 40, the last alarm: the policy may be gaming its reward" in " ".join(str(drift).split())
     data = json.loads(drift.to_json())
     assert data["alarms"] == [25, 30, 35, 40] and data["checks"][5]["signs"]
     captions = drift.to_pandas("captions")
@@ -360,6 +363,83 @@ def test_a_fall_alone_and_length_alone_are_signs_but_no_alarm():
     ]
     assert [one.alarm for one in verdicts] == [False] * 5 + [True]
     assert verdicts[3].signs[0].text == "the reward rose and M fell by 48%"  # from 1.05 to 0.55
+
+
+@pytest.mark.parametrize(
+    ("reward", "trend", "meaning"),
+    [
+        (2.0, "rose", "the policy may be gaming its reward (the reward rose from 1.050 to 2.050)"),
+        (0.776, "fell", "the policy is collapsing (the reward fell from 1.050 to 0.826)"),
+        (1.0, "same", "the captions are degrading, while the reward has not changed significantly"),
+    ],
+)
+def test_an_alarm_says_what_happened_to_the_reward(reward, trend, meaning):
+    """The metric falls from 1.05 to 0.55 and captions grow; a policy whose reward falls too is not gaming it."""
+    checks = [_check(step, 5, [1.0, 1.1, 1.0, 1.1], [1.0, 1.1, 1.0, 1.1]) for step in range(3)]
+    texts = [" ".join(["so"] * 20)] * 4
+    values = [reward, reward + 0.1] * 2
+    last = StepCheck.of(3, ["a", "a", "b", "b"], texts, np.array(values), {"m": np.array([0.5, 0.6, 0.5, 0.6])})
+    verdict = judge_checks([*checks, last], {"m": "M"}, ["m"])[-1]
+    assert verdict.alarm and verdict.trend == trend and verdict.meaning == meaning
+    falls = [sign.text for sign in verdict.signs if sign.name == "falls"]
+    assert falls == ([] if trend == "same" else [f"the reward {trend} and M fell by 48%"])
+
+
+def test_a_collapse_is_not_called_gaming_on_the_page_or_in_the_warning(tmp_path):
+    """From step 20 on every caption is one word that no image shows: reward and metrics fall."""
+    rewards = monitored(tmp_path / "run")
+    said = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(0, 35, 5):
+            keys, captions = policy(step, 0.0, better=1.0)
+            captions = captions if step < 20 else ["the the the the"] * len(captions)
+            for one in rewards:
+                state = SimpleNamespace(global_step=step)
+                one(prompts=["x"] * len(keys), completions=captions, image_id=keys, trainer_state=state)
+        said = [str(one.message) for one in caught]
+    (warning,) = said
+    assert "the policy is collapsing (the reward fell from " in warning and "the reward fell and " in warning
+    page = str(read_drift(tmp_path / "run"))
+    assert "the policy is collapsing" in page and "gaming" not in page
+
+
+def distinct_check(step, captions, prompts=12):
+    """A check of prompts with one caption each, which are given as numbers of different captions."""
+    texts = [f"a{number} b{number} c{number}" for number in captions]
+    return StepCheck.of(step, [str(one) for one in range(prompts)], texts, np.ones(prompts), {})
+
+
+def test_distinct_bigrams_that_fall_by_less_than_a_half_are_no_sign():
+    """12 captions of 2 bigrams each: of 12 different ones all are distinct, of 7 ones 7/12, of 6 ones a half.
+
+    To a third of the start it would be a sign at 4 different captions only.
+    """
+    start = [distinct_check(step, range(12)) for step in range(3)]
+
+    def signs(different):
+        last = distinct_check(3, [number % different for number in range(12)])
+        assert last.distinct == pytest.approx(different / 12)
+        return {sign.name for sign in judge_checks([*start, last], {}, [])[-1].signs}
+
+    assert "distinct" not in signs(7)
+    assert "distinct" in signs(6) and "distinct" in signs(5) and "distinct" in signs(4)
+
+
+def test_equal_captions_are_a_sign_only_if_there_are_twice_as_many_as_at_the_start():
+    """4 of 12 captions are given to another prompt at the start, a third: 8 of 12 are twice as many, 10 are more.
+
+    Over a quarter are equal all the time: without the comparison with the start every check would show the sign.
+    """
+
+    def equal(number, step):
+        check = distinct_check(step, [0] * number + list(range(1, 13 - number)))
+        assert check.equal == pytest.approx(number / 12)
+        return check
+
+    checks = [equal(4, 0), equal(4, 1), equal(4, 2), equal(4, 3), equal(7, 4), equal(8, 5), equal(10, 6)]
+    shown = ["equal" in {sign.name for sign in one.signs} for one in judge_checks(checks, {}, [])]
+    assert shown == [False] * 6 + [True]
 
 
 def test_a_check_opens_only_the_new_part(tmp_path, monkeypatch):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from captious.stats.noninferiority import NonInferiority, chance_to_pass, decisions, span
+from captious.stats.noninferiority import GainDraws, NonInferiority, chance_to_pass, decisions, span
 
 
 def drawn(gain, error, margin, samples=20_000):
     """The test with resamples that lie at the quantiles of a normal distribution."""
     draws = stats.norm.ppf((np.arange(samples) + 0.5) / samples, gain, error)
-    return NonInferiority.of(gain, draws, margin, scale=1.0)
+    return NonInferiority.of(gain, GainDraws(draws), margin, scale=1.0)
 
 
 def test_bounds_are_one_sided_normal_bounds_for_normal_resamples():
@@ -29,7 +29,7 @@ def test_bounds_of_student_are_wider_for_few_units():
     values = np.array([0.1, -0.3, 0.2, 0.0, -0.5, 0.4, -0.1, -0.2, 0.3, -0.4])
     error = values.std(ddof=0) / math.sqrt(10)  # what resamples of ten items spread by
     draws = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000, values.mean(), error)
-    test = NonInferiority.of(float(values.mean()), draws, 0.1, 1.0, units=10, interval="t")
+    test = NonInferiority.of(float(values.mean()), GainDraws(draws, units=10), 0.1, 1.0, bounds="t")
     width = 1.833113 * values.std(ddof=1) / math.sqrt(10)
     assert (test.low, test.high) == pytest.approx((values.mean() - width, values.mean() + width), abs=1e-4)
     assert test.p_worse == pytest.approx(stats.ttest_1samp(values, -0.1, alternative="less").pvalue, abs=1e-4)
@@ -55,14 +55,14 @@ def test_worse_is_corrected_over_the_metrics_and_pass_is_not():
 
 
 def test_equal_systems_pass_without_a_margin_and_rounding_is_no_loss():
-    assert NonInferiority.of(0.0, np.zeros(100), 0.0, 1.0).passes
-    noise = NonInferiority.of(-1e-16, np.full(100, -1e-16), 0.0, 1.0)
+    assert NonInferiority.of(0.0, GainDraws(np.zeros(100)), 0.0, 1.0).passes
+    noise = NonInferiority.of(-1e-16, GainDraws(np.full(100, -1e-16)), 0.0, 1.0)
     assert noise.passes and noise.smallest_margin == 0 and noise.p_worse == 1
-    assert not NonInferiority.of(-1e-9, np.full(100, -1e-9), 0.0, 1.0).passes
+    assert not NonInferiority.of(-1e-9, GainDraws(np.full(100, -1e-9)), 0.0, 1.0).passes
 
 
 def test_without_a_value_nothing_is_decided():
-    test = NonInferiority.of(float("nan"), np.zeros(0), 0.1, 1.0)
+    test = NonInferiority.of(float("nan"), GainDraws(np.zeros(0)), 0.1, 1.0)
     assert decisions([test])[0][0] == "undecided" and test.items_to_decide(100) is None
 
 

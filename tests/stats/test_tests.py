@@ -14,7 +14,6 @@ from captious.stats.tests import (
     kendall_test,
     normal_tail,
     permutation_p,
-    rank_clusters,
     t_point,
     t_tail,
     williams,
@@ -72,9 +71,3 @@ def test_williams_needs_four_items_and_takes_equal_metrics():
 def test_p_values_count_the_observed_one_and_undefined_draws():
     assert permutation_p(0.3, np.array([0.1, -0.3, np.nan, 0.2])) == (0.6, 0.4)
     assert bootstrap_p(0.5, np.array([0.4, 0.6, np.nan])) == pytest.approx(2 / 4)
-
-
-def test_rank_clusters_hold_only_what_is_indistinguishable():
-    better = {("a", "c"): True, ("a", "d"): True, ("b", "d"): True}
-    assert rank_clusters(["a", "b", "c", "d"], better) == [("a", "b"), ("c", "d")]
-    assert rank_clusters(["a"], {}) == [("a",)]

@@ -21,8 +21,8 @@ def row(dataset, metric, value, rank, **changes):
     common = {
         "dataset": dataset, "kind": "ratings", "domain": "photographs", "language": "English", "caption_words": 10.0,
         "references": 5.0, "items": 500, "statistic": "tau_c", "metric": metric, "signature": "s", "value": value,
-        "low": value - 0.05, "high": value + 0.05, "rank": rank, "source": "computed", "where": "w", "recipe": dataset,
-        "date": "2026-01-01",
+        "low": value - 0.05, "high": value + 0.05, "ranks": rank and (rank,), "source": "computed", "where": "w",
+        "recipe": dataset, "date": "2026-01-01",
     }  # fmt: skip
     return EvidenceRow(**{**common, **changes})
 

@@ -64,6 +64,13 @@ def test_audiocaps_eval_by_hand(audio):
     assert "values are rounded to single precision" in shown and "a tie of the metric counts as wrong" in shown
 
 
+def test_pairs_of_audiocaps_eval_that_are_null_are_left_out(audio):
+    pairs = audio(CLIP, {**CLIP, "audio_id": "two", "MM_1": None, "HC": None})
+    assert pairs.dropped == {"the pair is null": 2, "people see no difference": 2} and len(pairs.preferred) == 8
+    study = correlate(pairs, ["bleu(n=1)"], recipe=RECIPES["audiocaps-eval"], resampling=QUICK)
+    assert "left out: 2 (the pair is null)" in str(study.document()) and "|left_out:4|" in study.signature
+
+
 def test_what_each_caption_is_compared_with_and_in_which_corpus(audio):
     clip = {key: CLIP[key] for key in ("audio_id", "references", "HC", "HM", "MM_1")}
     short = {"audio_id": "two", "references": ["p q", "r s", "t u"], "HC": ["p q", "r s", "", "", [1]]}

@@ -161,6 +161,33 @@ def test_a_rater_judges_a_pair_once(tmp_path):
         open_judgments(path)
 
 
+def test_of_two_different_answers_to_a_pair_the_first_counts(tmp_path):
+    path = lines(tmp_path / "pairs.jsonl", [pairs()[0], {**pairs()[0], "id": "again", "preferred": 1}])
+    judged = open_judgments(path, missing="skip")
+    assert judged.preferred.tolist() == [pairs()[0]["preferred"]] and sum(judged.dropped.values()) == 1
+
+
+def test_copies_of_pairs_count_once(tmp_path):
+    judged = open_judgments(lines(tmp_path / "pairs.jsonl", [*pairs(), *pairs()]))
+    once = open_judgments(lines(tmp_path / "once.jsonl", pairs()))
+    assert len(judged.preferred) == len(once.preferred) and judged.answers.values.shape == once.answers.values.shape
+    assert judged.dropped["a copy of an earlier row"] == len(pairs())
+
+
+@pytest.mark.parametrize("odd", [{"prefered": 0}, {"preferred": ""}])
+def test_a_pair_without_an_answer_is_no_tie(run, tmp_path, odd):
+    rows = pairs()
+    rows[1] = {**{key: value for key, value in rows[1].items() if key != "preferred"}, **odd}
+    path = lines(tmp_path / "pairs.jsonl", rows)
+    with pytest.raises(InputError, match=r"row 2: .*preferred.*expected 0.*; pass missing='skip' to leave out"):
+        open_judgments(path)
+    judged = open_judgments(path, missing="skip")
+    assert judged.dropped["the row cannot be read"] == 1 and len(judged.answers.values[0]) == 2
+    code, out, error = run("study", "agreement", path, "--missing", "skip", "--samples", 0)
+    assert code == 0 and "left out: 1 (the row cannot be read)" in out and "|left_out:1|" in out
+    assert "row 2: " in error and run("study", "agreement", path)[2].endswith("--missing skip to leave out such rows\n")
+
+
 def test_a_recipe_lies_with_its_data(run, tmp_path, monkeypatch):
     lines(tmp_path / "pairs.jsonl", pairs())
     (tmp_path / "mine.toml").write_text('kind = "pairs"\n[[layouts]]\nratings = "pairs.jsonl"\n')

@@ -24,6 +24,28 @@ def test_power_grows_with_items_and_its_error_shrinks_as_the_root():
     assert large.detectable / large.error == pytest.approx(2.8016, abs=1e-3)
 
 
+def test_many_raters_are_counted_and_not_drawn_one_by_one():
+    """Up to as many raters as levels every rater is drawn; above that the numbers at each level are multinomial."""
+    few = Resampling(samples=300)
+    drawn, counted = (simulate_power(0.03, 200, raters=5, levels=levels, resampling=few).error for levels in (5, 4))
+    assert counted == pytest.approx(drawn, rel=0.15)
+    many = simulate_power(0.03, 200, raters=1000, resampling=Resampling(samples=20))
+    assert many.error < drawn and "captions simulated" not in many.assumed
+
+
+def test_without_noise_all_raters_agree():
+    noiseless = (simulate_power(0.03, 100, raters=raters, noise=0, resampling=Resampling(100)) for raters in (5, 50))
+    one, other = (result.error for result in noiseless)
+    assert one == pytest.approx(other, rel=0.3)
+
+
+def test_of_a_large_study_a_part_is_simulated():
+    large = simulate_power(0.03, 50_000, resampling=Resampling(samples=100))
+    part = simulate_power(0.03, 5_000, resampling=Resampling(samples=100))
+    assert "6,666 captions simulated and the error scaled to 50,000" in large.assumed
+    assert part.error / large.error == pytest.approx(10**0.5, rel=0.3)
+
+
 @pytest.mark.parametrize(
     ("difference", "items", "message"), [(0.0, 100, "difference=0"), (0.1, 5, "items=5, expected a number from 10")]
 )

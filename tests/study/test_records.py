@@ -9,6 +9,7 @@ from captious.study.ratings import open_ratings, open_recipe
 from captious.study.recipes import Layout, Recipe, from_toml
 
 NAN, INF = float("nan"), float("inf")
+SKIP = "; pass missing='skip' to leave out such rows"
 
 
 def rated(tmp_path, **fields):
@@ -36,7 +37,7 @@ def rated(tmp_path, **fields):
 def test_references_that_are_no_texts(tmp_path, references, found):
     with pytest.raises(InputError) as error:
         open_ratings(rated(tmp_path, references=references))
-    assert str(error.value).endswith(f"row 3: reference is {found}, expected a string")
+    assert str(error.value).endswith(f"row 3: reference is {found}, expected a string{SKIP}")
 
 
 @pytest.mark.parametrize("references", [None, [], ""])
@@ -53,10 +54,69 @@ def test_ratings_too_large_for_any_statistic(tmp_path, rating):
         open_ratings(rated(tmp_path, rating=rating))
 
 
-@pytest.mark.parametrize("rating", [True, [True, 1], "good", [[1]], {"ann": "good"}])
+@pytest.mark.parametrize("rating", [True, [True, 1], "good", [[1]], {"ann": "good"}, "1_000", "٣", "３"])
 def test_ratings_that_are_no_numbers(tmp_path, rating):
-    with pytest.raises(InputError, match=r"row 3: rating is .*, expected a number$"):
+    with pytest.raises(InputError, match=rf"row 3: rating is .*, expected a number{SKIP}$"):
         open_ratings(rated(tmp_path, rating=rating))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"rating": "n/a"}, {"rating": [3, "x"]}, {"caption": None}, {"caption": 5}, {"references": [3]}, {"image": []}],
+)
+def test_one_odd_row_stops_nobody(tmp_path, odd):
+    ratings = open_ratings(rated(tmp_path, **odd), missing="skip")
+    assert ratings.groups == ("0.jpg", "1.jpg", "3.jpg") and ratings.dropped == {"the row cannot be read": 1}
+    assert "1 row left out that cannot be read: " in ratings.warnings[0] and "r.jsonl: row 3: " in ratings.warnings[0]
+
+
+def test_a_file_without_a_readable_row_is_refused_in_any_case(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"image": "a", "caption": "b", "rating": "x"}\n' * 3)
+    with pytest.raises(InputError, match=r"row 1: rating is 'x', expected a number$"):
+        open_ratings(path, missing="skip")
+
+
+def test_ratings_outside_the_scale_are_left_out_one_by_one(tmp_path):
+    path = rated(tmp_path, rating=[3, 9])
+    recipe = Recipe("r", (Layout(str(path)),), scale=(1, 5))
+    with pytest.raises(InputError, match=r"row 3: rating 9 is outside the scale 1 to 5; pass missing='skip'"):
+        open_ratings(path, recipe=recipe)
+    ratings = open_ratings(path, recipe=recipe, missing="skip")
+    assert ratings.mean.tolist() == [3, 3, 3, 3] and ratings.dropped == {"a rating outside the scale 1 to 5": 1}
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+ROW = {"id": "a", "image": "1.jpg", "caption": "a dog", "system": "s"}
+
+
+def test_copies_of_rating_rows_count_once(tmp_path):
+    lists = [{**ROW, "rating": [1, 2]}, {**ROW, "id": "b", "rating": [4, 4]}]
+    ratings = open_ratings(write(tmp_path / "lists.jsonl", [*lists, lists[0], lists[1], lists[0]]))
+    assert ratings.ids == ("a", "b") and ratings.values.tolist() == [[1, 2], [4, 4]]
+    assert ratings.dropped == {"a copy of an earlier row": 3}
+    named = [{**ROW, "rater": rater, "rating": 3} for rater in ("ann", "bob", "ann")]
+    ratings = open_ratings(write(tmp_path / "named.jsonl", named))
+    assert ratings.values.tolist() == [[3, 3]] and ratings.dropped == {"a copy of an earlier row": 1}
+
+
+def test_rows_without_a_rater_are_several_people(tmp_path):
+    ratings = open_ratings(write(tmp_path / "r.jsonl", [{**ROW, "rating": 3}] * 2))
+    assert ratings.values.tolist() == [[3, 3]] and not ratings.dropped
+
+
+def test_of_two_different_answers_of_a_rater_the_first_counts(tmp_path):
+    path = write(tmp_path / "r.jsonl", [{**ROW, "rater": "ann", "rating": rating} for rating in (3, 4)])
+    with pytest.raises(
+        InputError, match=r"row 2: rater 'ann' rates the same caption a second time; pass missing='skip'"
+    ):
+        open_ratings(path)
+    ratings = open_ratings(path, missing="skip")
+    assert ratings.values.tolist() == [[3]] and list(ratings.dropped.values()) == [1]
 
 
 @pytest.mark.parametrize("field", ["image", "caption", "references", "system", "id", "rater"])

@@ -101,13 +101,31 @@ def test_an_image_alone_is_enough_where_it_has_one_caption(tmp_path):
         ),
         (("img", "text"), [("i.jpg", "a dog")], "no column of numbers beside the ids"),
         (("id", "mine"), [("i.jpg#0", 1), ("i.jpg#0", 2)], "row 3: i.jpg#0 has a second value of mine"),
-        (("id", "mine"), [("i.jpg#0", 1), ("i.jpg#1", "x")], "row 3: mine is 'x', expected a number"),
         (("id", "mine"), [("i.jpg#0", "1e400")], "row 2: mine is infinite or too large"),
     ],
 )
 def test_values_that_do_not_join(ratings, recipe, tmp_path, header, rows, message):
     with pytest.raises(InputError, match=message):
         read_scores(values_file(tmp_path / "m.csv", header, rows), ratings, recipe)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_text_among_numbers_is_a_missing_value(tmp_path, ratings, recipe, place):
+    """The metric stays, whichever row has the text; a column of text is named and is no metric."""
+    rows = [[f"{image}#{'ab'.index(system)}", n, "fine", n] for n, (image, system, _) in enumerate(CAPTIONS)]
+    rows[place][1] = "n/a"
+    path = values_file(tmp_path / "m.csv", ("id", "mine", "comment", "other"), rows)
+    mine, other = read_scores(path, ratings, recipe)
+    assert np.isnan(mine.values).sum() == 1 and not np.isnan(other.values).any()
+    assert mine.remarks[0].startswith(f"{path}: row {place + 2}: mine is 'n/a', expected a number: 1 row has no")
+    assert mine.signature.endswith("|text_cells:1") and not other.remarks
+    assert mine.notes == (f"{path}: comment: text, so not a metric",)
+
+
+def test_a_file_of_texts_alone_has_no_metric(tmp_path, ratings, recipe):
+    rows = [[image, text, "fine"] for image, _, text in CAPTIONS]
+    with pytest.raises(InputError, match=r"no column of numbers beside the ids; .*comment: text, so not a metric"):
+        read_scores(values_file(tmp_path / "m.csv", ("img", "text", "comment"), rows), ratings, recipe)
 
 
 PEOPLE = {str(number): number % 5 for number in range(30)}

@@ -218,7 +218,7 @@ def test_a_segmenter_gets_every_distinct_caption_once_and_whole():
         seen.append(text)
         return list(text.replace(" ", ""))
 
-    tool = Tokenizer("made-up", 1, segment, lambda chunk: True, cuts=False)
+    tool = Tokenizer("made-up", 1, segment)
     vocabulary, tokens, lengths = tokenize(["b a", "", "b a", "c"], tool)
     assert seen.count("b a") == 1 and set(seen) <= {"", "b a", "c"}
     assert [vocabulary[token] for token in tokens] == ["b", "a", "b", "a", "c"]

@@ -1,8 +1,11 @@
+import captious._core.arguments
 import captious._core.collector
 import captious._core.files
 import captious._core.hashing
 import captious._core.languages
 import captious._core.lazy
+import captious._core.numbers
+import captious._core.plugins
 import captious._core.random
 import captious._core.records
 import captious._core.specs

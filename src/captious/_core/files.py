@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -111,9 +112,10 @@ def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
     draft.touch(mode=0o666 if mode is None else mode, exist_ok=False)  # for most files the umask decides
     mode = draft.stat().st_mode
     try:
-        yield draft
-        draft.chmod(mode)  # some libraries (safetensors) write for the owner alone
-        draft.replace(target)
+        with _naming(draft, target):
+            yield draft
+            draft.chmod(mode)  # some libraries (safetensors) write for the owner alone
+            draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -147,11 +149,30 @@ def _draft_folder(target: Path) -> Iterator[Path]:
     draft.mkdir()
     _SWEPT.add(draft)  # nobody left anything in a new folder
     try:
-        yield draft
+        with _naming(draft, target):
+            yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+@contextmanager
+def _naming(draft: Path, target: Path) -> Iterator[None]:
+    """Let an error of writing name the target: a full disk names no file, others name the draft."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:
+            error.filename = str(target)
+        elif isinstance(error.filename, (str, os.PathLike)) and Path(error.filename).is_relative_to(draft):
+            error.filename = str(target / Path(error.filename).relative_to(draft))
+        raise
+    except InputError as error:
+        error.args = (str(error).replace(str(draft), str(target)), *error.args[1:])
+        raise
+
+
+FULL = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
+"""Errors of a write that finds no space, which name no file."""
 _SWEPT: set[Path] = set()
 _LEFT_BEHIND = re.compile(
     r"\.(?P<name>.+?)\.(?:(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)\.)?[0-9a-f]{8}\.(?P<kind>part|old)"
@@ -265,6 +286,19 @@ def refuse_unwritable(target: Path) -> None:
     parent = next((one for one in target.absolute().parents if os.path.lexists(one)), None)
     if parent is not None and not parent.is_dir():
         raise InputError(f"{target}: cannot be written, for {parent} is no folder")
+    if parent is not None:
+        _try_to_write(target, parent)
+
+
+def _try_to_write(target: Path, parent: Path) -> None:
+    """Refuse a target beside which no draft can be made: permissions do not tell of read-only and foreign systems."""
+    name = target.absolute().relative_to(parent).parts[0]
+    draft = _neighbor(parent / name, ".part")
+    try:
+        draft.touch(exist_ok=False)
+        draft.unlink()
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror}); name another place") from None
 
 
 def refuse_occupied(target: Path, overwrite: bool = False, *markers: str) -> None:

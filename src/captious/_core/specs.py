@@ -9,6 +9,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from captious._core.numbers import parse_number, parse_whole
 from captious.errors import InputError, nearest
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
@@ -134,7 +135,7 @@ def _value(text: str, hint: Any, where: str) -> Any:
         return answers[text.lower()]
     if hint in (int, float):
         try:
-            number = hint(text)
+            number = parse_whole(text) if hint is int else parse_number(text)
         except ValueError:
             raise InputError(f"{where}: expected a {'whole ' if hint is int else ''}number") from None
         if not abs(number) <= LARGEST:  # not a number, infinite, or of thousands of digits

@@ -23,7 +23,7 @@ from captious.bias.masking import as_text
 from captious.bias.protocol import Protocol, protocol_for
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.options import Engine, Reading, current
+from captious.options import Engine, Reading, Runtime, current, using
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
 from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
@@ -437,6 +437,7 @@ def audit(
     protocol: Protocol | None = None,
     classifiers: Sequence[Classifier] | None = None,
     *,
+    runtime: Runtime | None = None,
     label: str | None = None,
     references: Any = None,
     labels: Any = None,
@@ -454,6 +455,8 @@ def audit(
         What is masked, which human captions, seeds; by default that of the label.
     classifiers
         By default the linear one.
+    runtime
+        Where classifiers are trained. Intervals come from the seeds of the protocol, which has their level too.
     label
         The column of the labels, for captions that are not subjects yet.
     references
@@ -477,14 +480,15 @@ def audit(
     corpora = _masked(captioners, protocol)
     plans = [[corpus.tasks(seed) for seed in protocol.seeds] for corpus in corpora]
     rows, stored = [], {}
-    for classifier in classifiers:
-        # Seed by seed over all captioners, so that whole seeds are finished first.
-        tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-        results, stored[classifier.name] = _train(classifier, tasks, RunStore(Path(work) if work else None), engine)
-        for corpus, plan in zip(corpora, plans, strict=True):
-            runs = [[ClassifierRun(task, results[task.digest]) for task in group] for group in plan]
-            rows.append(AuditRow(corpus, classifier.name, runs))
-    settings = {classifier.name: classifier.settings() for classifier in classifiers}
+    with using(runtime or current()):
+        for classifier in classifiers:
+            # Seed by seed over all captioners, so that whole seeds are finished first.
+            tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
+            results, stored[classifier.name] = _train(classifier, tasks, RunStore(Path(work) if work else None), engine)
+            for corpus, plan in zip(corpora, plans, strict=True):
+                runs = [[ClassifierRun(task, results[task.digest]) for task in group] for group in plan]
+                rows.append(AuditRow(corpus, classifier.name, runs))
+        settings = {classifier.name: classifier.settings() for classifier in classifiers}
     return Audit(protocol, settings, corpora, rows, stored)
 
 

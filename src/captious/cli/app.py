@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from typer._completion_shared import Shells, install
 
+from captious._core.files import FULL
 from captious._version import __version__
 from captious.cli import everyday
 from captious.cli.commands import CommandGroup
@@ -133,7 +134,8 @@ def run(app: Callable[..., Any], name: str = "captious") -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = error.strerror or str(error)
-        _say("captious", f"{where}cannot be read or written ({reason})")
+        done = "written" if error.errno in FULL else "read or written"
+        _say("captious", f"{where}cannot be {done} ({reason})")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -73,6 +73,8 @@ def _process_value(own: Param | None, param: Any, ctx: typer.Context, value: Any
     elif own is not None and own.is_plain(value):
         value = own.plain(value)
     else:
+        if own is not None and (fault := own.find_fault(value)):
+            ctx.fail(fault)
         return type(param).process_value(param, ctx, value)
     return value if param.callback is None else param.callback(ctx, param, value)
 

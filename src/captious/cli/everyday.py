@@ -94,7 +94,7 @@ def keep(
         selection = keep(
             named_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
             filter,
-            output.out,
+            out=output.out,
             write=write,
             best=best,
             unique=unique,
@@ -145,7 +145,7 @@ def compare(
         result = compare(
             {name: path if name in runs else session.read(path) for name, path in paths.items()},
             wanted,
-            session.resampling,
+            resampling=session.resampling,
             progress=step,
             missing=session.reading.missing,
             **tests,
@@ -200,7 +200,7 @@ def arena(
         if session.runtime.judging.dry_run:
             session.deliver(_arena.plan_arena(sets, model, session.resampling, **options))
             return
-        result = _arena.arena(sets, model, session.resampling, progress=step, **options)
+        result = _arena.arena(sets, model, resampling=session.resampling, progress=step, **options)
     session.deliver(result)
 
 

@@ -14,9 +14,9 @@ import typer
 
 from captious.cli.messages import with_flags
 from captious.cli.params import Omit, params_of
-from captious.cli.session import Metrics, Session
+from captious.cli.session import Metrics, Session, ignore_closed_pipes
 from captious.errors import InputError, one_line
-from captious.options import Argument, Option, Options, Output, Undecided
+from captious.options import Argument, Bounds, Option, Options, Output, Undecided
 
 if TYPE_CHECKING:
     from captious.gating import Gate
@@ -91,7 +91,7 @@ class OtherTasks(Options):
 
 def gate(
     base: Annotated[str, Argument("A run, a file of captions, or a lock file.", metavar="BASE")],
-    session: Annotated[Session, Omit("dry_run")],
+    session: Annotated[Session, Omit("dry_run", "interval")],
     files: CIFiles,
     other: OtherTasks,
     new: Annotated[str | None, Argument("A run, or a file of captions.", metavar="NEW")] = None,
@@ -103,6 +103,7 @@ def gate(
     undecided: Annotated[
         Undecided | None, Option("Exit code if it cannot tell: 0 (warn) or 1 (fail) instead of 3.")
     ] = None,
+    interval: Annotated[Bounds, Option("How bounds are made; the other two are narrower.")] = "studentized",
 ) -> None:
     """Test that NEW is not worse than BASE by more than a margin, on the same items.
 
@@ -126,7 +127,7 @@ def gate(
         _update(base, new, session, metrics, other.values_only)
     else:
         with _crash_as_error(files):
-            _test(base, new, session, metrics, margin, undecided, files)
+            _test(base, new, session, metrics, margin, undecided, interval, files)
 
 
 def _test(
@@ -136,6 +137,7 @@ def _test(
     metrics: Metrics,
     margin: tuple[str, ...],
     undecided: Undecided | None,
+    interval: Bounds,
     files: CIFiles,
 ) -> None:
     """Reach a verdict, write the files, and exit with its code."""
@@ -151,18 +153,22 @@ def _test(
                 new,
                 metrics or None,
                 margin or None,
-                session.resampling,
+                resampling=session.resampling,
                 progress=step,
                 reading=session.reading,
                 undecided=undecided,
+                interval=interval,
             )
     except InputError as error:
         files.write_error(with_flags(str(error), params_of(gate)))
         raise
     files.write(result, target)
-    with _no_commands(session.output):
-        session.deliver(result)
-    raise typer.Exit(_announced(result))
+    with ignore_closed_pipes():
+        with _no_commands(session.output):
+            session.deliver(result)
+        if result.verdict == "undecided" and result.undecided == "warn":
+            typer.echo("captious: warning: the gate cannot tell, and --undecided warn lets it pass", err=True)
+    raise typer.Exit(result.exit_code)
 
 
 @contextmanager
@@ -170,19 +176,14 @@ def _crash_as_error(files: CIFiles) -> Iterator[None]:
     """Exit with 2 after a crash: Python's own exit code for it, 1, would be read as the verdict *worse*."""
     try:
         yield
+    except BrokenPipeError:  # while it was still working: click would exit with 1
+        raise typer.Exit(2) from None
     except (typer.Exit, InputError, OSError, RecursionError):
         raise
     except Exception as error:
         files.write_error(f"captious failed: {type(error).__name__}: {one_line(error)}")
         traceback.print_exc()
         raise typer.Exit(2) from None
-
-
-def _announced(result: Gate) -> int:
-    """The exit code, after a line on standard error where it is not that of the verdict."""
-    if result.verdict == "undecided" and result.undecided == "warn":
-        typer.echo("captious: warning: the gate cannot tell, and --undecided warn lets it pass", err=True)
-    return result.exit_code
 
 
 def _plan(

@@ -28,6 +28,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import typer
 
 from captious._core.files import expanded
+from captious._core.numbers import parse_number, parse_whole
 from captious._core.specs import split_specs
 from captious.cli.commands import Command
 from captious.cli.messages import with_flags
@@ -234,6 +235,18 @@ class Param:
             return isinstance(value, kind)
         return value in choices_of(kind)
 
+    def find_fault(self, word: Any) -> str:
+        """Return what is wrong with a word for a number; typer would take 1_000 and the digits of other scripts."""
+        kind = without_none(self._parsed_kind)
+        if kind not in (int, float) or not isinstance(word, str):
+            return ""
+        try:
+            parse_whole(word) if kind is int else parse_number(word)
+        except ValueError:
+            number = "a whole number" if kind is int else "a number"
+            return f"Invalid value for {self.flag!r}: {word[:40]!r}, expected {number}"
+        return ""
+
     def plain(self, value: Any) -> Any:
         """The value of a plain word, as typer would give it."""
         kind = self._parsed_kind
@@ -282,7 +295,7 @@ class Param:
         choices = choices_of(kind)
         try:
             if not choices or text in choices:
-                value = kind(text) if kind in (int, float) else text
+                value = parse_whole(text) if kind is int else parse_number(text) if kind is float else text
                 check_value(self.flag, value, kind, self.option)
                 return value
         except InputError:

@@ -51,8 +51,8 @@ def score(
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
 
-    A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
-    If there is a column language, each language is scored by itself. The folder of a run prints its report again.
+    A pattern or a folder means shards: run the same command again to resume. Languages of a column "language" are scored
+    separately. A run prints its report.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
@@ -88,10 +88,10 @@ def score(
             if len(sets) > 1:
                 from captious._by_language import evaluate_by_language
 
-                languages = evaluate_by_language(captions, chosen, session.resampling, progress=step)
+                languages = evaluate_by_language(captions, chosen, resampling=session.resampling, progress=step)
             else:
                 captions = next(iter(sets.values()), captions)
-                report = evaluate(captions, chosen, session.resampling, progress=step)
+                report = evaluate(captions, chosen, resampling=session.resampling, progress=step)
                 report = _to_store(report, no_references, no_rows)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
@@ -277,7 +277,7 @@ def _kept(
     """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
     from captious.runs.keep import keep as keep_items
 
-    selection = keep_items(out, filter, ids, engine=engine, overwrite=True, progress=step)
+    selection = keep_items(out, filter, out=ids, engine=engine, overwrite=True, progress=step)
     if json:
         return [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     return [report, selection]

@@ -11,6 +11,8 @@ A command takes the whole session, or the fields that it uses, so that it shows 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from captious._core.files import FULL
 from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
@@ -83,6 +86,15 @@ class Runs(Options):
         return list(self.runs) if unnamed else named_files(self.runs)
 
 
+def name_files(systems: Sequence[str]) -> dict[str, str]:
+    """Return the file of each system by its name; warn if one file is given twice."""
+    from captious.io.formats import named_files, repeated_files
+    from captious.render.terminal import warn
+
+    warn(repeated_files(systems))
+    return named_files(systems)
+
+
 @dataclass(frozen=True)
 class SystemFiles(Options):
     """Systems that captioned the same items."""
@@ -96,9 +108,7 @@ class SystemFiles(Options):
 
     def files(self) -> dict[str, str]:
         """The file of each system by its name."""
-        from captious.io.formats import named_files
-
-        return named_files(self.systems)
+        return name_files(self.systems)
 
 
 @dataclass(frozen=True)
@@ -162,8 +172,6 @@ class Session(Options):
 
 def open_browser(address: str) -> None:
     """Open an address in the user's browser; nothing where there is no screen, so that no text browser starts."""
-    import os
-    import sys
     import webbrowser
 
     screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -176,19 +184,44 @@ def deliver(result: Result, output: Output) -> None:
     from captious.render.document import is_file
     from captious.render.terminal import warn
 
-    try:
+    with ignore_closed_pipes():
+        try:
+            if output.out is not None:
+                result.save(output.out, output.overwrite, percent=output.percent)
+        finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
+            shown = result.in_percent() if output.percent else result
+            if output.json or output.latex or output.csv:
+                warn(result.document().warnings)
+                typer.echo(_text(shown if output.latex else result, output), nl=False)
+            else:
+                shown.print(signatures=output.signatures)
         if output.out is not None:
-            result.save(output.out, output.overwrite, percent=output.percent)
-    finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
-        shown = result.in_percent() if output.percent else result
-        if output.json or output.latex or output.csv:
-            warn(result.document().warnings)
-            typer.echo(_text(shown if output.latex else result, output), nl=False)
-        else:
-            shown.print(signatures=output.signatures)
-    if output.out is not None:
-        target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
-        typer.echo(f"written: {target}", err=True)
+            target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
+            typer.echo(f"written: {target}", err=True)
+
+
+@contextmanager
+def ignore_closed_pipes() -> Iterator[None]:
+    """Print what a reader such as ``head`` still takes, and drop the rest: the exit code stays that of the command.
+
+    Otherwise click exits with 1, which a gate uses for *worse*, or Python with 120 when it flushes at the end. If
+    standard output is a file on a full disk, the error says so.
+    """
+    try:
+        yield
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except BrokenPipeError:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                # What is left in the buffer goes nowhere, now and when the interpreter ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:  # files that are saved have their names
+            error.filename = "standard output"
+        raise
 
 
 def _text(result: Result, output: Output) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from captious.cli.params import Omit, Only, command
-from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session
+from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session, name_files
 from captious.errors import InputError
-from captious.options import Argument, Option, Resampling
+from captious.options import Argument, Option, Reading, Resampling
 from captious.study.options import StudyInput
 
 if TYPE_CHECKING:
@@ -28,15 +28,13 @@ SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 def run(
     study_input: StudyInput,
     session: Annotated[Session, UNUSED],
-    test: Annotated[
-        Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
-    ] = "permutation",
+    test: Annotated[Literal["permutation", "bootstrap", "williams"], Option("Test behind the ranks.")] = "permutation",
     permutations: Permutations | None = None,
     where: Annotated[
         str | None, Option("Only captions that pass a filter, such as 'words > 10'.", metavar="FILTER")
     ] = None,
 ) -> None:
-    """Correlate metrics with ratings, with intervals over images, tests between metrics, and rank clusters.
+    """Correlate metrics with ratings, with intervals over images, tests between metrics, and ranks.
 
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
@@ -75,20 +73,29 @@ def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = (
 @command(app)
 def agreement(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
-    session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
+    session: Annotated[Session, Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
         Literal["nominal", "ordinal", "interval", "ratio"] | None,
-        Option("Level of measurement; by default interval, for pairs nominal."),
+        Option("Level of measurement; by default that of the recipe, or interval; for pairs nominal."),
     ] = None,
 ) -> None:
     """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others."""
     from captious.study import load_ratings, rater_agreement
 
     with session.working() as step:
-        ratings, _ = load_ratings(study_input, session.reading)
+        ratings, _ = load_ratings(_by_recipe(study_input, session.reading), session.reading)
         step("agreement")
         result = rater_agreement(ratings, measurement, session.resampling)
     session.deliver(result)
+
+
+def _by_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
+    """Return the input with the recipe that is stored next to its file, unless the columns are named."""
+    from captious.study.recipes import recipe_beside
+
+    columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
+    named = any((*columns, study_input.data, reading.id_column, reading.candidate_column))
+    return study_input if named else replace(study_input, source=recipe_beside(study_input.source))
 
 
 @command(app)
@@ -96,7 +103,7 @@ def systems(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows", "ties")],
     session: Annotated[
         Session,
-        Only("id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
+        Only("missing", "id_column", "candidate_column", "samples", "seed", "level", "interval", *SHOWN),
     ],
     aspects: Annotated[
         tuple[str, ...], Option("Columns of further ratings, one for each aspect.", metavar="NAMES")
@@ -118,12 +125,8 @@ def systems(
     """
     from captious.study import load_ratings
     from captious.study import systems as rank_systems
-    from captious.study.recipes import recipe_beside
 
-    columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
-    named = (*columns, study_input.data, session.reading.id_column, session.reading.candidate_column, aspects)
-    if not any(named):
-        study_input = replace(study_input, source=recipe_beside(study_input.source))
+    study_input = study_input if aspects else _by_recipe(study_input, session.reading)
     with session.working() as step:
         ratings, _ = load_ratings(study_input, session.reading, aspects)
         step("systems")
@@ -268,10 +271,9 @@ def advise(
     Example: captious study advise preds.jsonl -r refs.json
     Example: captious study advise first.json second.json -r refs.json --for systems
     """
-    from captious.io.formats import named_files
     from captious.study import advise as advised
 
-    files = named_files(captions)
+    files = name_files(captions)
     with session.working() as step:
         sets = {name: session.read(file) for name, file in files.items()}
         result = advised(

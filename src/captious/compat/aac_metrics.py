@@ -35,6 +35,7 @@ from captious.metrics.fense import Fense
 from captious.metrics.registry import parse
 from captious.metrics.sbert import Sbert
 from captious.metrics.spider import Spider
+from captious.models.encoder import TextWeights
 from captious.text.tokenizers import tokenizer_named
 
 Captions: TypeAlias = Sequence[str]
@@ -211,7 +212,7 @@ def fense(
     *,
     fluency: str | Sequence[float] | None = None,
     echecker: str = ECHECKER,
-    sbert_model: str = Fense.weights,
+    sbert_model: TextWeights = Fense.weights,
     error_threshold: float = 0.9,
     penalty: float = 0.9,
     **options: Any,
@@ -232,7 +233,7 @@ def sbert_sim(
     mult_references: References,
     return_all_scores: bool = True,
     *,
-    sbert_model: str = Fense.weights,
+    sbert_model: TextWeights = Fense.weights,
     **options: Any,
 ) -> Result:
     """Return the mean cosine of sentence vectors with the references."""

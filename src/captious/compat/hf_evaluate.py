@@ -129,7 +129,7 @@ class Captious(Module):
             None if images is None else {"image": images},
             name="predictions",
         )
-        report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
+        report = evaluate(captions, self.metrics, resampling=Resampling(samples=0), language=self.language)
         warn_of_language(self.metrics, report.captions)
         return {str(measurement.metric): measurement.corpus for measurement in report}
 

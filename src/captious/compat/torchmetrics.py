@@ -142,7 +142,7 @@ class CaptionMetric(Metric):
         """The corpus value: a tensor for one metric, a dictionary by written form for several; NaN without samples."""
         values = {str(metric): float("nan") for metric in self.metrics}
         if len(captions := self.captions()):
-            report = evaluate(captions, self.metrics, Resampling(samples=0), language=self.language)
+            report = evaluate(captions, self.metrics, resampling=Resampling(samples=0), language=self.language)
             warn_of_language(self.metrics, report.captions)
             values = {str(measurement.metric): measurement.corpus for measurement in report}
         tensors = {name: torch.tensor(value, device=self.device) for name, value in values.items()}
@@ -167,7 +167,7 @@ class CaptionMetric(Metric):
 
     def report(self, resampling: Resampling = Resampling()) -> Report:
         """The samples of this process as a report: intervals, values per item, the worst captions."""
-        return evaluate(self.captions(), self.metrics, resampling, language=self.language)
+        return evaluate(self.captions(), self.metrics, resampling=resampling, language=self.language)
 
     def captions(self) -> CaptionSet:
         """The samples of this process; inside ``sync_context``, those of all processes."""

@@ -108,7 +108,9 @@ class CaptionMetrics:
             )
         if labels is not None and self.references is not None:
             _refuse_other_order(labels, self.references)
-        self.report = evaluate(captions, self.metrics, self.resampling, references=references, images=self.images)
+        self.report = evaluate(
+            captions, self.metrics, resampling=self.resampling, references=references, images=self.images
+        )
         return self.report.scalars()
 
     def _decoded(self, ids: Any, what: str) -> list[str]:
@@ -293,7 +295,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         captions = {key: by_position[index] for index, key in enumerate(self.ids)}
         try:
             self.report = evaluate(
-                captions, self.metrics, self.resampling, references=self.references, images=self.images
+                captions, self.metrics, resampling=self.resampling, references=self.references, images=self.images
             )
         except Exception as error:
             if len(outcomes) == 1:

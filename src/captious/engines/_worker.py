@@ -37,6 +37,8 @@ class Answer:
     """The traceback of the bug."""
     log: tuple[str, ...] = ()
     """Lines for a person to see."""
+    deaths: tuple[str, ...] = ()
+    """Why each worker died that had the task before."""
 
     @property
     def failed(self) -> bool:

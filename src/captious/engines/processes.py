@@ -108,7 +108,7 @@ def _finished(
         answer.raise_bug()
         if index is not None:
             unfinished -= 1
-            yield Finished(index, answer.result, answer.error)
+            yield Finished(index, answer.result, answer.error, answer.deaths)
         elif isinstance(answer, NotStarted) and processes > 1:
             processes -= 1
             log.show([f"{answer.error}: going on with {processes}"])
@@ -172,6 +172,7 @@ class WorkerProcess:
 
     def run(self, task: bytes) -> Answer:
         """Run a task, where its process dies again in a new one."""
+        deaths: list[str] = []
         for _ in range(ATTEMPTS):
             ready = self.start()
             if self.child is None:  # the setup failed this time
@@ -179,10 +180,10 @@ class WorkerProcess:
             try:
                 self.child.pipes.send(task)
                 answer: Answer = self.child.pipes.receive()
-                return replace(answer, log=ready.log + answer.log)
+                return replace(answer, log=ready.log + answer.log, deaths=tuple(deaths))
             except GONE:
-                reason = self._bury()
-        return Answer(error=f"the process that worked on it died {ATTEMPTS} times ({reason})")
+                deaths.append(self._bury())
+        return Answer(error=f"the process that worked on it died {ATTEMPTS} times ({deaths[-1]})")
 
     def stop(self) -> None:
         """End the process, also in the midst of a task."""

@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 import warnings
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -257,7 +257,8 @@ class ActorPool:
         """Actors by the object reference of the result that is awaited."""
         self.idle: list[PoolActor] = []
         self.queue = deque(range(len(tasks)))
-        self.attempts: Counter[int] = Counter()
+        self.deaths: dict[int, tuple[str, ...]] = {}
+        """Why the actors died that had a task."""
         self.unfinished = len(tasks)
         self.failed_starts = 0
         """Actors that died while they started, since one did start."""
@@ -336,7 +337,7 @@ class ActorPool:
             self.failed_starts = 0
         else:
             self.unfinished -= 1
-            yield Finished(actor.task, answer.result, answer.error)
+            yield Finished(actor.task, answer.result, answer.error, self.deaths.get(actor.task, ()))
 
     def _start(self, actor: PoolActor, node: str, version: str | None) -> None:
         """Let an actor that is scheduled run the setup, if its captious is this one."""
@@ -350,8 +351,9 @@ class ActorPool:
         """Put the task of a dead actor back into the queue; a task that several died of is given up."""
         self.ray.kill(actor.handle)  # where it is only out of reach
         if actor.method == "run":
-            self.attempts[actor.task] += 1
-            if self.attempts[actor.task] < ATTEMPTS:
+            before = self.deaths.get(actor.task, ())
+            self.deaths[actor.task] = (*before, cause)
+            if len(before) + 1 < ATTEMPTS:
                 self.queue.appendleft(actor.task)
             else:
                 self.unfinished -= 1

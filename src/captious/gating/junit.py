@@ -20,6 +20,7 @@ def junit(gate: Gate) -> str:
     With ``undecided="fail"`` what cannot be decided is a failure too.
     """
     suite = ElementTree.Element("testsuite", {"name": SUITE, "tests": str(len(gate.rows)), "errors": "0"})
+    _add_verdict(suite, gate.verdict)
     failures = skipped = 0
     for row in gate.rows:
         case = ElementTree.SubElement(suite, "testcase", {"classname": SUITE, "name": _clean(row.metric)})
@@ -41,9 +42,16 @@ def junit_error(message: str) -> str:
     suite = ElementTree.Element(
         "testsuite", {"name": SUITE, "tests": "1", "errors": "1", "failures": "0", "skipped": "0"}
     )
+    _add_verdict(suite, "error")
     case = ElementTree.SubElement(suite, "testcase", {"classname": SUITE, "name": "input"})
     ElementTree.SubElement(case, "error", {"type": "input", "message": _clean(message)})
     return _text(suite)
+
+
+def _add_verdict(suite: ElementTree.Element, verdict: str) -> None:
+    """Store the verdict itself as a property: the exit code of an undecided gate is what ``undecided`` sets."""
+    properties = ElementTree.SubElement(suite, "properties")
+    ElementTree.SubElement(properties, "property", {"name": "verdict", "value": verdict})
 
 
 def _line(row: GateRow) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import load_json, whole_file
+from captious._core.files import load_json, refuse_unwritable, whole_file
 from captious._core.hashing import text_hashes
 from captious._core.records import from_json
 from captious._core.types import Floats
@@ -134,7 +134,8 @@ def write_lock(
 
 
 def refuse_other_file(path: str | os.PathLike[str]) -> None:
-    """Refuse to replace what is not a lock file."""
+    """Refuse to replace what is not a lock file, and a place where nothing can be written."""
+    refuse_unwritable(Path(path))
     if Path(path).exists() and not is_lock(path):
         raise InputError(f"{path}: is not a lock file, expected one, or a name that is free")
 

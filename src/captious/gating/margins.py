@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from captious._core.numbers import parse_number
 from captious._core.records import parse_toml, read_text, record
 from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
@@ -39,7 +40,7 @@ class AllowedLoss:
         try:
             if isinstance(value, bool):
                 raise ValueError
-            amount = float(text.removesuffix("%")) / (100 if relative else 1)
+            amount = parse_number(text.removesuffix("%")) / (100 if relative else 1)
         except ValueError:
             raise InputError(f"{where} {text[:60]!r}, expected {EXPECTED}") from None
         if not (math.isfinite(amount) and amount >= 0):

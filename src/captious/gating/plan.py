@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock
 from captious.gating.margins import Margins, gate_file, margins_of
 from captious.gating.sides import paired_sides, scored, tested_metrics, without_intervals
-from captious.gating.verdict import tested
+from captious.gating.verdict import run_tests
 from captious.metrics.contract import Metric
 from captious.options import Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Result, Table
@@ -155,7 +155,9 @@ def _spread_of_pair(base: Any, new: Any, specs: Sequence[str | Metric] | None, s
         raise InputError(
             f"{sides.new.name}: no caption differs from those of {sides.base.name}, expected another system"
         )
-    tests = tested(sides.pairs, dict.fromkeys(sides.labels, 0.0), dict.fromkeys(sides.labels, True), scoring.resampling)
+    tests = run_tests(
+        sides.pairs, dict.fromkeys(sides.labels, 0.0), dict.fromkeys(sides.labels, True), scoring.resampling
+    )
     metrics = {
         key: _MetricSpread(label, sides.pairs[key].baseline.value, tests[key].error, sides.metric(key).decimals)
         for key, label in sides.labels.items()

@@ -171,7 +171,9 @@ def scored(system: Any, keys: Sequence[str | Metric] | None, scoring: Scoring) -
         captions = read(system_captions(system), reading=scoring.reading)
         captions = captions.take(id_order(captions.ids))
         specs = DEFAULT if keys is None else keys
-        return evaluate(captions, specs, scoring.resampling, scoring.runtime, scoring.progress)
+        return evaluate(
+            captions, specs, resampling=scoring.resampling, runtime=scoring.runtime, progress=scoring.progress
+        )
     report = by_item(report)
     ids = next(iter(report)).ids
     order = [ids[index] for index in id_order(ids)]

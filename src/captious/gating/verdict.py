@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from captious._compare import StatisticPair
+from captious._core.arguments import accept_positions
 from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
 from captious.gating.margins import AllowedLoss, Margins, gate_file, margins_of
 from captious.gating.sides import PairedSides, paired_sides
-from captious.options import LEVEL, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
+from captious.options import LEVEL, Bounds, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone
 from captious.runs.report import join_signatures
-from captious.stats.noninferiority import POWER, Decision, NonInferiority, decisions, span
-from captious.stats.resampling import Resamples, id_order, resampled_differences
+from captious.stats.noninferiority import POWER, Decision, GainDraws, NonInferiority, decisions, span
+from captious.stats.resampling import Resamples, error_statistic, id_order, influences, resampled
 
 LOST = 10
 """The number of captions that a gate shows, those that lost most."""
-FEW = 100
-"""Items, or changed captions, below which the bounds are too narrow: a true loss of the margin passes in 6 to 8 %."""
+FEW: dict[Bounds, int] = {"studentized": 30, "t": 100, "percentile": 100}
+"""Items, or changed captions, below which a loss of the margin can pass in more than 8 % (docs/results/gate.md)."""
+TOO_OFTEN: dict[Bounds, str] = {
+    "studentized": "a large loss in a few captions can be missed: such a loss, as large as the margin, passes in 11% "
+    "of cases with 15 changed captions and in 23% with 7, instead of 5%",
+    "t": "a loss as large as the margin passes in 5 to 30% of cases instead of 5%; interval=studentized is better",
+    "percentile": "a loss as large as the margin passes in 4 to 29% of cases instead of 5%; interval=studentized is "
+    "better",
+}
+"""What happens below: ``lab/benchmarks/gate_shapes.py`` prints the numbers."""
 MARK = "<!-- captious-gate -->"
 """The first line of the Markdown, by which a comment is found again and replaced."""
 TONES: dict[Decision, Tone] = {"pass": "good", "worse": "bad", "undecided": "unsure"}
@@ -102,6 +111,8 @@ class Gate(Result):
     undecided: Undecided | None = None
     warnings: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
+    interval: Bounds = "studentized"
+    """How the bounds follow from the resamples."""
 
     def __repr__(self) -> str:
         return f"<Gate {self.new} against {self.base}: {self.verdict}, {len(self.rows)} metrics, {self.items} items>"
@@ -148,7 +159,7 @@ class Gate(Result):
             f"base: {self.base}, new: {self.new}",
             sections,
             warnings=self.warnings,
-            notes=[f"{size}; bounds by {self.resampling.signature(self._unit)}"],
+            notes=[f"{size}; bounds by {self.resampling.signature(self._unit, self.interval)}"],
             signatures=self.signatures,
             data=self.data(),
             name="gate",
@@ -247,7 +258,7 @@ class Gate(Result):
             "changed": self.changed,
             "paired": self.paired,
             "level": self.resampling.level,
-            "resampling": asdict(self.resampling),
+            "resampling": {**asdict(self.resampling), "interval": self.interval},
             "metrics": [asdict(row) for row in self.rows],
             "lost_by": self.lost_by,
             "lost": [one._asdict() for one in self.lost],
@@ -264,20 +275,23 @@ class Gate(Result):
         return junit(self)
 
 
+@accept_positions("resampling", "runtime", "progress")
 def gate(
     base: Any,
     new: Any,
     metrics: Specs | None = None,
     margin: Margins | None = None,
+    *,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
-    *,
     references: Any = None,
     images: Any = None,
     missing: Missing = "error",
+    language: str | None = None,
     reading: Reading = Reading(),
     undecided: Undecided | None = None,
+    interval: Bounds | None = None,
 ) -> Gate:
     """Test that a new system is not worse than a base by more than a margin, on the same items.
 
@@ -295,17 +309,20 @@ def gate(
     resampling
         How the bootstrap makes the bounds; ``level`` is that of each one-sided bound, 1 − level the rate of false
         passes.
-    runtime, progress, references, images, missing, reading
+    runtime, progress, references, images, missing, language, reading
         As in ``compare``.
     undecided
         What a gate that cannot tell exits with: 0 for ``warn``, 1 for ``fail``, otherwise 3.
+    interval
+        How the bounds follow from the resamples: ``studentized``, ``t`` or ``percentile``. By default ``studentized``;
+        ``t`` if that is the interval of ``resampling``. The other two let a loss pass too often.
 
     >>> references = {"1": "a cat sits", "2": "a dog runs"}
     >>> captions = {"1": "a cat", "2": "a dog"}
     >>> gate(captions, captions, "rouge", 0, references=references).verdict
     'pass'
     """
-    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing)
+    scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing, language)
     if not resampling.samples:
         raise InputError("samples=0: a gate needs resamples, expected at least 1")
     if not 0.5 < resampling.level < 1:
@@ -316,24 +333,30 @@ def gate(
     undecided = undecided or settings.undecided or None
     if undecided is not None:
         check_value("undecided", undecided, Undecided, Option(""))
+    bounds: Bounds = interval or ("t" if resampling.interval == "t" else "studentized")
+    check_value("interval", bounds, Bounds, Option(""))
     sides = paired_sides(base, new, settings.asked(metrics), scoring)
-    return _decided(sides, margins_of(settings.by_name, sides.labels), resampling, undecided)
+    return _decided(sides, margins_of(settings.by_name, sides.labels), resampling, undecided, bounds)
 
 
 def _decided(
-    sides: PairedSides, losses: Mapping[str, AllowedLoss], resampling: Resampling, undecided: Undecided | None
+    sides: PairedSides,
+    losses: Mapping[str, AllowedLoss],
+    resampling: Resampling,
+    undecided: Undecided | None,
+    bounds: Bounds,
 ) -> Gate:
     """The verdict on each metric, and what goes with it."""
     keys = list(sides.labels)
     margins = {key: losses[key].absolute(sides.pairs[key].baseline.value) for key in keys}
     higher = {key: sides.metric(key).higher_is_better for key in keys}
-    tests = tested(sides.pairs, margins, higher, resampling)
+    tests = run_tests(sides.pairs, margins, higher, resampling, bounds)
     decided = decisions([tests[key] for key in keys], resampling.level)
     rows = [
         _row(sides, key, str(losses[key]), tests[key], decision, p_holm, resampling.level)
         for key, (decision, p_holm) in zip(keys, decided, strict=True)
     ]
-    warnings = [*sides.warnings, *_few(sides), *(f"{row.label}: {row.reason}" for row in rows if row.reason)]
+    warnings = [*sides.warnings, *_few(sides, bounds), *(f"{row.label}: {row.reason}" for row in rows if row.reason)]
     decisive = _decisive(rows)
     signatures = [str(sides.new.measurements[key].signature) for key in keys]
     return Gate(
@@ -350,6 +373,7 @@ def _decided(
         undecided,
         tuple(dict.fromkeys(warnings)),
         tuple(join_signatures(signatures)),
+        bounds,
     )
 
 
@@ -385,33 +409,44 @@ def _row(
     )
 
 
-def _few(sides: PairedSides) -> list[str]:
+def _few(sides: PairedSides, bounds: Bounds) -> list[str]:
     """A warning if there are too few items, or too few changed captions, for the bounds."""
     sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
     if changed := sides.changed:
         sizes["changed captions"] = round(changed * sides.items)
-    few = next((f"{size} {what}" for what, size in sizes.items() if size < FEW), "")
-    return [f"{few}: below {FEW} the bounds are too narrow, and a loss passes too often"] if few else []
+    few = next((f"{size} {what}" for what, size in sizes.items() if size < FEW[bounds]), "")
+    return [f"{few}: below {FEW[bounds]}, {TOO_OFTEN[bounds]}"] if few else []
 
 
-def tested(
+def run_tests(
     pairs: Mapping[str, StatisticPair],
     margins: Mapping[str, float],
     higher_is_better: Mapping[str, bool],
     resampling: Resampling,
+    bounds: Bounds = "studentized",
 ) -> dict[str, NonInferiority]:
     """The test of each metric from the statistics of both sides; all metrics share the resamples."""
     statistics = [(one.baseline, one.system) for one in pairs.values()]
     weights = Resamples(len(statistics[0][0].rows), resampling.samples, resampling.seed)
+    errors = [error_statistic(influences(*pair)) for pair in statistics] if bounds == "studentized" else []
+    sides = [side for pair in statistics for side in pair]
+    values = resampled([*sides, *errors], weights)
     tests = {}
-    for (key, pair), draws in zip(pairs.items(), resampled_differences(statistics, weights), strict=True):
+    for index, (key, pair) in enumerate(pairs.items()):
         sign = 1 if higher_is_better[key] else -1
-        values = pair.baseline.value, pair.system.value
-        gain, scale = sign * (values[1] - values[0]), max(map(abs, values))
-        units = len(pair.system.rows)
-        tests[key] = NonInferiority.of(
-            gain, sign * draws, margins[key], scale, resampling.level, units, resampling.interval
-        )
+        base, new = pair.baseline.value, pair.system.value
+        gains = sign * (values[2 * index + 1] - values[2 * index])
+        defined = ~np.isnan(gains)  # a resample that contains no item with a value is left out
+        draws = GainDraws(gains[defined], len(pair.system.rows))
+        if errors:
+            draws = replace(
+                draws,
+                error=errors[index].value,
+                errors=values[len(sides) + index][defined],
+                changed=int((pair.system.rows != pair.baseline.rows).any(axis=1).sum()),
+            )
+        gain, scale = sign * (new - base), max(abs(base), abs(new))
+        tests[key] = NonInferiority.of(gain, draws, margins[key], scale, resampling.level, bounds)
     return tests
 
 

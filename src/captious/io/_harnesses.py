@@ -1,8 +1,8 @@
 """Logs of harnesses and trainers as rows with an id, a caption and its references, recognized by their columns.
 
 lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of verl; the data sets that lmms-eval
-reads, whose references are called ``answer``; and the tables of aac-metrics, which have no ids. Nothing that stands in
-a cell is ever executed.
+reads, whose references are called ``answer``; the tables of aac-metrics, which have no ids; and the files of DREAM-1K
+and CapArena-Auto as their authors published them. Nothing that stands in a cell is ever executed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.rows import described
 
-Harness = Literal["lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics"]
+Harness = Literal[
+    "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics", "dream-1k", "caparena-auto",
+]  # fmt: skip
 ID_KEYS = ("image_id", "video_id", "id", "question_id")
 """What the tasks of lmms-eval, and people who log an id with their rollouts, call it."""
 
@@ -26,6 +29,8 @@ class HarnessLayout(NamedTuple):
     foreign: frozenset[str]
     """None of them is: such a table is somebody's own."""
     translate: Callable[[Mapping[str, Any], str], dict[str, Any]]
+    objects: frozenset[str] = frozenset()
+    """Those of ``columns`` that contain an object; in a table of one's own they may contain anything."""
 
 
 def harness_of(fields: Mapping[str, Any]) -> Harness | None:
@@ -35,9 +40,11 @@ def harness_of(fields: Mapping[str, Any]) -> Harness | None:
     'lmms-eval'
     """
     names = fields.keys()
-    return next(
-        (one for one, (columns, foreign, _) in LAYOUTS.items() if columns <= names and not foreign & names), None
-    )
+    for harness, layout in LAYOUTS.items():
+        named = layout.columns <= names and not layout.foreign & names
+        if named and all(isinstance(fields[name], Mapping) for name in layout.objects):
+            return harness
+    return None
 
 
 def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -48,6 +55,10 @@ def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[
     layout = LAYOUTS[harness]
     if lacking := sorted(layout.columns - fields.keys()):
         raise InputError(f"{where}: no column {lacking[0]!r}, expected one as {harness} writes it")
+    if plain := [name for name in layout.objects if not isinstance(fields[name], Mapping)]:
+        raise InputError(
+            f"{where}: {plain[0]} is {described(fields[plain[0]])}, expected an object as {harness} has it"
+        )
     meant = layout.translate(fields, where)
     kept = {
         name: value
@@ -134,6 +145,23 @@ def _aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {"caption_predicted": fields["caption_predicted"], "caption_1": fields["caption_1"]}
 
 
+def _dream(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A video of tarsier's DREAM-1k.jsonl: the human description is the reference, and its events go with it."""
+    text, events = fields["text"].get("response"), fields["extra_info"].get("events")
+    if not isinstance(text, str) or not isinstance(events, list):
+        raise InputError(f"{where}: no text.response with extra_info.events, expected both as DREAM-1K has them")
+    return {"id": fields["idx"], "references": [text], "events": events, "subset": fields.get("dataset")}
+
+
+def _caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """An image of CapArena-Auto: the caption of the baseline that it is assigned, and the human one as reference."""
+    captions, baseline = fields["captions"], fields["ref_model"]
+    if baseline not in captions:
+        raise InputError(f"{where}: captions has no {baseline!r}, the ref_model, only {', '.join(map(str, captions))}")
+    references = {"references": [captions["human"]]} if "human" in captions else {}
+    return {"caption": captions[baseline], "ref_model": baseline, **references}
+
+
 _OWN = frozenset({"id", "caption", "references"})
 _CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
 LAYOUTS: dict[Harness, HarnessLayout] = {
@@ -144,5 +172,11 @@ LAYOUTS: dict[Harness, HarnessLayout] = {
     "verl": HarnessLayout(frozenset({"input", "output", "gts", "score", "step"}), _CAPTIONED, _verl),
     "lmms-lab": HarnessLayout(frozenset({"question_id", "answer"}), _CAPTIONED | {"references"}, _lmms_lab),
     "aac-metrics": HarnessLayout(frozenset({"caption_predicted", "caption_1"}), frozenset(ID_COLUMNS), _aac_metrics),
+    "dream-1k": HarnessLayout(
+        frozenset({"idx", "text", "extra_info"}), _OWN, _dream, objects=frozenset({"text", "extra_info"})
+    ),
+    "caparena-auto": HarnessLayout(
+        frozenset({"captions", "ref_model"}), frozenset({"caption"}), _caparena, objects=frozenset({"captions"})
+    ),
 }
 HARNESSES: tuple[str, ...] = get_args(Harness)

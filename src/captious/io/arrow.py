@@ -51,7 +51,7 @@ def open_parquet(file: IO[bytes]) -> Any:
     import pyarrow.parquet as pq
 
     # ``use_threads`` decides about the pool that decodes columns, ``pre_buffer`` about the pool that reads ahead.
-    opened = pq.ParquetFile(file, pre_buffer=False)
+    opened = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
     for name in ("read", "read_row_group", "read_row_groups", "iter_batches"):
         setattr(opened, name, partial(getattr(opened, name), use_threads=False))
     return opened

@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer, language_code
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
 from captious.io.join import first_few, join
 from captious.io.questions import QuestionTable, loops, open_questions
-from captious.io.read import combined, gather
-from captious.options import Reading
+from captious.io.read import gather, reading_of
+from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
 from captious.render.document import Tone
 
@@ -92,10 +93,14 @@ class Check(Result):
         return Document(title=self.name, sections=(self.findings.text(),), notes=notes, data=data, name="check")
 
 
+@accept_positions("references", "images", "reading", "questions")
 def check(
     source: Any,
+    *,
     references: Any = None,
     images: Any = None,
+    missing: Missing = "error",
+    language: str | None = None,
     reading: Reading = Reading(),
     questions: str | Path | None = None,
 ) -> Check:
@@ -103,10 +108,10 @@ def check(
 
     ``questions`` is a file of questions about the items, for metrics such as CaptionQA and DSG.
 
-    >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
+    >>> print(check({"1": "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
     references: 1 id (2) without a candidate in captions; pass reading=Reading(missing='skip') to leave them out
     """
-    reading = combined(reading, references, images)
+    reading = reading_of(reading, references, images, missing, language)
     complaints: list[str] = []
     candidates, others = gather(source, reading, complaints.append)
     findings, name = list(folded(complaints)), name_of(source)

@@ -39,7 +39,7 @@ def marked_objects(path: str | Path) -> dict[str, set[str]] | None:
         return {image: {names[number] for number in numbers} for image, numbers in images.items()}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{path}: is not a JSON file of annotations ({one_line(error)})") from None
     except KeyError as error:
         raise InputError(f"{path}: an entry without {error}, expected instances as COCO writes them") from None

@@ -225,6 +225,24 @@ def named_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]
     return unique
 
 
+def repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
+    """Return a line for each file that is given twice and not named, which is nearly always a mistake.
+
+    >>> repeated_files(["p.json", "q.json", "./p.json", "twin=p.json"])
+    ["p.json is given twice, as 'p' and 'p-2'"]
+    """
+    names: dict[Path, list[str]] = {}
+    for system, (name, path) in zip(systems, named_files(systems, folder).items(), strict=True):
+        if system == path:
+            names.setdefault(Path(path), []).append(name)
+    times = {2: "twice"}
+    return [
+        f"{path} is given {times.get(len(own), f'{len(own)} times')}, as {' and '.join(map(repr, own))}"
+        for path, own in names.items()
+        if len(own) > 1
+    ]
+
+
 def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Piece]:
     """Rows of what Python programs hold."""
     if isinstance(source, CaptionSet):

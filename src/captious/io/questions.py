@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from captious._core.files import digest, read_regular
 from captious.errors import InputError
+from captious.io._harnesses import harness_of, translated
 from captious.io.formats import rows_of
 from captious.io.join import described, row_id
 from captious.io.printed import text_list
@@ -174,6 +175,9 @@ def _details(rows: Iterable[Row]) -> Iterator[Row]:
 def _records_of(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records]:
     """The questions of one row by the layout of its columns."""
     fields, where = row.fields, row.where
+    if harness_of(fields) == "dream-1k":
+        row = Row(where, translated("dream-1k", fields, where))
+        fields = row.fields
     if QUESTION_COLUMN in fields or EVENT_COLUMN in fields:
         yield _Records(_key(row), where, _listed(fields, where, role))
     elif "question_natural_language" in fields:
@@ -284,17 +288,19 @@ def _categories(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _parents(value: Any) -> tuple[str, ...] | None:
-    """Ids of parents: a list, or numbers with commas, of which 0 is none. None where they cannot be read.
+    """Ids of parents: a list, also of lists, or numbers with commas, of which 0 is none. None if they cannot be read.
 
-    >>> _parents("1,2"), _parents("0"), _parents([]), _parents("1 and 2")
-    (('1', '2'), (), (), None)
+    >>> _parents("1,2"), _parents("0"), _parents([["1"], 2.0]), _parents("1 and 2")
+    (('1', '2'), (), ('1', '2'), None)
     """
     if value is None or value == "":
         return ()
+    if isinstance(value, (list, tuple)):
+        parts = [_parents(one) for one in value]
+        return None if None in parts else tuple(id for part in parts for id in part or ())
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    ids = [str(one).strip() for one in value] if isinstance(value, (list, tuple)) else str(value).split(",")
-    ids = [one.strip() for one in ids]
+    ids = [one.strip() for one in str(value).split(",")]
     if not all(re.fullmatch(r"[\w-]+", one) for one in ids):
         return None
     return tuple(one for one in ids if one != "0")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from captious._core.arguments import accept_positions
 from captious._core.collector import without_collector
 from captious._core.languages import LANGUAGE_COLUMN, only_language
 from captious.captions import CaptionSet
@@ -25,10 +26,19 @@ from captious.io.join import (
     refuse,
 )
 from captious.io.rows import Piece
-from captious.options import Reading
+from captious.options import Missing, Reading
 
 
-def read(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> CaptionSet:
+@accept_positions("references", "images", "reading")
+def read(
+    source: Any,
+    *,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    language: str | None = None,
+    reading: Reading = Reading(),
+) -> CaptionSet:
     """Read candidates and references into a CaptionSet.
 
     Parameters
@@ -46,17 +56,20 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
         The folder of the images, found by file name or id; a list with one for each caption, in the same order; or a
         dict by id. An image is a path, a PIL image, an array or a tensor of pixels, or the bytes of a file. They become
         the column ``image``.
+    missing
+        Ids that are missing from the captions or the references: an error, or left out with ``skip``.
+    language
+        The code of the captions' language, such as ``zh``.
     reading
-        Ids that are missing on one side, several candidates of an item, names of columns, format, language. It may hold
-        references and images as well.
+        Several candidates of an item, names of columns, format; it may hold the other arguments as well.
 
-    >>> captions = read({1: "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}, reading=Reading(missing="skip"))
+    >>> captions = read({1: "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}, reading=Reading(missing="skip"))
     >>> captions.ids, captions.skipped
     (('1',), 1)
-    >>> read(["a dog", "a cat"], [["a dog runs"], ["the cat", "cats"]])["1"].references
+    >>> read(["a dog", "a cat"], references=[["a dog runs"], ["the cat", "cats"]])["1"].references
     ('the cat', 'cats')
     """
-    reading = combined(reading, references, images)
+    reading = reading_of(reading, references, images, missing, language)
     refuse_unused(reading)
     captions = _read(source, reading)
     return captions if reading.items is None else select(captions, reading.items, reading.missing)
@@ -141,8 +154,12 @@ def _rows(source: Any, complain: Complain, reading: Reading, changes: Changes, *
         complain(stopped)
 
 
-def combined(reading: Reading, references: Any, images: Any) -> Reading:
-    """The reading with the references and images that are passed on their own."""
-    if references is not None:
-        reading = replace(reading, references=references)
-    return reading if images is None else replace(reading, images=images)
+def reading_of(
+    reading: Any, references: Any, images: Any, missing: Missing = "error", language: str | None = None
+) -> Reading:
+    """Return the options of reading, with what is passed on its own in place of theirs."""
+    if not isinstance(reading, Reading):
+        raise InputError(f"reading: {type(reading).__name__}, expected one such as Reading(id_column='photo')")
+    own = {"references": references, "images": images, "language": language}
+    own |= {"missing": None if missing == "error" else missing}
+    return replace(reading, **{name: value for name, value in own.items() if value is not None})

@@ -10,6 +10,7 @@ import captious.metrics.meteor.resources
 import captious.metrics.spice.graphs
 import captious.metrics.spice.listing
 import captious.metrics.style.model
+from captious.metrics.clip.encoded import EncoderMetric as EncoderMetric
 from captious.metrics.contract import MeanMetric as MeanMetric
 from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Need as Need

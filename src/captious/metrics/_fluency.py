@@ -12,6 +12,7 @@ import numpy as np
 
 from captious._core.files import digest, expanded, read_regular
 from captious._core.languages import ENGLISH
+from captious._core.numbers import parse_number
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -132,7 +133,7 @@ def _numbers(cell: Any, where: str) -> list[float]:
     numbers = []
     for value in cell if isinstance(cell, (list, tuple, np.ndarray)) else () if cell in (None, "") else (cell,):
         try:
-            number = math.nan if value is None else float(value)
+            number = parse_number(value) if isinstance(value, str) else math.nan if value is None else float(value)
         except (TypeError, ValueError):
             number = -1.0
         if isinstance(value, bool) or number < 0 or number > 1:

@@ -82,6 +82,7 @@ class BertScore(MeanMetric):
     citation: ClassVar[str] = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT, ICLR"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.baseline < 1:
             raise InputError(f"baseline {self.baseline:g}: expected less than 1")
 

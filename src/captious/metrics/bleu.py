@@ -16,6 +16,7 @@ from captious.metrics.explanation import Breakdown, Contribution, MarkedText, ca
 from captious.metrics.rows import Scored
 from captious.render import Column, Table
 from captious.text.tables import NgramTable, TextTable, changes
+from captious.text.tokenizers import Tokenizer
 
 TINY, SMALL = 1e-15, 1e-9
 ORDERS = 4
@@ -41,7 +42,7 @@ class Bleu(NgramMetric, CandidateMetric):
     """
 
     n: int = 4
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "bleu"
     compares_jointly: ClassVar[bool] = True

@@ -57,6 +57,7 @@ class Bleurt(MeanMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.limit is not None and self.limit < 4:
             raise InputError(f"bleurt(limit={self.limit}): expected at least 4, of which 3 are special tokens")
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._core.languages import AUTO, chosen_tokenizer
-from captious._core.types import Floats
-from captious.captions import CaptionSet
+from captious._core.languages import AUTO
+from captious._core.types import Bools, Floats, Ints
+from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, MeanMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable, run_indices
+from captious.text.tokenizers import Tokenizer
 
 ORDERS = 4
 SIGMA = 6.0
 FEW = 1000
 """Items below which an idf corpus calls for a warning: on COCO values are 4% higher with 1,000 items than with 5,000,
 and 13% with 100."""
+APART = 13
+"""Words by which a caption is longer or shorter, so that the penalty leaves less than a tenth: exp(−13²/72) = 0.096."""
+ERASED = 0.1
+"""Share of captions of which the penalty leaves less than a tenth, from which on a warning says so."""
+SAMPLE = 500
+"""Items whose lengths are compared."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class Cider(CandidateMetric, MeanMetric):
         CIDEr-D = 10 · mean over references, mean over n of  exp(−Δ²/72) · Σ min(h, r)·r / (‖h‖·‖r‖)
 
     Δ is the difference of the **bigram** counts, as coco-caption has it, not of the lengths in words. coco-caption
-    calls this CIDEr. ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty.
+    calls this CIDEr. ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty. A caption that is 13
+    words longer or shorter than every reference keeps less than a tenth; a warning says if a tenth of the captions are.
 
     ``idf=refs`` counts df over the references of the set itself. A value then depends on the other items, and is 0 for
     a set of one item. With a path or the name of an idf corpus (``captious make idf``), values can be compared between
@@ -48,7 +56,7 @@ class Cider(CandidateMetric, MeanMetric):
 
     idf: str = "refs"
     variant: Literal["d", "plain"] = "d"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "cider"
     compares_jointly: ClassVar[bool] = True
@@ -71,7 +79,7 @@ class Cider(CandidateMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer)
+        return frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1."""
@@ -89,6 +97,32 @@ class Cider(CandidateMetric, MeanMetric):
                 "values on the same items only, or name a fixed corpus, cider(idf=…)"
             ]
         return Scored(item_means(values), warnings=warnings)
+
+    def text_warnings(self, captions: CaptionSet) -> list[str]:
+        """Also that the length penalty erased the scores of many captions."""
+        return [*super().text_warnings(captions), *self.length_warnings(captions)]
+
+    def length_warnings(self, captions: CaptionSet) -> list[str]:
+        """Warn if captions are so much longer or shorter than all references that the length penalty erases scores."""
+        if self.variant != "d" or not len(captions):
+            return []
+        sample = np.unique(np.linspace(0, len(captions) - 1, min(len(captions), SAMPLE)).astype(np.int64)).tolist()
+        candidates, references = captions.candidates.take(sample), captions.references.take(sample)
+        # A word has a character or more: usual captions show by that alone, and are not tokenized again.
+        lengths = [list(map(len, one.values)) for one in (candidates, references)]
+        if _apart(lengths[0], candidates.owners, lengths[1], references).mean() < ERASED:
+            return []
+        table = self.table(captions.take(sample))
+        lengths = [table.lengths[index].tolist() for index in (table.candidates, table.references)]
+        apart = _apart(lengths[0], candidates.owners, lengths[1], references)
+        if apart.mean() < ERASED:
+            return []
+        captions_median, references_median = (float(np.median(one)) for one in lengths)
+        return [
+            f"CIDEr-D's length penalty cut {apart.mean():.0%} of the captions by more than 90%: captions have "
+            f"{captions_median:.4g} words, references {references_median:.4g} (medians), and a difference of {APART} "
+            "words is enough; cider(variant=plain) has no length penalty"
+        ]
 
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
         """N-grams that a candidate shares with a reference, with their weights and what each reference adds."""
@@ -153,9 +187,19 @@ class Cider(CandidateMetric, MeanMetric):
         return {**super().settings(state), "variant": self.variant, "idf": str(state)}
 
 
+def _apart(candidates: Sequence[int], owners: Ints, references: Sequence[int], items: Ragged) -> Bools:
+    """Return which candidates differ in length from every reference of their item; those without one do not."""
+    bounds = items.offsets.tolist()
+    apart = [
+        bounds[item] < bounds[item + 1]
+        and all(abs(length - other) >= APART for other in references[bounds[item] : bounds[item + 1]])
+        for length, item in zip(candidates, owners.tolist(), strict=True)
+    ]
+    return np.array(apart or [False])
+
+
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
-    """The document frequencies an ``idf`` parameter asks for."""
-    tokenizer = chosen_tokenizer(tokenizer, captions.language)
+    """The document frequencies an ``idf`` parameter asks for, of the tokens of the tokenizer of this name."""
     if idf == "refs":
         return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
     return find(idf).for_tokenizer(tokenizer, captions.language)

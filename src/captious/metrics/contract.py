@@ -9,15 +9,17 @@ of shards follow from these.
 from __future__ import annotations
 
 import inspect
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from captious._core.languages import ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
+from captious._core.languages import AUTO, ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
+from captious._core.plugins import ObjectName, check_name, find_object
 from captious._core.specs import write_spec
 from captious._core.types import Floats
 from captious.captions import CaptionSet
@@ -29,7 +31,7 @@ from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import Rows, Scored, TypeSets, item_means, missing_inputs
 from captious.text.states import State
 from captious.text.tables import TextTable
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
 
 T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
@@ -78,6 +80,15 @@ class Metric(ABC):
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
+
+    def __post_init__(self) -> None:
+        """Put the name of an object, such as an encoder, in the place of the object.
+
+        A subclass that checks its own parameters calls this first.
+        """
+        for one in fields(self):
+            if isinstance(one.default, str):
+                object.__setattr__(self, one.name, name_of(getattr(self, one.name), type(self).__name__, one.name))
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -155,6 +166,10 @@ class Metric(ABC):
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """What enters the signature beyond the parameters."""
+        return {}
+
+    def model_settings(self, state: Any) -> Mapping[str, str]:
+        """What enters the signature of the models that the metric uses; `EncoderMetric` names its encoder."""
         return {}
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
@@ -345,6 +360,26 @@ class MeanMetric(Metric):
         return result
 
 
+def name_of(value: Any, metric: str, parameter: str) -> Any:
+    """Return a parameter as a metric has it: the name of an encoder or a tokenizer that was given as an object."""
+    if isinstance(value, str):
+        return find_object(value) or value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Tokenizer):
+        return name_tokenizer(value)
+    where = f"{metric}({parameter}={type(value).__name__})"
+    if hasattr(value, "name") and hasattr(value, "fingerprint"):
+        for attribute in ("name", "fingerprint"):
+            check_name(getattr(value, attribute), f"{where}: {attribute}")
+        return ObjectName(f"{value.name}#{value.fingerprint}", value)
+    if value is None or isinstance(value, (bool, int, float, tuple)):
+        return value
+    encoder = "an encoder, an object with a name, a fingerprint and the other members of captious.models.Encoder"
+    expected = "a captious.text.Tokenizer(name, version, function)" if parameter == "tokenizer" else encoder
+    raise InputError(f"{where}: expected a name, or {expected}")
+
+
 class TokenMetric(Metric):
     """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature.
 
@@ -352,9 +387,17 @@ class TokenMetric(Metric):
     languages with spaces. If all that it needs is captions, then `prepare` gets shards without their further columns.
     """
 
-    tokenizer: str
+    tokenizer: str | Tokenizer
 
     by_chunk: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a tokenizer that nobody knows."""
+        super().__post_init__()
+        if not isinstance(self.tokenizer, str):
+            raise InputError(f"{type(self).__name__}(tokenizer={self.tokenizer!r}): expected a name or a Tokenizer")
+        if self.tokenizer != AUTO:
+            tokenizer_named(self.tokenizer)
 
     def table(self, captions: CaptionSet) -> TextTable:
         """The token table of a set."""
@@ -362,7 +405,7 @@ class TokenMetric(Metric):
 
     def tokenizer_name(self, captions: CaptionSet) -> str:
         """The name of the tokenizer that the metric uses for these captions."""
-        return chosen_tokenizer(self.tokenizer, captions.language)
+        return chosen_tokenizer(cast(str, self.tokenizer), captions.language)
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """The language, where one was named, and the tokenizer with its version."""
@@ -404,6 +447,8 @@ class NgramMetric(TokenMetric):
     """The largest n; few captions have so many words."""
 
     def __post_init__(self) -> None:
+        """Refuse an n out of range."""
+        super().__post_init__()
         if not 1 <= self.n <= self.highest_n:
             raise InputError(f"{self.name}(n={self.n}): expected n from 1 to {self.highest_n}")
 

@@ -23,7 +23,8 @@ from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
 from captious.metrics.rows import Scored, TypeSets, item_means, where
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import NgramTable, TextTable, changes
+from captious.text.tables import NgramTable, TextTable, changes, word_counts
+from captious.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class DivN(NgramMetric, MeanMetric):
 
     n: int = 2
     strict: bool = False
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "div_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -84,6 +85,30 @@ def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
+class Words(MeanMetric):
+    """The number of words of a caption: what stands between spaces, or the tokens of a language without spaces.
+
+    These are the words that runs store and filters name. The corpus value is the mean over captions. More words are
+    not better; read other metrics beside it.
+
+    >>> Words().measure(CaptionSet.of({"1": "a red dog", "2": "a cat"})).corpus
+    2.5
+    """
+
+    name: ClassVar[str] = "words"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    range: ClassVar[tuple[float, float]] = (0.0, inf)
+    decimals: ClassVar[int | None] = 1
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the words of all captions of an item, and the number of captions."""
+        candidates = captions.candidates
+        words = np.array(word_counts(candidates.values, captions.language), dtype=np.float64)
+        total = np.bincount(candidates.owners, weights=words, minlength=len(captions))
+        return Scored(np.stack([total, candidates.counts.astype(np.float64)], axis=1))
+
+
+@dataclass(frozen=True)
 class VocabSize(TokenMetric):
     """The number of distinct tokens in all candidates; per item, in its candidates.
 
@@ -93,7 +118,7 @@ class VocabSize(TokenMetric):
     3.0
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -147,7 +172,7 @@ class DistinctN(NgramMetric):
 
     n: int = 2
     over: Literal["item", "corpus"] = "item"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -184,7 +209,7 @@ class RepDiversity(TokenMetric, MeanMetric):
     0.333333
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "rep_diversity"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -213,7 +238,7 @@ class SelfCider(TokenMetric, MeanMetric):
     """
 
     idf: str = "refs"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "selfcider"
     label: ClassVar[str] = "Self-CIDEr"
@@ -229,7 +254,7 @@ class SelfCider(TokenMetric, MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokenizer)
+        return frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the item's value, and 1."""
@@ -272,7 +297,7 @@ class Lsa(TokenMetric, MeanMetric):
     [1.0, 0.0]
     """
 
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "lsa"
     label: ClassVar[str] = "LSA diversity"
@@ -306,7 +331,7 @@ class MBleu(NgramMetric, MeanMetric):
     """
 
     n: int = 4
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "mbleu"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
@@ -397,7 +422,7 @@ class Novelty(TokenMetric, MeanMetric):
     """
 
     against: str = "refs"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "novelty"
     main: ClassVar[str] = "against"

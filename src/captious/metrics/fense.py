@@ -28,7 +28,7 @@ from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.sbert import Sbert
-from captious.models.sentences import SentenceEncoder
+from captious.models.encoder import TextEncoder, TextWeights
 from captious.render import Column
 
 
@@ -49,7 +49,7 @@ class Fense(MeanMetric):
     'FENSE'
     """
 
-    weights: str = "sentence-transformers/paraphrase-TinyBERT-L6-v2"
+    weights: TextWeights = "sentence-transformers/paraphrase-TinyBERT-L6-v2"
     fluency: str = COLUMN
     threshold: float = THRESHOLD
     penalty: float = PENALTY
@@ -64,6 +64,7 @@ class Fense(MeanMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_settings(self.name, self.threshold, self.penalty)
 
     @property
@@ -75,15 +76,15 @@ class Fense(MeanMetric):
     def _sbert(self) -> Sbert:
         return Sbert(self.weights, over="mean")
 
-    def prepare(self, captions: CaptionSet) -> Shared[SentenceEncoder]:
+    def prepare(self, captions: CaptionSet) -> Shared[TextEncoder]:
         """Load the sentence encoder."""
         return self._sbert.prepare(captions)
 
-    def settings(self, state: Shared[SentenceEncoder]) -> Mapping[str, str]:
+    def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
         """The sentence encoder, and where the probabilities of errors come from."""
         return {**self._sbert.settings(state), "fluency": identity(self.fluency)}
 
-    def score_items(self, captions: CaptionSet, state: Shared[SentenceEncoder]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         similar = self._sbert.score_items(captions, state)
         probabilities, cosines, factors = self._parts(captions, state)
@@ -92,13 +93,13 @@ class Fense(MeanMetric):
         reasons = {**absences(probabilities, captions), **similar.reasons}
         return replace(similar, rows=rows, reasons=reasons, warnings=warnings)
 
-    def _parts(self, captions: CaptionSet, state: Shared[SentenceEncoder]) -> tuple[Floats, Floats, Floats]:
+    def _parts(self, captions: CaptionSet, state: Shared[TextEncoder]) -> tuple[Floats, Floats, Floats]:
         """The probability of an error, the similarity and the factor of each candidate."""
         probabilities = error_probabilities(self.fluency, captions)
         cosines = to_references(captions, state.value, over="mean")
         return probabilities, cosines, penalties(probabilities, self.threshold, self.penalty)
 
-    def break_down(self, item: CaptionSet, state: Shared[SentenceEncoder]) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: Shared[TextEncoder]) -> Breakdown:
         """The similarity, and what an error of fluency takes off, for each candidate."""
         parts = []
         for rank, (error, cosine, factor) in enumerate(np.stack(self._parts(item, state), axis=1).tolist()):

@@ -16,7 +16,7 @@ from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids, where
 from captious.models import loading
-from captious.models.encoder import Encoder, Features, encoder_id
+from captious.models.encoder import Encoder, Features, Weights, encoder_id
 from captious.models.features import EncodedRows, text_features
 from captious.models.painters import FAULTS, Imagined, Painter, PainterOptions, imagine, load_painter
 
@@ -66,7 +66,7 @@ class Imagine(MeanMetric):
     kind: Literal["image", "text&image"] = "image"
     painter: str = "CompVis/stable-diffusion-v1-1"
     seeds: int = 5
-    weights: str = ""
+    weights: Weights = ""
     references: Literal["max", "mean"] = "max"
     against: Literal["references", "source"] = "references"
     pairing: Literal["same", "different"] = "same"
@@ -89,6 +89,7 @@ class Imagine(MeanMetric):
     undefined_by_caption: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"imagine(seeds={self.seeds}): expected from 1 to {MOST_SEEDS:,}")
 

@@ -57,6 +57,7 @@ class Signature:
             metric=str(metric),
             settings={
                 **metric.text_settings(captions),
+                **metric.model_settings(state),
                 **metric.settings(state),
                 **({"list": captions.selection} if captions.selection else {}),
                 **version_of(type(metric)),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from captious._core import plugins
 from captious._core.specs import convert_arguments, parse_spec, split_specs
-from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
 from captious.io.columns import OBJECT_COLUMN
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ METRICS = {
     "selfcider": "captious.metrics.diversity:SelfCider",
     "lsa": "captious.metrics.diversity:Lsa",
     "vocab_size": "captious.metrics.diversity:VocabSize",
+    "words": "captious.metrics.diversity:Words",
     "novelty": "captious.metrics.diversity:Novelty",
     "onlystyle": "captious.metrics.style.onlystyle:OnlyStyle",
     "stylecider": "captious.metrics.style.stylecider:StyleCider",
@@ -74,8 +75,6 @@ METRICS = {
     "vqascore": "captious.metrics.judges.vqascore:VqaScore",
 }
 """The module of each metric; imported when first used."""
-GROUP = "captious.metrics"
-"""The group of entry points under which packages add metrics."""
 FUNCTIONS: dict[str, type[Metric]] = {}
 """Metrics of this process that `captious.metric_from` made of functions."""
 
@@ -120,6 +119,8 @@ ABSENT = (
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
+NOT_IN_ALL = ("words",)
+"""Metrics that one asks for by name: they measure a length and no quality."""
 ALL = "all"
 """The word for every metric that the given captions allow and that needs no model and no download."""
 
@@ -131,15 +132,7 @@ _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
-    return [*METRICS, *(name for name in _installed(tuple(sys.path)) if name not in METRICS)]
-
-
-@lru_cache(maxsize=4)
-def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
-    from importlib.metadata import entry_points  # with the parser of e-mails, which metrics of captious do not need
-
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return [*METRICS, *(name for name in plugins.find_points(plugins.METRICS) if name not in METRICS)]
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -150,7 +143,7 @@ def metric_class(name: str) -> type[Metric]:
         return metric
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    if point := _installed(tuple(sys.path)).get(name):
+    if point := plugins.find_points(plugins.METRICS).get(name):
         return _loaded(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
@@ -161,12 +154,7 @@ def _loaded(point: EntryPoint) -> type[Metric]:
     """The class of a metric that another package brings, once it is known to be one."""
     from captious.metrics.contract import Metric
 
-    package = f" of the package {point.dist.name} {point.dist.version}" if point.dist else ""
-    where = f"metric {point.name!r}{package}"
-    try:
-        kind = point.load()
-    except Exception as error:
-        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+    where, kind = plugins.describe_point(point, "metric"), plugins.load_point(point, "metric")
     if not (isinstance(kind, type) and issubclass(kind, Metric)):
         raise InputError(f"{where}: {point.value} is not a metric, expected a subclass of captious.Metric")
     if getattr(kind, "name", None) != point.name:
@@ -187,7 +175,7 @@ def version_of(kind: type[Metric]) -> Mapping[str, str]:
     package = kind.__module__.partition(".")[0]
     if package == "captious":
         return {}
-    point = _installed(tuple(sys.path)).get(kind.name)
+    point = plugins.find_points(plugins.METRICS).get(kind.name)
     if point and point.dist and point.module == kind.__module__:
         return {point.dist.name: point.dist.version}
     from importlib.metadata import packages_distributions, version
@@ -195,14 +183,21 @@ def version_of(kind: type[Metric]) -> Mapping[str, str]:
     return {one: version(one) for one in packages_distributions().get(package, ())[:1]}
 
 
-def parse(text: str) -> Metric:
+def parse(text: str, **parameters: Any) -> Metric:
     """One metric from its written form, or from its label.
+
+    Parameters may be passed by name as well, which is the way for a tokenizer or an encoder of one's own.
 
     >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("Bleu_2"), parse("clipscore(captious-mini)"))
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
-    return _made(kind, values)
+    for name in parameters:
+        if name not in (legal := [field.name for field in fields(kind)]):
+            raise InputError(f"{kind.name} has no parameter {name!r}, legal ones: {', '.join(legal)}")
+        if name in values or ("" in values and kind.main == name):
+            raise InputError(f"{text!r} sets {name}, and so does {name}=...; expected it once")
+    return _made(kind, values, parameters)
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
@@ -331,7 +326,7 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
-    metrics = [metric_class(name)() for name in names()]
+    metrics = [metric_class(name)() for name in names() if name not in NOT_IN_ALL]
     spoken = {one.language for one in captions or () if one.language}
     return [
         metric.name
@@ -359,9 +354,9 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     return metric_class(name), values
 
 
-def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
-    """The metric with the parameters that are written between the parentheses of its name."""
-    return kind(**convert_arguments(kind, values, kind.name, main=kind.main))
+def _made(kind: type[Metric], values: Mapping[str, str], parameters: Mapping[str, Any] = {}) -> Metric:
+    """The metric with the parameters that are written between the parentheses of its name, and with others."""
+    return kind(**convert_arguments(kind, values, kind.name, main=kind.main), **parameters)
 
 
 def _refuse_missing_commas(text: str) -> None:

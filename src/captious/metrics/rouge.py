@@ -17,6 +17,7 @@ from captious.metrics.explanation import Breakdown, Contribution, MarkedText, ca
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column
 from captious.text.tables import TextTable, changes, run_indices
+from captious.text.tokenizers import Tokenizer
 
 BETA = 1.2
 BITS = 64
@@ -43,7 +44,7 @@ class Rouge(CandidateMetric, MeanMetric):
     """
 
     best: Literal["separate", "f"] = "separate"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "rouge"
     compares_jointly: ClassVar[bool] = True
@@ -214,7 +215,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     n: int = 1
     value: Literal["f", "precision", "recall"] = "f"
     over: Literal["max", "mean"] = "max"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
 
     name: ClassVar[str] = "rouge_n"
     compares_jointly: ClassVar[bool] = True

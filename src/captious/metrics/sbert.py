@@ -10,8 +10,9 @@ from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import to_references
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, encoded_means
+from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.features import text_features
-from captious.models.sentences import SentenceEncoder, load_sentences
+from captious.models.sentences import load_sentences
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Sbert(MeanMetric):
     Sbert(weights='sentence-transformers/all-MiniLM-L6-v2', over='mean')
     """
 
-    weights: str = "sentence-transformers/all-MiniLM-L6-v2"
+    weights: TextWeights = "sentence-transformers/all-MiniLM-L6-v2"
     over: Literal["max", "mean"] = "max"
 
     name: ClassVar[str] = "sbert"
@@ -43,16 +44,16 @@ class Sbert(MeanMetric):
         "Reimers, Gurevych. Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019."
     )
 
-    def prepare(self, captions: CaptionSet) -> Shared[SentenceEncoder]:
+    def prepare(self, captions: CaptionSet) -> Shared[TextEncoder]:
         """Load the sentence encoder."""
         encoder = load_sentences(self.weights)
         return Shared(encoder, _model_id(encoder))
 
-    def settings(self, state: Shared[SentenceEncoder]) -> Mapping[str, str]:
+    def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
         """The model by name and content, and its precision."""
         return {"model": _model_id(state.value), "precision": state.value.precision}
 
-    def score_items(self, captions: CaptionSet, state: Shared[SentenceEncoder]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         encoder = state.value
         values = to_references(captions, encoder, over=self.over)
@@ -62,5 +63,5 @@ class Sbert(MeanMetric):
         )
 
 
-def _model_id(encoder: SentenceEncoder) -> str:
+def _model_id(encoder: TextEncoder) -> str:
     return f"{encoder.name}#{encoder.fingerprint}"

@@ -31,6 +31,7 @@ from captious.metrics.spice.original import ABSENT as UNKNOWN_ID
 from captious.metrics.spice.original import SpiceOriginal
 from captious.render import Column
 from captious.text.idf import DocumentFrequency
+from captious.text.tokenizers import Tokenizer
 
 SPACY = "spacy"
 SEVERAL = "several candidates, and the file of SPICE has one value for each item"
@@ -64,7 +65,7 @@ class Spider(CandidateMetric, MeanMetric):
     idf: str = "refs"
     threshold: float = THRESHOLD
     penalty: float = PENALTY
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
     resources: str | None = None
     """METEOR's data or a folder of WordNet 3.0, for the synsets of SPICE."""
 
@@ -77,6 +78,7 @@ class Spider(CandidateMetric, MeanMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_settings(self.name, self.threshold, self.penalty)
 
     @property
@@ -120,6 +122,10 @@ class Spider(CandidateMetric, MeanMetric):
         spice: Metric = self._spice
         settings = {**self._cider.settings(state), **spice.settings(spice.prepare(CaptionSet.of({})))}
         return {**settings, "fluency": identity(self.fluency)} if self.fluency else settings
+
+    def text_warnings(self, captions: CaptionSet) -> list[str]:
+        """Also those about the length penalty of CIDEr-D."""
+        return [*super().text_warnings(captions), *self._cider.length_warnings(captions)]
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
         """Rows: the value and 1, or zeros for a candidate that does not count."""

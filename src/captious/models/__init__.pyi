@@ -21,6 +21,10 @@ from captious.models.crossencoders import load_backbone as load_backbone
 from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual
 from captious.models.encoder import Encoder as Encoder
+from captious.models.encoder import TextEncoder as TextEncoder
+from captious.models.encoder import Tokens as Tokens
+from captious.models.encoder import Weights as Weights
+from captious.models.encoder import encoder_id as encoder_id
 from captious.models.features import EncodedRows as EncodedRows
 from captious.models.features import cosines as cosines
 from captious.models.features import image_features as image_features

@@ -10,8 +10,9 @@ import gzip
 import html
 import json
 import re
+import string
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ from captious._core.files import digest, load_json, read_regular
 from captious._core.types import Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import write_json
+from captious.models.devices import quiet
 from captious.models.encoder import Tokens
 from captious.models.hub import fetch, weights_folder
 
@@ -39,6 +41,18 @@ def clean_text(text: str) -> str:
     if entities or not text.isascii() or _CONTROL.search(text):
         text = html.unescape(html.unescape(require("ftfy", "clip").fix_text(text)))
     return " ".join(text.split()).lower()
+
+
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def canonicalize(text: str) -> str:
+    """Return a text as the tokenizer of SigLIP 1 reads it: lower case, no ASCII punctuation, single spaces.
+
+    >>> canonicalize("A red,  ball!")
+    'a red ball'
+    """
+    return " ".join(text.lower().translate(_WITHOUT_PUNCTUATION).split())
 
 
 START, END = "<|startoftext|>", "<|endoftext|>"
@@ -59,6 +73,8 @@ class SubwordTokenizer:
     """Texts are cleaned as OpenAI's tokenizer does."""
     full: bool = False
     """Every batch is padded to the limit, for models that were trained so and attend to the padding."""
+    canonical: bool = False
+    """Texts are canonicalized as SigLIP's tokenizer does."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What ``tokenizer_config.json`` says, to be saved again."""
     word_ids: dict[str, list[int]] = field(default_factory=dict, repr=False)
@@ -66,6 +82,8 @@ class SubwordTokenizer:
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
         """Token ids of a batch, padded to its longest."""
+        if self.canonical:
+            texts = [canonicalize(text) for text in texts]
         rows = self._by_words([clean_text(text) for text in texts]) if self.clean else self.rows(texts)
         front = [self.start] if self.start >= 0 else []
         return pad(rows, front, self.end, self.pad, self.limit, self.full)
@@ -93,8 +111,14 @@ class SubwordTokenizer:
     @cached_property
     def text(self) -> str:
         """The tokenizer as text, for fingerprints."""
-        frame = [self.limit, self.start, self.end, self.clean, self.full]
-        return f"{digest(_canonical(self.backend))} {frame}"
+        frame = [self.limit, self.start, self.end, self.clean, self.full, *(["canonical"] if self.canonical else [])]
+        return f"{digest(self._content())} {frame}"
+
+    def _content(self) -> bytes:
+        """Return the vocabulary and rules, however the file was laid out."""
+        stored = json.loads(self.backend.to_str())
+        parts = {key: stored.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
+        return json.dumps(parts, sort_keys=True).encode()
 
     def save(self, folder: Path) -> None:
         """Write the files from which :func:`tokenizer_of` and ``transformers`` read it again."""
@@ -110,6 +134,24 @@ class SubwordTokenizer:
             "model_max_length": self.limit,
         }
         write_json(folder / "tokenizer_config.json", written)
+
+
+@dataclass(frozen=True, eq=False)
+class SentencePieceTokenizer(SubwordTokenizer):
+    """The tokenizer of a SigLIP 1 folder that has only ``spiece.model``: ``transformers``' own, which canonicalizes."""
+
+    def rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, without start and end, whole."""
+        with quiet():  # it warns about texts over the limit, which are truncated here
+            rows: list[list[int]] = self.backend(list(texts), add_special_tokens=False)["input_ids"] if texts else []
+        return rows
+
+    def _content(self) -> bytes:
+        return read_regular(Path(self.backend.vocab_file))
+
+    def save(self, folder: Path) -> None:
+        """Write ``spiece.model`` and the settings."""
+        self.backend.save_pretrained(str(folder))
 
 
 def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False) -> Tokens:
@@ -133,7 +175,7 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
 
 
 def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> SubwordTokenizer:
-    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
+    """Read the tokenizer of a folder: ``tokenizer.json``, ``vocab.json`` with ``merges.txt``, or ``spiece.model``.
 
     With ``own_limit`` the limit is at most the ``model_max_length`` of its settings.
     """
@@ -147,12 +189,48 @@ def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> SubwordTo
             raise InputError(
                 f"{folder / 'tokenizer.json'}: is not a tokenizer ({' '.join(str(error).split())})"
             ) from None
-        return from_backend(backend, limit, settings, str(folder))
+        return _as_siglip(from_backend(backend, limit, settings, str(folder)))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         return from_backend(from_files(folder / "vocab.json", folder / "merges.txt"), limit, settings, str(folder))
+    if (folder / "spiece.model").is_file():
+        return _from_spiece(folder, limit, settings)
     raise InputError(
-        f"{folder}: has no tokenizer, expected tokenizer.json, or vocab.json and merges.txt, in the folder"
+        f"{folder}: has no tokenizer, expected tokenizer.json, vocab.json and merges.txt, or spiece.model of a SigLIP, "
+        "in the folder"
     )
+
+
+def _as_siglip(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
+    """Add what ``transformers``' classes for SigLIP do in code, and so not every ``tokenizer.json`` says.
+
+    That of SigLIP 2 puts lower-casing before the normalizer. That of SigLIP 1 canonicalizes.
+    """
+    kind = str(tokenizer.settings.get("tokenizer_class", "")).removesuffix("Fast")
+    if kind == "SiglipTokenizer" and tokenizer.settings.get("do_lower_case", True):
+        return replace(tokenizer, canonical=True)
+    if kind == "Siglip2Tokenizer":
+        normalize, backend = require("tokenizers", "clip").normalizers, tokenizer.backend
+        first = json.loads(backend.to_str())["normalizer"] or {}
+        steps = first.get("normalizers") or [first]
+        # A folder that was saved by captious or by transformers has the step already.
+        if backend.normalizer is not None and steps[0].get("type") != "Lowercase":
+            backend.normalizer = normalize.Sequence([normalize.Lowercase(), backend.normalizer])
+    return tokenizer
+
+
+def _from_spiece(folder: Path, limit: int, settings: dict[str, Any]) -> SentencePieceTokenizer:
+    """Read the SentencePiece model of a SigLIP 1, by the tokenizer of ``transformers``."""
+    require("sentencepiece", "siglip")
+    require("google.protobuf", "siglip")
+    kind = settings.get("tokenizer_class", "SiglipTokenizer")
+    if kind != "SiglipTokenizer":
+        raise InputError(f"{folder}: tokenizer_class is {kind!r} and has no tokenizer.json, expected SiglipTokenizer")
+    try:
+        with quiet():
+            backend = require("transformers", "clip").SiglipTokenizer.from_pretrained(str(folder))
+    except Exception as error:  # of SentencePiece's C++ side, among others
+        raise InputError(f"{folder / 'spiece.model'}: is not a SentencePiece model ({one_line(error)})") from None
+    return SentencePieceTokenizer(backend, limit, -1, backend.eos_token_id, backend.pad_token_id, settings=settings)
 
 
 def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str) -> SubwordTokenizer:
@@ -189,13 +267,6 @@ def _settings(folder: Path) -> dict[str, Any]:
 def _token(entry: Any) -> str:
     """A special token, which is written as a string or as an object."""
     return str(entry.get("content", "")) if isinstance(entry, dict) else str(entry or "")
-
-
-def _canonical(backend: Any) -> bytes:
-    """The vocabulary and rules, however the file was laid out."""
-    stored = json.loads(backend.to_str())
-    parts = {key: stored.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
-    return json.dumps(parts, sort_keys=True).encode()
 
 
 MERGES = "bpe_simple_vocab_16e6.txt.gz"

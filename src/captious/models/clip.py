@@ -238,6 +238,11 @@ NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
 def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
     """The encoder of a folder."""
     kind = read_json(folder / "config.json").get("model_type")
+    if kind == "siglip2":
+        raise InputError(
+            f"{folder / 'config.json'}: model_type is 'siglip2', a NaFlex model; take a FixRes one, such as "
+            "google/siglip2-base-patch16-224"
+        )
     if kind not in MODELS:
         raise InputError(f"{folder / 'config.json'}: model_type is {kind!r}, expected one of {', '.join(MODELS)}")
     module, report = load_pretrained(folder, MODELS[kind], ignore_mismatched_sizes=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._core import plugins
 from captious._core.types import Floats32, Ints
-from captious.options import current
+from captious.errors import InputError
+from captious.options import Runtime, current
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -59,6 +63,73 @@ class Encoder(TextEncoder, Protocol):
 
     def image_features(self, pixels: Pixels) -> Features:
         """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
+
+
+Weights = str | Encoder
+"""What a metric takes as its encoder: a name, or an encoder of one's own."""
+TextWeights = str | TextEncoder
+
+TEXT_MEMBERS = ("name", "fingerprint", "precision", "dimension", "limit", "tokenize", "text_features")
+MEMBERS = (*TEXT_MEMBERS, "prepare", "image_features")
+
+
+_USED: ContextVar[dict[str, str] | None] = ContextVar("models in use", default=None)
+
+
+@contextmanager
+def record_models() -> Iterator[dict[str, str]]:
+    """Collect the models that are loaded or used inside the block: names by fingerprint."""
+    used: dict[str, str] = {}
+    token = _USED.set(used)
+    try:
+        yield used
+    finally:
+        _USED.reset(token)
+
+
+def note_model(model: Any) -> None:
+    """Record that a model is used, for `record_models`."""
+    used = _USED.get()
+    if used is not None and isinstance(getattr(model, "fingerprint", None), str):
+        used[model.fingerprint] = str(getattr(model, "name", type(model).__name__))
+
+
+def given_encoder(weights: Any, members: Sequence[str] = MEMBERS) -> Any:
+    """Return the encoder that was given as an object in the place of a name; None if it is a name."""
+    if isinstance(weights, str):
+        known = plugins.find_object(weights)
+        if known is None:
+            return None
+        weights = known.object
+    return _checked(weights, type(weights).__name__, members)
+
+
+def installed_encoder(weights: str, runtime: Runtime, members: Sequence[str] = MEMBERS) -> Any:
+    """Return the encoder that an installed package brings under this name; None if there is none.
+
+    Its entry point, of the group ``captious.encoders``, is a function of the `captious.Runtime` in force.
+    """
+    point = plugins.find_points(plugins.ENCODERS).get(weights)
+    if point is None:
+        return None
+    where, make = plugins.describe_point(point, "encoder"), plugins.load_point(point, "encoder")
+    if not callable(make):
+        raise InputError(f"{where}: {point.value} is not a function, expected one of captious.Runtime")
+    return _checked(make(runtime), where, members)
+
+
+def _checked(encoder: Any, where: str, members: Sequence[str]) -> Any:
+    """Refuse an object that is not an encoder."""
+    missing = [member for member in members if not hasattr(encoder, member)]
+    if missing:
+        protocol = "Encoder" if len(members) == len(MEMBERS) else "TextEncoder"
+        raise InputError(
+            f"{where} has no {', '.join(missing)}, expected an encoder with the members of captious.models.{protocol}"
+        )
+    for attribute in ("name", "fingerprint"):
+        plugins.check_name(getattr(encoder, attribute), f"{where}: {attribute}")
+    note_model(encoder)
+    return encoder
 
 
 def encoder_id(encoder: Encoder) -> str:

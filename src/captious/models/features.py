@@ -22,7 +22,7 @@ from captious._core.files import read_regular
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
-from captious.models.encoder import Encoder, Features, TextEncoder
+from captious.models.encoder import Encoder, Features, TextEncoder, note_model
 from captious.models.pipeline import image_batches, text_batches
 from captious.models.segments import FeatureSpace, Keys, as_keys, text_key, unique_keys
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
@@ -52,12 +52,14 @@ class EncodedRows:
 
 def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> EncodedRows:
     """Vectors of image files and of images in memory."""
+    note_model(encoder)
     with _ONE_AT_A_TIME:
         return _image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
 def text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
     """Vectors of texts."""
+    note_model(encoder)
     with _ONE_AT_A_TIME:
         return _text_features(encoder, texts)
 

@@ -14,7 +14,9 @@ from threading import RLock
 from typing import Generic, TypeVar
 
 from captious._core.files import data_folder, expanded, refuse_irregular
+from captious._core.plugins import ObjectName
 from captious.errors import InputError, nearest, require
+from captious.models.encoder import note_model
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
@@ -83,6 +85,8 @@ def find(weights: str, instead: str = "captious-mini works without a download", 
 
     ``instead`` says in the message of an offline machine what works right now, ``files`` what a folder must hold.
     """
+    if isinstance(weights, ObjectName):
+        raise InputError(f"weights {weights}: is an object, but this model is read from files; expected their folder")
     path = local(weights)
     if path is not None:
         return path
@@ -215,6 +219,7 @@ class ModelRegistry(Generic[Model]):
                 while len(self._models) > self.limit:
                     self._models.popitem(last=False)
             self._models.move_to_end(key)
+            note_model(self._models[key])
             return self._models[key]
 
     def __contains__(self, key: Hashable) -> bool:

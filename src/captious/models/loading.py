@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from captious._core.files import expanded
 from captious.errors import InputError
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, Weights, given_encoder, installed_encoder
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.options import Runtime, current
 
@@ -24,14 +24,20 @@ ACTIVATIONS = ("gelu", "quick_gelu")
 _LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
 
 
-def load(weights: str, activation: str | None = None, order: str | None = None) -> Encoder:
+def load(weights: Weights, activation: str | None = None, order: str | None = None) -> Encoder:
     """The encoder that ``weights`` names, on the device and in the precision of the runtime in force.
 
-    ``captious-mini``, a hub id, a folder in ``transformers``' layout, or a checkpoint file of OpenAI's CLIP, PAC-S,
-    LongCLIP or SPECS. ``activation`` (``gelu`` for files trained by OpenCLIP on LAION) replaces ``quick_gelu``;
-    ``order`` replaces a CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder
-    says otherwise. Models of other families keep the preparation they were trained with.
+    An encoder of one's own is returned as it is. A name is ``captious-mini``, one that an installed package brings, a
+    hub id, a folder in ``transformers``' layout, or a checkpoint file of OpenAI's CLIP, PAC-S, LongCLIP or SPECS.
+    ``activation`` (``gelu`` for files trained by OpenCLIP on LAION) replaces ``quick_gelu``. ``order`` replaces a
+    CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder says otherwise. Models
+    of other families keep the preparation they were trained with.
     """
+    own = given_encoder(weights)
+    if own is not None:
+        _refuse_activation(activation, own.name)
+        return cast(Encoder, own)
+    weights = cast(str, weights)
     encoder = _load_once(weights, activation, None)
     return encoder if order is None or not _reorders(encoder, order) else _load_once(weights, activation, order)
 
@@ -74,6 +80,10 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
         from captious.models.mini import load_mini
 
         return load_mini(weights, runtime)
+    installed = installed_encoder(weights, runtime)
+    if installed is not None:
+        _refuse_activation(activation, weights)
+        return cast(Encoder, installed)
     from captious.models.devices import resolve_device
 
     resolve_device(runtime.device)  # before a download of many minutes, not after

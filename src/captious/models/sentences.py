@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,7 +19,15 @@ from captious._core.types import Ints
 from captious.errors import InputError, one_line, require
 from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.encoder import Features, Tokens
+from captious.models.encoder import (
+    TEXT_MEMBERS,
+    Features,
+    TextEncoder,
+    TextWeights,
+    Tokens,
+    given_encoder,
+    installed_encoder,
+)
 from captious.models.features import text_features
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.options import Runtime, current
@@ -46,7 +54,7 @@ MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoke
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 Step = Callable[["torch.Tensor"], "torch.Tensor"]
-_LOADED: ModelRegistry[SentenceEncoder] = ModelRegistry(limit=2)
+_LOADED: ModelRegistry[TextEncoder] = ModelRegistry(limit=2)
 
 
 @dataclass(eq=False)
@@ -130,10 +138,10 @@ def pool(states: torch.Tensor, mask: torch.Tensor, mode: str) -> torch.Tensor:
     return total / (below.sqrt() if mode == "mean_sqrt_len_tokens" else below)
 
 
-def sentence_vectors(texts: Sequence[str], weights: str) -> Features:
+def sentence_vectors(texts: Sequence[str], weights: TextWeights) -> Features:
     """Unit vectors of texts, one row each; a text that the store holds is not encoded again.
 
-    ``weights`` is a folder or hub id of sentence-transformers. A vector that is not finite comes as NaN.
+    ``weights`` is what :func:`load_sentences` takes. A vector that is not finite comes as NaN.
     """
     encoder = load_sentences(weights)
     encoded = text_features(encoder, texts)
@@ -143,11 +151,24 @@ def sentence_vectors(texts: Sequence[str], weights: str) -> Features:
     return vectors
 
 
-def load_sentences(weights: str) -> SentenceEncoder:
-    """The model of a folder or hub id, in the runtime in force."""
-    runtime = current()
-    key = (weights, runtime.device, runtime.precision, file_stats(local(weights)))
-    return _LOADED.get(key, lambda: _load(find(weights, instead="", files=FILES), weights, runtime))
+def load_sentences(weights: TextWeights) -> TextEncoder:
+    """Load the model of a folder or hub id, or of an installed package, in the runtime in force.
+
+    An encoder of one's own is returned as it is.
+    """
+    own = given_encoder(weights, TEXT_MEMBERS)
+    if own is not None:
+        return cast(TextEncoder, own)
+    runtime, name = current(), cast(str, weights)
+    key = (name, runtime.device, runtime.precision, file_stats(local(name)))
+    return _LOADED.get(key, lambda: _find(name, runtime))
+
+
+def _find(weights: str, runtime: Runtime) -> TextEncoder:
+    installed = installed_encoder(weights, runtime, TEXT_MEMBERS)
+    if installed is not None:
+        return cast(TextEncoder, installed)
+    return _load(find(weights, instead="", files=FILES), weights, runtime)
 
 
 def _load(folder: Path, weights: str, runtime: Runtime) -> SentenceEncoder:

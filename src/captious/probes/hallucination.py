@@ -358,11 +358,11 @@ def probe_hallucination(
     metrics = [replace(chair, value=value) for value in SCORED]
     differences, test = tuple[Difference, ...](), ""
     if len(systems) > 1:
-        compared = compare(dict(systems), metrics, resampling, progress=progress, missing=missing)
+        compared = compare(dict(systems), metrics, resampling=resampling, progress=progress, missing=missing)
         reports, differences, test = compared.reports, compared.differences, compared.test
     else:
         ((name, captions),) = systems.items()
-        reports = {name: evaluate(captions, metrics, resampling, progress=progress)}
+        reports = {name: evaluate(captions, metrics, resampling=resampling, progress=progress)}
     inventions = {}
     for name, report in reports.items():
         step(f"{name}: objects")

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
-from captious._core.types import Floats
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.io.rows import Row
@@ -18,6 +16,7 @@ from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import ModelNgrams, own_scores
 from captious.render import Column, Document, Result, Section, Table
 from captious.render.document import Value
+from captious.stats.correlation import pearson, spearman
 
 Ranks = dict[str, float]
 """The rank of each caption."""
@@ -168,21 +167,15 @@ def _ranked_set(model: StyleModel, source: str, style: str, name: str, raters: d
     ranking, _ = votes.most_common(1)[0]
     scores = own_scores(ModelNgrams.of(model, captions), np.full(len(captions), model.style_number(style)))
     people = np.array(ranking)
-    pearson, spearman = _pearson(people, scores), _pearson(rankdata(people), rankdata(scores))
-    return RankedSet(name, captions, ranking, tuple(raters), tuple(scores.tolist()), pearson, spearman)
+    correlations = pearson(people, scores), spearman(people, scores)
+    return RankedSet(name, captions, ranking, tuple(raters), tuple(scores.tolist()), *correlations)
 
 
 def _of_style(style: str, sets: list[RankedSet]) -> StyleCorrelation:
     raters = {rater for one in sets for rater in one.raters}
     defined = [one for one in sets if not np.isnan(one.pearson)]
-    pearson, spearman = (
+    means = (
         float(np.mean([getattr(one, name) for one in defined])) if defined else float("nan")
         for name in ("pearson", "spearman")
     )
-    return StyleCorrelation(style, tuple(sets), len(raters), pearson, spearman)
-
-
-def _pearson(one: Floats, other: Floats) -> float:
-    """NaN if either side is constant."""
-    constant = np.ptp(one) == 0 or np.ptp(other) == 0
-    return float("nan") if constant else float(np.corrcoef(one, other)[0, 1])
+    return StyleCorrelation(style, tuple(sets), len(raters), *means)

@@ -7,6 +7,7 @@ of name and value.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -62,7 +63,13 @@ def messages() -> Console:
 def _console(terminal: bool, wide: int, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, width=None if terminal or os.environ.get("COLUMNS", "").isdigit() else wide)
+    class PipedConsole(Console):
+        """A console that leaves a closed pipe to the command; rich itself would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return PipedConsole(stderr=stderr, width=None if terminal or os.environ.get("COLUMNS", "").isdigit() else wide)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -87,7 +87,7 @@ def watch_plan(
 
 
 class Monitor:
-    """Checks a batch every few steps, writes it down, and warns if a policy games its reward.
+    """Checks a batch every few steps, writes it down, and warns if a policy games its reward or collapses.
 
     If the monitor fails, it warns once and training continues. Each rank checks and judges its own captions; the
     page of the run joins them.
@@ -142,10 +142,11 @@ class Monitor:
         logged = self._measure_and_write(self._probed(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))
         verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out, bool(self.plan.probe))
-        if verdict.alarm and rank == 0 and "alarm" not in self._said:
-            self._said.add("alarm")
+        # Once for each meaning: captions that degrade may raise the reward some steps later.
+        if verdict.alarm and rank == 0 and f"alarm: {verdict.trend}" not in self._said:
+            self._said.add(f"alarm: {verdict.trend}")
             self._warn(
-                f"captious: the policy may be gaming its reward at step {step}: "
+                f"captious: {verdict.meaning} at step {step}: "
                 f"{'; '.join(sign.text for sign in verdict.signs)}. Look at it: captious view {self.plan.out}"
             )
         return verdict

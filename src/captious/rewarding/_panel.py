@@ -189,7 +189,7 @@ class Panel:
         items = _items(rollouts, self._given, self.language)
         with self._lock:
             if self._base is None:
-                self._base = Scorer(self.prepared, items, runtime=self.runtime)
+                self._base = Scorer(self.prepared, references=items, runtime=self.runtime)
         return self._base.with_items(items)
 
     def scored(self, rollouts: Rollouts) -> ScoredBatch:
@@ -324,7 +324,14 @@ def _given(
 ) -> Scorer:
     """The scorer of references or images that are given by id; what is missing comes with each batch."""
     wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images, "objects": True}
-    return Scorer(metrics, references, images, runtime, language, [need for need, later in wanted.items() if later])
+    return Scorer(
+        metrics,
+        references=references,
+        images=images,
+        runtime=runtime,
+        language=language,
+        later=[need for need, later in wanted.items() if later],
+    )
 
 
 def _columns_of_batches(needs: Collection[Need], given: Scorer | None) -> list[str]:

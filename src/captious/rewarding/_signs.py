@@ -1,7 +1,7 @@
-"""Signs that a policy games its reward: each check of a training is compared with the first two.
+"""Signs that a policy games its reward, or collapses: each check of a training is compared with the first two.
 
 ============  =============================================================================================
-``falls``     the reward has risen, and a metric that is not rewarded has fallen by 20 % or more
+``falls``     the reward has risen, or fallen, and a metric that is not rewarded has fallen by 20 % or more
 ``distinct``  the share of distinct bigrams over all captions has halved
 ``equal``     more than a quarter of the captions are also given to another prompt, and twice as many as at the start
 ``repeats``   more than a fifth of a caption's bigrams are repetitions, and twice as many as at the start
@@ -12,7 +12,8 @@
 A policy that has converged gives equal captions to one prompt, which is no sign: ``distinct`` counts them once. Changes
 of means count where a bootstrap over prompts rejects "no change" at 5 %, after Holm's correction where several
 metrics are tested; if the prompts are the same each time, each is compared with itself. Two signs at one check are an
-alarm.
+alarm. What it means depends on the reward: if it has risen, the policy may be gaming it; if it has fallen too, the
+policy is collapsing.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ import numpy as np
 from captious._core.languages import Scripts
 from captious._core.types import Floats, Ints
 from captious.options import Resampling
-from captious.stats import Shift, holm, mean_shift
+from captious.stats import Shift, holm, mean_shift, spearman
 
 SignName = Literal["falls", "distinct", "equal", "repeats", "length", "ranks"]
 START, FIRST = 2, 4
 """Checks that are the start, and the number of the first check that is judged."""
 NEEDED = 2
 """Signs of an alarm."""
+Trend = Literal["rose", "fell", "same"]
+MEANINGS: dict[Trend, str] = {"rose": "the policy may be gaming its reward", "fell": "the policy is collapsing"}
+"""What an alarm means if the reward rose, and if it fell as well."""
 ALPHA = 0.05
 FALL, EQUAL, REPEATED, GROWTH, RANKS = 0.2, 0.25, 0.2, 1.5, 0.2
 """The least relative fall; shares of equal captions and repeated bigrams; change of length; correlation to halve."""
@@ -107,11 +111,26 @@ class DriftVerdict:
 
     step: int
     signs: tuple[Sign, ...]
+    reward: Shift | None = None
+    """The reward against the start; None at the first checks."""
 
     @property
     def alarm(self) -> bool:
         """Whether there are signs enough for an alarm."""
         return len(self.signs) >= NEEDED
+
+    @property
+    def trend(self) -> Trend:
+        """Whether the reward has risen or fallen significantly."""
+        return "same" if self.reward is None else _trend(self.reward)
+
+    @property
+    def meaning(self) -> str:
+        """What an alarm means, which depends on what happened to the reward."""
+        if self.reward is None or self.trend == "same":
+            return "the captions are degrading, while the reward has not changed significantly"
+        change = f"the reward {self.trend} from {self.reward.before:.3f} to {self.reward.after.value:.3f}"
+        return f"{MEANINGS[self.trend]} ({change})"
 
 
 def judge_checks(
@@ -141,15 +160,16 @@ def judge_last(
         return mean_shift(np.concatenate(before), part(now), resampling)
 
     keys = [key for key in held_out if key in now.watched]
+    reward = shift(lambda check: check.reward)
     signs = [
-        _fallen(shift(lambda check: check.reward), {key: shift(_watched(key)) for key in keys}, labels),
+        _fallen(reward, {key: shift(_watched(key)) for key in keys}, labels),
         _distinct(float(np.mean([check.distinct for check in start])), now.distinct),
         _equal(float(np.mean([check.equal for check in start])), now.equal),
         _repeats(shift(lambda check: check.repeats)),
         _length(shift(lambda check: check.words)),
         _ranks({key: shift(_ranked(key)) for key in keys}, labels),
     ]
-    return DriftVerdict(now.step, tuple(sign for sign in signs if sign is not None))
+    return DriftVerdict(now.step, tuple(sign for sign in signs if sign is not None), reward)
 
 
 def _watched(key: str) -> Callable[[StepCheck], Floats]:
@@ -160,8 +180,13 @@ def _ranked(key: str) -> Callable[[StepCheck], Floats]:
     return lambda check: check.ranks[key]
 
 
+def _trend(reward: Shift) -> Trend:
+    return "rose" if reward.p_up < ALPHA else "fell" if reward.p_down < ALPHA else "same"
+
+
 def _fallen(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
-    if not reward.p_up < ALPHA:
+    trend = _trend(reward)
+    if trend == "same":
         return None
     adjusted = holm([one.p_down for one in metrics.values()])
     fallen = [
@@ -169,7 +194,7 @@ def _fallen(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, st
         for (key, one), p in zip(metrics.items(), adjusted, strict=True)
         if p < ALPHA and one.before and -one.difference.value >= FALL * abs(one.before)
     ]
-    return Sign("falls", f"the reward rose and {', '.join(fallen)}") if fallen else None
+    return Sign("falls", f"the reward {trend} and {', '.join(fallen)}") if fallen else None
 
 
 def _distinct(before: float, after: float) -> Sign | None:
@@ -216,19 +241,6 @@ def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman's correlation, NaN if one side is constant or there are fewer than three pairs."""
-    both = ~np.isnan(one) & ~np.isnan(other)
-    if both.sum() < 3:
-        return float("nan")
-    first, second = _ranked_values(one[both]), _ranked_values(other[both])
-    if not np.ptp(first) or not np.ptp(second):
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranked_values(values: Floats) -> Floats:
-    """Ranks, with the mean rank for equal values."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks: Floats = (ends - (counts - 1) / 2)[inverse]
-    return ranks
+    """Return Spearman's correlation, NaN also if there are fewer than three pairs."""
+    pairs = ~np.isnan(one) & ~np.isnan(other)
+    return spearman(one, other) if pairs.sum() >= 3 else float("nan")

@@ -1,4 +1,4 @@
-"""A reward run as a page: reward and watched metrics over the steps, signs of gaming, and the captions behind them."""
+"""A reward run as a page: reward and watched metrics over the steps, signs of drift, and the captions behind them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,10 @@ class Drift(PlainState, Result):
             calm = "No alarm." if begun else f"No verdict yet: the first is at check {FIRST}."
             return Text([calm, *signs[:6]], "Verdict")
         first = next(one for one in self.verdicts if one.alarm)
-        begin = f"Alarm at step {first.step}, the first of {len(self.alarms)}: the policy may be gaming its reward."
+        begin = f"Alarm at step {first.step}, the first of {len(self.alarms)}: {first.meaning}."
+        last = next(one for one in reversed(self.verdicts) if one.alarm)
+        if last.trend != first.trend:
+            begin += f" At step {last.step}, the last alarm: {last.meaning}."
         return Text([begin, *(f"{sign.text[0].upper()}{sign.text[1:]}." for sign in first.signs)], "Verdict")
 
     @cached_property
@@ -215,6 +218,7 @@ class Drift(PlainState, Result):
                     **{name: _plain(curve[number]) for name, curve in self._curves.items()},
                     "signs": [{"name": sign.name, "text": sign.text} for sign in self.verdicts[number].signs],
                     "alarm": self.verdicts[number].alarm,
+                    "reward_trend": self.verdicts[number].trend,
                 }
                 for number, one in enumerate(self.logged)
             ],

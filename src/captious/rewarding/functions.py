@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious._core.types import Floats
 from captious._evaluate import Specs, metric_specs
@@ -159,12 +160,13 @@ class Rewards(list[Reward]):
         return f"<Rewards {', '.join(one.__name__ for one in self)}>"
 
 
+@accept_positions("references", "images", "weights")
 def rewards(
     metrics: Specs,
+    *,
     references: Any = None,
     images: Any = None,
     weights: Sequence[float] | Mapping[str, float] | None = None,
-    *,
     extract: str | re.Pattern[str] | None = None,
     id_column: str | None = None,
     floors: Mapping[str, float] | None = None,

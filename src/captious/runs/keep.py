@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.files import digest, refuse_existing, whole_file
 from captious.errors import InputError, UnknownKey, one_line, require
 from captious.io.storage import Storage, is_remote, split_address
@@ -206,11 +207,12 @@ class Selection(Result):
         }
 
 
+@accept_positions("out")
 def keep(
     run: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]],
     expression: str,
-    out: str | os.PathLike[str] | None = None,
     *,
+    out: str | os.PathLike[str] | None = None,
     write: Write = "ids",
     best: str | None = None,
     unique: str | None = None,

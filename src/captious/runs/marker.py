@@ -95,6 +95,8 @@ class Marker:
     """Why a shard could not be scored, by its name."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    """What happened while shards were scored: a run that was resumed, a worker that died."""
     complete: bool = True
     version: str = __version__
     format: int = FORMAT

@@ -164,7 +164,7 @@ class Report(PlainState, Result):
         """Corpus values and the ends of their intervals under names for logs; what has no value is left out.
 
         >>> from captious._evaluate import evaluate
-        >>> evaluate(["a red dog"], "rouge", Resampling(0), references=[["a red dog"]]).scalars()
+        >>> evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["a red dog"]]).scalars()
         {'captious/rouge': 1.0}
         """
         values: dict[str, float] = {}
@@ -226,7 +226,16 @@ class Report(PlainState, Result):
 
     @property
     def notes(self) -> list[str]:
-        """What the metrics say of their computation, such as what it cost."""
+        """What happened while the run was scored, and what the metrics say of it, such as what it cost."""
+        return [*self.history, *self._metric_notes]
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored: a run that was resumed, a worker that died."""
+        return self.source.history
+
+    @property
+    def _metric_notes(self) -> list[str]:
         return list(dict.fromkeys(chain.from_iterable(one.notes for one in self)))
 
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
@@ -271,7 +280,7 @@ class Report(PlainState, Result):
         what it was. Replies of chat models come from the store of replies alone.
 
         >>> from captious._evaluate import evaluate
-        >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+        >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
         >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
         [('red', 0.3333), ('dog', 0.3333)]
         """
@@ -429,7 +438,7 @@ class Report(PlainState, Result):
             parts=parts,
             resampling=self.resampling,
             warnings=tuple(self.warnings),
-            notes=tuple(self.notes),
+            notes=tuple(self._metric_notes),
             complete=True,
         )
 
@@ -474,11 +483,13 @@ def report_of(
     images: str | os.PathLike[str] | None = None,
 ) -> Report:
     """The report of a run: with the intervals of its marker, or with new ones where ``resampling`` is given."""
-    from captious.runs.stored import known_metrics, stored_measurements
+    from captious.runs.stored import known_metrics, refuse_contradictions, stored_measurements
 
     parts = tuple(run.summaries())
     known = known_metrics(run) if metrics is None else metrics
     measurements = stored_measurements(run, parts, known)
+    refuse_contradictions(run, measurements)
+    refuse_contradictions(run, measurements)
     warnings = list(run.marker.warnings)
     if unknown := [key for key in run.metrics if key not in known]:
         warnings.append(f"{run.address}: {', '.join(unknown)} is not known here and left out")

@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._core.types import Floats
 from captious.io.join import first_few
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
@@ -210,6 +209,8 @@ def foreign_notes(report: Report) -> list[str]:
         for ours in report:
             other = original.metric
             if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
+                from captious.stats.correlation import pearson
+
                 both = ~(np.isnan(original.values) | np.isnan(ours.values))
                 if both.sum() < 2:
                     continue
@@ -217,17 +218,9 @@ def foreign_notes(report: Report) -> list[str]:
                 names = [report.label(str(one.metric)) for one in (ours, original)]
                 notes.append(
                     f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
-                    f"{theirs.mean():.4f}, Pearson correlation {_pearson(own, theirs):.4f}."
+                    f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
                 )
     return notes
-
-
-def _pearson(x: Floats, y: Floats) -> float:
-    """NaN where a side is constant."""
-    from captious.stats.correlation import Moments
-
-    moments = Moments.of(x, y, np.arange(len(x)), len(x))
-    return float(moments(np.ones((len(x), 1)))["pearson"][0])
 
 
 def reasons_line(measurement: Measurement) -> str:

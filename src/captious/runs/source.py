@@ -85,6 +85,10 @@ class Source(Protocol):
         """Why shards could not be scored, by name."""
 
     @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored."""
+
+    @property
     def captions(self) -> CaptionSet:
         """All captions, with the images that may be opened."""
 
@@ -157,6 +161,11 @@ class MemoryItems(PlainState):
     def failed(self) -> Mapping[str, str]:
         """Why shards of that run could not be scored."""
         return self.before.failed if self.before else {}
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while the shards of that run were scored."""
+        return self.before.history if self.before else ()
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
         """Return the captions at these positions."""
@@ -311,6 +320,11 @@ class StoredItems(PlainState):
     def failed(self) -> Mapping[str, str]:
         """Why shards could not be scored, by name; none of their items is in the run."""
         return self.run.marker.failed
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored."""
+        return self.run.marker.history
 
     @cached_property
     def captions(self) -> CaptionSet:

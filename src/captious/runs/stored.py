@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAN = float("nan")
+AGREES = 1e-9
+"""The largest relative difference between a value of the marker and the same computed again."""
 
 
 class StoredMeasurement(Measurement):
@@ -162,6 +164,22 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
             tuple(line for one in summaries for line in one.notes),
         )
     return measurements
+
+
+def refuse_contradictions(run: Run, measurements: Mapping[str, Measurement]) -> None:
+    """Refuse a run whose stored items do not give the value that its marker states: one of the two was changed.
+
+    Rounding differs between versions of NumPy, a changed item does not hide in the ninth digit.
+    """
+    for key, measurement in measurements.items():
+        stated, corpus = run.facts[key].value, measurement.corpus
+        if stated is None or np.isnan(stated) or np.isnan(corpus):
+            continue
+        if abs(corpus - stated) > AGREES * max(abs(corpus), abs(stated), AGREES):
+            raise InputError(
+                f"{run.address}: {key} is {corpus:.6g} over the stored items, the marker says {stated:.6g}; it was "
+                "changed or damaged after it was written, score the captions again"
+            )
 
 
 def known_metrics(run: Run) -> dict[str, Metric]:

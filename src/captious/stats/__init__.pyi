@@ -7,13 +7,17 @@ from captious.stats.correlation import Moments as Moments
 from captious.stats.correlation import Spearman as Spearman
 from captious.stats.correlation import SystemMeans as SystemMeans
 from captious.stats.correlation import WithinImage as WithinImage
+from captious.stats.correlation import mid_ranks as mid_ranks
+from captious.stats.correlation import pearson as pearson
 from captious.stats.correlation import soft_pairwise_accuracy as soft_pairwise_accuracy
+from captious.stats.correlation import spearman as spearman
 from captious.stats.kendall import Kendall as Kendall
 from captious.stats.kendall import SplitKendall as SplitKendall
 from captious.stats.noninferiority import NonInferiority as NonInferiority
 from captious.stats.noninferiority import decisions as decisions
 from captious.stats.pairwise import bradley_terry as bradley_terry
 from captious.stats.pairwise import elo as elo
+from captious.stats.ranks import shared_ranks as shared_ranks
 from captious.stats.resampling import Statistic as Statistic
 from captious.stats.resampling import bootstrap_weights as bootstrap_weights
 from captious.stats.resampling import holm as holm
@@ -26,5 +30,4 @@ from captious.stats.shift import mean_shift as mean_shift
 from captious.stats.tests import Test as Test
 from captious.stats.tests import correlation_test as correlation_test
 from captious.stats.tests import kendall_test as kendall_test
-from captious.stats.tests import rank_clusters as rank_clusters
 from captious.stats.tests import williams as williams

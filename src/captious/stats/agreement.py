@@ -16,6 +16,8 @@ from captious.stats.resampling import bootstrap_weights
 
 Measurement: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 """Level of measurement of the ratings: what a difference between two of them means."""
+ALPHA_DECIMALS = 3
+"""Decimals of alpha wherever it is shown."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,43 @@ from captious.options import SEED
 from captious.stats.kendall import Kendall, narrow
 
 
+def mid_ranks(values: Floats) -> Floats:
+    """Return the ranks of values from 1 on; equal values share the mean of theirs, as in ``scipy.stats.rankdata``.
+
+    >>> mid_ranks(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
+    [3.5, 1.0, 3.5, 2.0]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(values) else np.zeros(0, np.int64)
+    sizes = np.diff(np.append(starts, len(values)))
+    ranks = np.empty(len(values))
+    ranks[order] = np.repeat(starts + (sizes + 1) / 2, sizes)
+    return ranks
+
+
+def pearson(x: Floats, y: Floats) -> float:
+    """Return Pearson's correlation; NaN if a side is constant or there are fewer than two pairs.
+
+    >>> pearson(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 4.0])), pearson(np.ones(3), np.arange(3.0))
+    (1.0, nan)
+    """
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def spearman(x: Floats, y: Floats) -> float:
+    """Return Spearman's correlation of the pairs without NaN; NaN if a side is constant or there are fewer than two.
+
+    >>> rho = spearman(np.array([1.0, 2.0, 3.0, 4.0, np.nan]), np.array([1.0, 3.0, 2.0, 4.0, 5.0]))
+    >>> round(rho, 12)  # 1 − 6 · 2 / (4 · 15)
+    0.8
+    """
+    both = ~(np.isnan(x) | np.isnan(y))
+    return pearson(mid_ranks(x[both]), mid_ranks(y[both]))
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Everything that first and second moments give, from seven sums per image.
@@ -278,7 +315,4 @@ def standing(values: Floats) -> Floats:
     >>> standing(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
     [0.75, 0.125, 0.75, 0.375]
     """
-    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
-    below = np.cumsum(count) - count
-    result: Floats = ((below + count / 2) / len(values))[index]
-    return result
+    return (mid_ranks(values) - 0.5) / len(values)

@@ -1,9 +1,8 @@
-"""Tests of correlations, p-values from draws, and rank clusters."""
+"""Tests of correlations, and p-values from draws."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -166,21 +165,3 @@ def bootstrap_p(difference: float, draws: Floats) -> float:
         return 1.0
     extreme = np.abs(defined - defined.mean()) >= abs(difference) - 1e-12
     return float((1 + extreme.sum() + len(draws) - len(defined)) / (1 + len(draws)))
-
-
-def rank_clusters(order: Sequence[str], better: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]]:
-    """Metrics from best to worst in clusters of those that cannot be told apart.
-
-    A metric opens a new cluster when any member of the present one is significantly better; so every two metrics of a
-    cluster are indistinguishable. ``better[a, b]``: a is significantly better than b.
-
-    >>> rank_clusters(["a", "b", "c"], {("a", "c"): True})
-    [('a', 'b'), ('c',)]
-    """
-    clusters: list[list[str]] = []
-    for name in order:
-        if clusters and not any(better.get((above, name)) for above in clusters[-1]):
-            clusters[-1].append(name)
-        else:
-            clusters.append([name])
-    return [tuple(cluster) for cluster in clusters]

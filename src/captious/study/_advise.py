@@ -123,7 +123,8 @@ def _read_sets(captions: Any, references: Any, images: Any) -> dict[str, Caption
     several = isinstance(captions, Mapping) and all(isinstance(one, (Path, CaptionSet)) for one in captions.values())
     systems = dict(captions) if several else {"captions": captions}
     sets = {
-        name: one if isinstance(one, CaptionSet) else read(one, references, images) for name, one in systems.items()
+        name: one if isinstance(one, CaptionSet) else read(one, references=references, images=images)
+        for name, one in systems.items()
     }
     if empty := next((one for one in sets.values() if not any(map(str.strip, one.candidates.values))), None):
         raise InputError(f"{empty.name}: contains no caption to advise on")
@@ -167,7 +168,7 @@ def _metrics(near: Sequence[EvidenceSet], profile: CaptionProfile) -> tuple[list
         advice = MetricAdvice(
             metric,
             metric_label(metric),
-            {name: row.rank for name, row in found.items()},
+            {name: row.ranks for name, row in found.items()},
             {name: row.value for name, row in found.items()},
             () if known is None else known.needs,
             missing,

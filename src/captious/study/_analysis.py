@@ -16,9 +16,11 @@ from captious._version import __version__
 from captious.metrics.registry import find_key
 from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, observed
-from captious.stats.correlation import soft_pairwise_accuracy, standing
+from captious.stats.correlation import pearson, soft_pairwise_accuracy, standing
+from captious.stats.ranks import Ranks, rank_groups, rank_signature, shared_ranks
 from captious.stats.resampling import holm
-from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
+from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p
+from captious.study._columns import left_out_part
 from captious.study._contests import MetricContest, TestName, permuted, williams_test
 from captious.study._design import Design, Pairs, RatingRows, family_of
 from captious.study.ratings import Preferences, Ratings
@@ -30,7 +32,7 @@ WORST = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
-    """Metrics on the same rated items: statistics, intervals, tests and rank clusters, computed when first used.
+    """Metrics on the same rated items: statistics, intervals, tests and ranks, computed when first used.
 
     Items for which any metric has no value are left out for all of them and counted.
     """
@@ -124,14 +126,15 @@ class Analysis:
         return tuple(replace(contest, p_holm=p) for contest, p in zip(raw, adjusted, strict=True))
 
     @cached_property
-    def clusters(self) -> list[tuple[str, ...]]:
-        """Rank clusters: no test tells the metrics of one apart."""
+    def ranks(self) -> Mapping[str, Ranks]:
+        """The ranks of every metric, the best first: two share one exactly if they do not differ significantly."""
         edge = 1 - self.resampling.level
-        return rank_clusters(self.order, {(c.first, c.second): c.p_holm < edge for c in self.contests})
+        return shared_ranks(self.order, [(one.first, one.second) for one in self.contests if one.p_holm < edge])
 
-    def rank(self, key: str) -> int:
-        """The number of the metric's cluster, 1 for the best."""
-        return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
+    @property
+    def clusters(self) -> list[tuple[str, ...]]:
+        """The metrics of each rank; a metric may have several."""
+        return rank_groups(self.ranks)
 
     def compare(self, first: str, second: str) -> MetricContest:
         """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
@@ -150,10 +153,10 @@ class Analysis:
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
         ]
-        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
+        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}", *left_out_part(self.ratings.dropped)]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples
-        parts.append(f"test:{self.test}({draws},seed={self.resampling.seed}),holm")
+        parts += [f"test:{self.test}({draws},seed={self.resampling.seed}),holm", rank_signature(self.resampling.level)]
         return "|".join([*parts, f"captious:{__version__}"])
 
     def zero_tests(self, key: str) -> dict[str, float]:
@@ -161,7 +164,7 @@ class Analysis:
         assert isinstance(self.design, RatingRows)
         values = next(score.oriented for score in self.scores if score.key == key)
         surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
-        r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
+        r = pearson(self.design.mean, values)
         return {
             "tau": kendall_test(surplus, values[self.design.item], self.design.human).p,
             "pearson": correlation_test(r, self.design.items).p if not math.isnan(r) else float("nan"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +25,13 @@ ASPECTS = {"desc": "descriptiveness", "rel": "relevance", "flu": "fluency"}
 CLIP = "a clip: {audio_id, references, HC, HI, HM, MM_1, …}"
 
 
-def audio_pairs(path: Path | str) -> Iterator[Record]:
+def audio_pairs(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
     """The pairs of AudioCaps-Eval or Clotho-Eval, each caption with its own references.
 
     A pair is a list of two captions, their sources and the votes: 1 for the first caption, −1 for the second, 0 for
     neither; the sign of their sum is the preference. A human caption is not a reference of itself. Two machines are
-    compared with every choice of all references but one.
+    compared with every choice of all references but one. Pairs that are null, as 62 of AudioCaps-Eval are, were not
+    judged: they are left out and counted.
     """
     for index, clip in enumerate(_json_list(path), 1):
         where = f"{path}: clip {index}"
@@ -38,7 +40,9 @@ def audio_pairs(path: Path | str) -> Iterator[Record]:
         references = [_text(one, where, "reference") for one in clip["references"]]
         key = str(next((clip[name] for name in ("audio_id", "raw_name", "file_name") if clip.get(name)), index))
         for facet in (*HUMAN_PAIRS, *sorted(name for name in clip if name.startswith("MM_"))):
-            if facet in clip:
+            if facet in clip and clip[facet] is None:
+                dropped["the pair is null"] += 1
+            elif facet in clip:
                 yield _audio_pair(clip[facet], facet, key, references, f"{where}, {facet}")
 
 
@@ -75,7 +79,7 @@ def _at_least(number: int, texts: list[str]) -> tuple[str, ...]:
     return tuple(texts[index % len(texts)] for index in range(max(number, len(texts)))) if texts else ()
 
 
-def battles(path: Path | str) -> Iterator[Record]:
+def battles(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
     """The battles of CapArena: two captions of an image, and the source that won, or one of three words for a tie."""
     for row in rows_of(path, role="ratings"):
         fields = row.fields
@@ -103,7 +107,7 @@ def battles(path: Path | str) -> Iterator[Record]:
         )
 
 
-def longcap(path: Path) -> Iterator[Record]:
+def longcap(path: Path, dropped: Counter[str]) -> Iterator[Record]:
     """Ratings of LongCap-Arena: descriptiveness, with the other aspects of the same captions where their files are.
 
     The files are called ``desc_….csv``, ``rel_….csv`` and ``flu_….csv``.
@@ -156,9 +160,9 @@ def _text(value: Any, where: str, what: str) -> str:
     return valid_text(value, where, what, refuse) or ""
 
 
-READERS: Mapping[str, Callable[[Path], Iterator[Record]]] = {
+READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Record]]] = {
     "audio-eval": audio_pairs,
     "caparena": battles,
     "longcap": longcap,
 }
-"""The reader of each format."""
+"""The reader of each format; it counts what it leaves out."""

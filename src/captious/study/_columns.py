@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Series, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha
+from captious.stats.agreement import ALPHA_DECIMALS, Alpha
 from captious.stats.bootstrap import Estimate
 
 RATERS = 50
 """Raters in the printed table."""
-INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
 class StatisticFormat(NamedTuple):
@@ -103,16 +103,29 @@ def agreement_document(
     tables: Sequence[Table],
     data: Mapping[str, Any],
     warnings: Sequence[str] = (),
+    left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Document:
     """The document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
     interval = resampling.signature("images")
     alpha, ceiling, raters = tables
-    signature = f"agreement({data['alpha'].measurement}):{name}|ci:{interval}"
+    signature = "|".join([f"agreement({data['alpha'].measurement}):{name}", *left_out_part(left_out), f"ci:{interval}"])
     sections = [alpha, ceiling, *raters.abridged(RATERS, "raters")]
-    return Document(alpha.title, "", sections, warnings, (), (signature,), {**data, "ci": interval}, "agreement")
+    data = {**data, "ci": interval, "dropped": left_out}
+    return Document(alpha.title, "", sections, warnings, left_out_lines(left_out), (signature,), data, "agreement")
 
 
-def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
+    """Return a line for each reason why rows, ratings or captions were left out, with their number."""
+    return [f"left out: {number:,} ({reason})" for reason, number in left_out.items()]
+
+
+def left_out_part(left_out: Mapping[str, int]) -> list[str]:
+    """Return the part of a signature that says how many rows, ratings or captions were left out; none if all count."""
+    number = sum(left_out.values())
+    return [f"left_out:{number}"] if number else []
+
+
+def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, resampling: Resampling) -> Table:
     """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
@@ -123,7 +136,7 @@ def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, lev
     return Table(
         "alpha",
         f"{name}: agreement between raters",
-        ["measure", Column("alpha", level=level, bold=True), *columns],
+        ["measure", Column("alpha", decimals=ALPHA_DECIMALS, level=resampling.level, bold=True), *columns],
         [row],
-        f"{note}. {INTERVALS}",
+        f"{note}. {resampling.sentence('images')}".rstrip(),
     )

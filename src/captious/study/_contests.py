@@ -11,6 +11,7 @@ import numpy as np
 from captious._core.types import Floats
 from captious.errors import InputError
 from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
+from captious.stats.correlation import pearson
 from captious.stats.kendall import Kendall, SplitKendall
 from captious.stats.resampling import swap_masks
 from captious.stats.tests import Test, williams
@@ -91,5 +92,4 @@ def williams_test(design: Design, one: Floats, other: Floats) -> Test | None:
     """Williams' test of two metrics on mean ratings; None for pairs, few items or constant ratings."""
     if not isinstance(design, RatingRows) or len(one) < 4 or np.ptp(design.mean) == 0:
         return None
-    r = np.asarray(np.corrcoef(np.stack([design.mean, one, other])))
-    return williams(float(r[0, 1]), float(r[0, 2]), float(r[1, 2]), len(one))
+    return williams(pearson(design.mean, one), pearson(design.mean, other), pearson(one, other), len(one))

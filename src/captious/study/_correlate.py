@@ -12,6 +12,7 @@ import numpy as np
 from captious._core.types import Ints
 from captious.captions import ImageData
 from captious.errors import InputError, nearest
+from captious.io.join import in_language
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
 from captious.render.tables import finite, to_arrow
@@ -29,18 +30,19 @@ PER_PAIR = 50
 
 def correlate(
     ratings: Any,
-    measurements: Any,
+    metrics: Any,
     *,
     recipe: Recipe | str | None = None,
     statistic: str | None = None,
     resampling: Resampling = Resampling(),
     test: TestName = "permutation",
     permutations: int | None = None,
-    missing: Missing = "error",
-    progress: Callable[[str], None] | None = None,
     runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
     references: Any = None,
     images: Any = None,
+    missing: Missing = "error",
+    language: str | None = None,
     where: str | None = None,
 ) -> Study:
     """Correlate metrics with human ratings, and test which metric agrees better.
@@ -50,7 +52,7 @@ def correlate(
     ratings
         ``Ratings`` or ``Preferences``, the path of a file with ratings, its rows as a list of dictionaries or as a
         pandas or Arrow table, or ``{id: rating or list of ratings}``.
-    measurements
+    metrics
         A report of ``captious.evaluate``; measurements; the folder of a run, or several, each of a system; written
         metrics such as ``"bleu(n=4),cider"`` where the ratings have captions; or ``{name: {id: value}}`` or a frame
         for metrics of other tools. An id is that of the ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k
@@ -64,14 +66,17 @@ def correlate(
         The bootstrap over images.
     test, permutations
         The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
-    missing
-        Items without a value of a metric: ``error``, or ``skip`` to use only those that match.
-    progress
-        Called with the name of each step as it begins.
     runtime
         Where and how encoders run.
+    progress
+        Called with the name of each step as it begins.
     references, images
         Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
+    missing
+        Items without a value of a metric, and rows of ratings that cannot be read: ``error``, or ``skip`` to use only
+        the others; how many were left out is printed.
+    language
+        The code of the language of the rated captions, as in ``evaluate``.
     where
         A filter such as ``words > 10 and system != "human"``: only the captions for which it holds, and of pairs those
         of which both captions pass. It may name metrics, ``rating`` (the mean of a caption's), ``raters``, ``system``,
@@ -84,9 +89,9 @@ def correlate(
     """
     _check_arguments(statistic, resampling, test, permutations, missing, progress)
     protocol = as_recipe(recipe) if recipe is not None else None
-    ratings = as_ratings(ratings, protocol, references, images)
+    ratings = _in_language(as_ratings(ratings, protocol, references, images, missing), language)
     recipe = protocol or Recipe(ratings.name, ())
-    scores = _scores(ratings, measurements, missing, progress, runtime)
+    scores = _scores(ratings, metrics, missing, progress, runtime)
     if where is not None:
         ratings, scores = _filtered(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
@@ -119,6 +124,17 @@ def correlate(
     )
 
 
+def _in_language(ratings: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
+    """Return the ratings with the language of their captions, where one is named."""
+    if language is None or ratings.captions is None:
+        return ratings
+    changed = replace(ratings, captions=in_language(ratings.captions, language))
+    if isinstance(changed, Preferences) and changed.scoring is not None:
+        corpora = tuple(in_language(captions, language) for captions in changed.scoring.corpora)
+        return replace(changed, scoring=changed.scoring._replace(corpora=corpora))
+    return changed
+
+
 def _headline(design: RatingRows | Pairs, recipe: Recipe) -> str:
     """The statistic that a study is read by, unless another is asked for."""
     if isinstance(design, Pairs):
@@ -130,7 +146,7 @@ def _warnings(
     ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
 ) -> list[str]:
     """Warnings of the ratings, of metrics that were left out, and too few permutations for this number of pairs."""
-    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    warnings = list(ratings.warnings)
     if constant:
         warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
     if test == "permutation" and pairs / (permutations + 1) >= alpha:
@@ -253,15 +269,15 @@ def _check_arguments(
 
 def _scores(
     ratings: Ratings | Preferences,
-    measurements: Any,
+    metrics: Any,
     missing: Missing,
     progress: Callable[[str], None] | None,
     runtime: Runtime | None,
 ) -> list[MetricScores]:
     """Metrics on the rated items, in whatever form they are given."""
-    if (reports := stored_reports(measurements)) is not None:
+    if (reports := stored_reports(metrics)) is not None:
         return run_scores(reports, ratings, missing)
-    listed = list(measurements) if isinstance(measurements, (list, tuple)) else [measurements]
+    listed = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
     if listed and all(isinstance(score, MetricScores) for score in listed):
         for score in listed:
             if len(score.values) != len(ratings.ids):
@@ -270,6 +286,6 @@ def _scores(
     if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
         with using(runtime or current()):
             return measure(ratings, listed, progress)
-    if hasattr(measurements, "columns"):
-        return read_scores(measurements, ratings, missing=missing)
-    return scores_of(measurements, ratings.ids, ratings.name, missing)
+    if hasattr(metrics, "columns"):
+        return read_scores(metrics, ratings, missing=missing)
+    return scores_of(metrics, ratings.ids, ratings.name, missing)

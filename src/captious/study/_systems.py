@@ -14,15 +14,17 @@ from captious._core.types import Floats, Ints
 from captious._tournament import Elo, Tournament, online_estimates
 from captious._version import __version__
 from captious.errors import InputError, nearest
-from captious.options import PERMUTATIONS, Reading, Resampling, choices_of
+from captious.options import PERMUTATIONS, Missing, Reading, Resampling, choices_of
 from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
 from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
+from captious.stats.ranks import rank_signature, shared_ranks
 from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, paired_randomization, swap_masks
-from captious.stats.tests import bootstrap_p, detectable, power_of, rank_clusters
+from captious.stats.tests import bootstrap_p, detectable, power_of
+from captious.study._columns import left_out_part
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
 from captious.study.ranking import RANK, Over, QuestionRanking, SystemContest, SystemMean, SystemPower, SystemRanking
-from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.ratings import Preferences, Ratings, as_ratings, unused_answers
 from captious.study.recipes import recipe_beside
 
 ENOUGH = 3
@@ -37,6 +39,7 @@ def systems(
     resampling: Resampling = Resampling(),
     permutations: int = PERMUTATIONS,
     elo: Elo = "bradley-terry",
+    missing: Missing = "error",
 ) -> SystemRanking:
     """Which system people prefer, from ratings, rankings or pairs whose systems are known.
 
@@ -57,6 +60,8 @@ def systems(
         The bootstrap, and the permutations of the test over images.
     elo
         ``bradley-terry``, or ``online``: points updated answer by answer, over resampled answers, as in Chatbot Arena.
+    missing
+        Rows that cannot be read: ``error``, or ``skip`` to leave them out and count them.
 
     >>> rows = [{"image": i, "system": s, "rating": r} for i, both in enumerate([(4, 2), (5, 3), (3, 3)])
     ...         for s, r in zip("ab", both)]
@@ -70,8 +75,8 @@ def systems(
     if difference is not None and not 0 < difference < np.inf:
         raise InputError(f"difference={difference!r}, expected a number above 0")
     if isinstance(ratings, (str, Path)):
-        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading())
-    judged = as_ratings(ratings)
+        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
+    judged = as_ratings(ratings, missing=missing)
     answers = _Answers.of(judged)
     draw = _drawn(answers, over, resampling)
     rule = _ResamplingRule(draw, resampling, permutations)
@@ -83,14 +88,16 @@ def systems(
     comparisons = _comparisons(judged, answers)
     if comparisons is not None:
         tournament = _tournament(comparisons, answers, rule, elo)
-    facts = _facts(judged, answers)
+    facts, left_out = _facts(judged, answers), unused_answers(judged)
     parts = [
         f"systems:{judged.name}",
         *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
         *(f"{key}:{number}" for key, number in facts.items()),
+        *left_out_part(left_out),
         *([f"ties:half|{'elo:online' if elo == 'online' else f'bradley-terry:prior={PRIOR:g}'}"] if tournament else []),
-        f"ci:{rule.interval}",
+        f"ci:{rule.intervals.signature(draw)}",
         f"test:{rule.signature},holm",
+        rank_signature(resampling.level),
         f"captious:{__version__}",
     ]
     line = " ".join(f"{number:,} {key}," for key, number in facts.items()).rstrip(",")
@@ -103,11 +110,12 @@ def systems(
         "|".join(parts),
         line + f"; {len(answers.systems)} systems",
         rule.test,
-        resampling,
+        rule.intervals,
         (
             *_warnings(judged, answers, over),
             *(too_narrow(len(answers.images), resampling, "images") if draw == "images" else ()),
         ),
+        left_out=left_out,
     )
 
 
@@ -168,11 +176,9 @@ class _ResamplingRule(NamedTuple):
         return "paired bootstrap over images and raters"
 
     @property
-    def interval(self) -> str:
-        """How intervals are made, for signatures; over raters they are always those of Student's t."""
-        return (self.resampling if self.over == "images" else replace(self.resampling, interval="t")).signature(
-            self.over
-        )
+    def intervals(self) -> Resampling:
+        """How intervals are made: over raters they are always those of Student's t."""
+        return self.resampling if self.over == "images" else replace(self.resampling, interval="t")
 
     @property
     def signature(self) -> str:
@@ -314,8 +320,7 @@ def _standing(
         for (one, other), p, p_holm in zip(pairs, p_values, adjusted, strict=True)
     )
     edge = 1 - rule.resampling.level
-    clusters = rank_clusters(names, {(one.first, one.second): one.p_holm < edge for one in contests})
-    ranks = {name: rank for rank, cluster in enumerate(clusters, 1) for name in cluster}
+    ranks = shared_ranks(names, [(one.first, one.second) for one in contests if one.p_holm < edge])
     counted = tuple(
         SystemMean(
             name,
@@ -447,7 +452,7 @@ def _facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
 
 def _warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
     """Too few raters to generalize to others, and systems that captioned different images."""
-    warnings = list(judged.warnings) if isinstance(judged, Ratings) else []
+    warnings = list(judged.warnings)
     if isinstance(judged, Ratings):
         unanswered = [name for name, values in judged.aspects.items() if np.isnan(values).all()]
         warnings += [f"{name}: no answer, so systems are not compared by it" for name in unanswered]

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from captious.metrics.contract import Metric
+from captious.options import LEVEL
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
+from captious.stats.ranks import Ranks, format_ranks, rank_note
 from captious.study._columns import label
 from captious.study._profile import CaptionProfile
 from captious.study.evidence import BASELINES, UNPUBLISHED, EvidenceRow, Kind, headline, shipped
@@ -40,9 +42,9 @@ class EvidenceSet:
 
     @cached_property
     def ranked(self) -> Mapping[str, EvidenceRow]:
-        """The headline of each metric that was computed, the best first."""
+        """The headline of each metric that was computed, the best first; those without a test come last."""
         rows = [row for row in self.rows if row.statistic == self.headline and row.source != "printed"]
-        return {row.metric: row for row in sorted(rows, key=lambda row: (row.rank or 0, -row.value))}
+        return {row.metric: row for row in sorted(rows, key=lambda row: (row.ranks is None, -row.value))}
 
     @cached_property
     def printed(self) -> Mapping[str, EvidenceRow]:
@@ -51,20 +53,19 @@ class EvidenceSet:
         return {row.metric: row for row in sorted(rows, key=lambda row: -row.value) if row.metric not in self.ranked}
 
     def order(self, metrics: Sequence[str]) -> str:
-        """The metrics in their order; = joins those that do not differ, and untested ones have no sign.
+        """The metrics in their order: = the same ranks, ≥ a rank in common, > none; untested ones have no sign.
 
         >>> common = dict(kind="ratings", domain="", language="", caption_words=9, references=5, items=9, signature="")
         >>> common |= dict(low=None, high=None, source="computed", where="", recipe="", date="", statistic="tau_b")
-        >>> ranks = (("cider", 1, 0.5), ("meteor", 2, 0.4), ("rouge", 2, 0.3))
-        >>> rows = [EvidenceRow("d", metric=m, rank=r, value=v, **common) for m, r, v in ranks]
-        >>> EvidenceSet("d", "ratings", tuple(rows)).order(["meteor", "cider", "rouge"])
-        'CIDEr-D > METEOR = ROUGE-L'
+        >>> ranks = (("cider", (1,), 0.5), ("meteor", (2,), 0.4), ("rouge", (2,), 0.3), ("bleu", (2, 3), 0.2))
+        >>> rows = [EvidenceRow("d", metric=m, ranks=r, value=v, **common) for m, r, v in ranks]
+        >>> EvidenceSet("d", "ratings", tuple(rows)).order(["meteor", "cider", "rouge", "bleu"])
+        'CIDEr-D > METEOR = ROUGE-L ≥ BLEU-4'
         """
         rows = [row for metric, row in self.ranked.items() if metric in metrics]
         text = ""
         for before, row in zip([None, *rows], rows, strict=False):
-            between = "; " if row.rank is None else " = " if before is not None and before.rank == row.rank else " > "
-            text += ("" if before is None else between) + row.label
+            text += ("" if before is None else _sign(before.ranks, row.ranks)) + row.label
         return text
 
 
@@ -74,8 +75,8 @@ class MetricAdvice:
 
     metric: str
     label: str
-    ranks: Mapping[str, int | None]
-    """The rank cluster by data set."""
+    ranks: Mapping[str, Ranks | None]
+    """The ranks by data set."""
     values: Mapping[str, float]
     needs: tuple[str, ...]
     missing: tuple[str, ...]
@@ -125,7 +126,7 @@ class Advice(Result):
     @property
     def deciding(self) -> EvidenceSet | None:
         """The nearest evidence with ranks; None if no test ranks the metrics."""
-        return next((one for one in self.near if any(row.rank is not None for row in one.ranked.values())), None)
+        return next((one for one in self.near if any(row.ranks is not None for row in one.ranked.values())), None)
 
     @property
     def best(self) -> tuple[MetricAdvice, ...]:
@@ -136,8 +137,8 @@ class Advice(Result):
         floor = next((one.values[first] for one in self.usable if one.metric == "words" and first in one.values), None)
         metrics = [one for one in self.usable if one.metric not in BASELINES and one.ranks.get(first) is not None]
         above = [one for one in metrics if not one.over_budget and (floor is None or one.values[first] > floor)]
-        top = min((one.ranks[first] or 0 for one in above), default=None)
-        return tuple(one for one in above if one.ranks[first] == top)
+        best = max(above, key=lambda one: one.values[first], default=None)
+        return tuple(one for one in above if best is not None and _share(one.ranks[first], best.ranks[first]))
 
     def document(self) -> Document:
         """What the captions are, the order of the metrics with what is equal, what was never tested, what is needed."""
@@ -174,7 +175,7 @@ class Advice(Result):
                 lines.append(f"{one.name} ({_facts(one)}): {order}")
         if not lines:
             return ["The evidence on captions like these is on metrics that need more than you have."]
-        lines.append("=: one rank, no test distinguishes them; >: the next rank")
+        lines.append("=: the same rank; ≥: they share a rank, no test distinguishes them; >: they share none")
         lines += self._better_elsewhere()
         if not self.best and self.deciding is not None:
             lines.append(
@@ -192,8 +193,7 @@ class Advice(Result):
         lines = []
         for near in self._measured:
             best = [one for one in self.best if one.ranks.get(near.name) is not None]
-            top = min((one.ranks[near.name] or 0 for one in best), default=0)
-            ahead = [one.label for one in untested if (one.ranks.get(near.name) or top) < top]
+            ahead = [one.label for one in untested if best and all(_is_ahead(one, other, near.name) for other in best)]
             if ahead:
                 names = ", ".join(one.label for one in best)
                 lines.append(f"not tested on {first}, but ahead of {names} on {near.name}: {', '.join(ahead)}")
@@ -215,7 +215,7 @@ class Advice(Result):
             ]
             for one in self.usable
         ]
-        note = "metrics of one rank are not distinguished by any test on those data"
+        note = rank_note("metrics", LEVEL, "permutation test on those data")
         if any(one.metric in BASELINES for one in self.usable):
             note += f"; {' and '.join(BASELINES.values())}: a baseline, not a metric"
         tables: list[Section] = [Table("metrics", f"Metrics in the order of {nearest.name}", columns, rows, note)]
@@ -300,9 +300,26 @@ def _value_column(one: EvidenceSet) -> Column:
     return Column(label(one.headline), scale=100, decimals=1)
 
 
+def _share(one: Ranks | None, other: Ranks | None) -> bool:
+    return bool({*(one or ())} & {*(other or ())})
+
+
+def _sign(before: Ranks | None, after: Ranks | None) -> str:
+    """Return what stands between two metrics that follow each other in the order of a data set."""
+    if before is None or after is None:
+        return "; "
+    return " = " if before == after else " ≥ " if _share(before, after) else " > "
+
+
+def _is_ahead(one: MetricAdvice, other: MetricAdvice, dataset: str) -> bool:
+    """Return True if a metric is significantly better than another on some data."""
+    ranks = [metric.ranks.get(dataset) for metric in (one, other)]
+    return None not in ranks and not _share(*ranks) and one.values[dataset] > other.values[dataset]
+
+
 def _rank(metric: MetricAdvice, one: EvidenceSet) -> str:
-    rank = metric.ranks.get(one.name)
-    return "–" if rank is None else str(rank)
+    ranks = metric.ranks.get(one.name)
+    return "–" if ranks is None else format_ranks(ranks)
 
 
 def _ranked_value(metric: MetricAdvice, one: EvidenceSet) -> str:

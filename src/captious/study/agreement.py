@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious._core.types import Floats
 from captious.errors import InputError, nearest
-from captious.options import Resampling, choices_of
+from captious.options import Missing, Reading, Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table, column, label
 from captious.study._design import RatingRows
+from captious.study.load import load_ratings
+from captious.study.options import StudyInput
 from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.recipes import recipe_beside
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
 
@@ -64,6 +69,8 @@ class Agreement(Result):
     raters: tuple[RaterDiagnostics, ...]
     resampling: Resampling
     warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many rows, ratings or captions were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"Agreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
@@ -78,12 +85,14 @@ class Agreement(Result):
             ["statistic", column("tau_b", "value", key="value", level=level)],
             [[label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
         )
+        alpha = alpha_table(self.name, self.alpha, ("ratings", "items"), note, self.resampling)
         return agreement_document(
             self.name,
             self.resampling,
-            [alpha_table(self.name, self.alpha, ("ratings", "items"), note, level), ceiling, self._raters_table()],
+            [alpha, ceiling, self._raters_table()],
             {"alpha": self.alpha, "ceiling": self.ceiling, "raters": self.raters},
             self.warnings,
+            self.left_out,
         )
 
     def _raters_table(self) -> Table:
@@ -106,20 +115,27 @@ class Agreement(Result):
 
 
 def rater_agreement(
-    ratings: Any, measurement: Measurement | None = None, resampling: Resampling = Resampling()
+    ratings: Any,
+    measurement: Measurement | None = None,
+    resampling: Resampling = Resampling(),
+    *,
+    missing: Missing = "error",
 ) -> Agreement | PairsAgreement:
     """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
 
-    ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
-    nominal, unless another is named.
+    ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is that of their recipe, or
+    interval, that of pairs nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read,
+    and counts them.
     """
     if measurement is not None and measurement not in (levels := choices_of(Measurement)):
         raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
-    ratings = as_ratings(ratings)
+    if isinstance(ratings, (str, Path)):
+        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
+    ratings = as_ratings(ratings, missing=missing)
     if isinstance(ratings, Preferences):
         return pairs_agreement(ratings, measurement or "nominal", resampling)
-    measurement = measurement or "interval"
-    warnings = []
+    measurement = measurement or ratings.measurement or "interval"
+    warnings = list(ratings.warnings)
     if ordered(ratings):
         warnings.append(
             "the ratings of every item are in ascending order: they were sorted, so raters are not persons; alpha "
@@ -132,6 +148,7 @@ def rater_agreement(
         tuple(raters(ratings, measurement)),
         resampling,
         tuple(warnings),
+        ratings.dropped,
     )
 
 

@@ -15,8 +15,10 @@ from typing import Any, Literal, TypeAlias
 
 from captious._core.records import from_json, read_text
 from captious.errors import InputError, nearest
+from captious.options import LEVEL
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value
+from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._columns import column, label
 
 Kind: TypeAlias = Literal["ratings", "pairs", "systems"]
@@ -53,8 +55,8 @@ class EvidenceRow:
     value: float
     low: float | None
     high: float | None
-    rank: int | None
-    """The rank cluster: no test tells the metrics of one rank apart. None for all but the headline of a data set."""
+    ranks: tuple[int, ...] | None
+    """Two metrics share a rank exactly if no test distinguishes them. None for all but the headline of a data set."""
     source: Source
     """Computed by captious; another program's values per item, correlated by captious; or printed in a paper."""
     where: str
@@ -149,7 +151,7 @@ def _rows(kind: type, path: Path) -> tuple[Any, ...]:
 def headline(rows: Iterable[EvidenceRow]) -> str:
     """The statistic that the metrics of a data set are ranked by; the first one where none is ranked."""
     rows = list(rows)
-    return next((row.statistic for row in rows if row.rank is not None), rows[0].statistic)
+    return next((row.statistic for row in rows if row.ranks is not None), rows[0].statistic)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +186,7 @@ class Leaderboard(Result):
 
 
 NOTES = (
-    "rank: metrics of one rank do not differ significantly on these data (permutation test, Holm-adjusted)",
+    f"{rank_note('metrics', LEVEL, 'permutation test')}; a dash: not tested",
     "source: computed by captious; stored: another program's values per caption, correlated by captious; printed: a "
     "number from a paper, which has neither interval nor rank",
     "correlations and accuracies × 100; intervals are 95 % percentiles of the bootstrap over images",
@@ -210,9 +212,10 @@ def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
     columns.append("source")
     order = sorted({row.metric for row in rows}, key=lambda metric: _place(metric, statistics, ours, printed))
     cells: list[list[Value]] = []
+    ranked = {metric: row.ranks for (metric, statistic), row in ours.items() if statistic == first}
     for metric in order:
         row = ours.get((metric, first))
-        line: list[Value] = ["–" if row is None or row.rank is None else str(row.rank), metric_label(metric)]
+        line: list[Value] = ["–" if row is None or row.ranks is None else format_ranks(row.ranks), metric_label(metric)]
         for statistic in statistics:
             if any(key[1] == statistic for key in ours):
                 line.append(_cell(ours.get((metric, statistic)), statistic == first))
@@ -220,7 +223,9 @@ def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
                 line.append(_cell(printed.get((metric, statistic)), False))
         source = next(one.source for one in rows if one.metric == metric)
         cells.append([*line, SOURCES[source]])
-    return Table(f"{name}_{kind}".replace(" ", "_"), _title(name, kind, rows), columns, cells, "", _breaks(cells))
+    untested = (0,)  # as if they had a rank of their own
+    breaks = rank_breaks([ranked.get(metric) or untested for metric in order])
+    return Table(f"{name}_{kind}".replace(" ", "_"), _title(name, kind, rows), columns, cells, "", breaks)
 
 
 def _place(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> tuple[bool, float]:
@@ -237,10 +242,6 @@ def _cell(row: EvidenceRow | None, interval: bool) -> Value:
         return None
     ends = (row.low, row.high) if interval and row.low is not None and row.high is not None else (NAN, NAN)
     return Cell(row.value, *ends)
-
-
-def _breaks(cells: Sequence[Sequence[Value]]) -> list[int]:
-    return [index for index in range(1, len(cells)) if cells[index][0] != cells[index - 1][0]]
 
 
 def _title(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> str:

@@ -17,7 +17,7 @@ from captious.render import Cell, Chart, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
-from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
+from captious.study._columns import column, estimates_series, meanings, scaled_label
 from captious.study._design import RatingRows
 from captious.study.scores import notes_of
 from captious.study.study import Study
@@ -75,7 +75,7 @@ class LengthRegimes(Result):
                 column(statistic, level=study.resampling.level, bold=True),
             ],
             rows,
-            f"{meanings([statistic])}. {INTERVALS}",
+            f"{meanings([statistic])}. {study.resampling.sentence('images')}".rstrip(),
             range(len(study.labels), len(rows), len(study.labels)),
         )
         ticks = [f"{bucket.label} {unit}" for bucket in self.buckets]

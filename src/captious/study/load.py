@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,9 @@ def load_ratings(
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
         layout = Layout(source, aspects=tuple(aspects), language=reading.language, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
-        judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
+        judgments = open_judgments(
+            source, reading.references, columns=layout, recipe=recipe, images=reading.images, missing=reading.missing
+        )
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         _refuse_ties(study_input, judgments)
@@ -59,7 +62,7 @@ def load_ratings(
         layouts = tuple(replace(layout, language=reading.language) for layout in recipe.layouts)
         recipe = replace(recipe, layouts=layouts)
     recipe = replace(recipe.of_layout(locate(recipe, Path(data))[0]), **changes)
-    judged = open_recipe(recipe, data, reading.images)
+    judged = open_recipe(recipe, data, reading.images, reading.missing)
     if isinstance(judged, Ratings) and "rating" not in columns:
         judged = judged.asked(study_input.rating[0])
     _refuse_ties(study_input, judged)
@@ -98,6 +101,9 @@ def load_scores(
 ) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
     runs, files = [], []
+    for path, times in Counter(map(str, study_input.scores)).items():
+        if times > 1:
+            raise InputError(f"scores={path}: given {times} times, expected each file or run once")
     for source in study_input.scores:
         name, _, path = ("", "", str(source)) if has_runs(source) else str(source).partition("=")
         if has_runs(path):

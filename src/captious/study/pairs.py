@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from captious.stats.agreement import Alpha, Measurement, alpha_without, krippend
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table
 from captious.study._design import Pairs
-from captious.study.ratings import TIE, Preferences, Ratings
+from captious.study.ratings import TIE, Preferences, Ratings, unused_answers
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class PairsAgreement(Result):
     """The accuracy of a rater in the place of a metric, averaged over raters."""
     raters: tuple[PairsRater, ...]
     resampling: Resampling
+    warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many pairs or answers were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"PairsAgreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
@@ -59,11 +63,14 @@ class PairsAgreement(Result):
             ["statistic", _share("value", level=level)],
             [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
         )
+        alpha = alpha_table(self.name, self.alpha, ("answers", "pairs"), note, self.resampling)
         return agreement_document(
             self.name,
             self.resampling,
-            [alpha_table(self.name, self.alpha, ("answers", "pairs"), note, level), ceiling, self._raters_table()],
+            [alpha, ceiling, self._raters_table()],
             {"alpha": self.alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters},
+            self.warnings,
+            self.left_out,
         )
 
     def _raters_table(self) -> Table:
@@ -106,6 +113,8 @@ def pairs_agreement(
         estimate(mean, len({*answers.groups}), resampling)["mean"] if comparable else Estimate(NAN),
         tuple(_rater(answers, index, statistic, measurement) for index, statistic in enumerate(accuracies)),
         resampling,
+        pairs.warnings,
+        unused_answers(pairs),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -21,6 +21,10 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "items": (10, 100_000), "raters": (1, 1000), "levels": (2, 1000), "alike": (0, 1), "noise": (0, 1000),
 }  # fmt: skip
 """The lowest and the highest number of each argument of a simulation."""
+CELLS = 20_000
+"""Captions × ratings of one simulated study; of a larger one fewer captions are simulated, and the error is scaled."""
+CALIBRATION = 20_000
+"""Captions on which a metric with a given tau is found."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,6 +130,8 @@ def simulate_power(
 
     assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
     assumed += f"seed {resampling.seed}"
+    if (simulated := world.limit(items, CELLS)) < items:
+        assumed += f", {simulated:,} captions simulated and the error scaled to {items:,}"
     found = detectable(error, resampling.level)
     return Power(items, raters, difference, error, chance, found, needed(0.8), needed(0.9), assumed)
 
@@ -157,13 +163,15 @@ def _check_bounds(arguments: Mapping[str, float]) -> None:
 
 def _standard_error(world: _World, items: int, taus: tuple[float, float], resampling: Resampling) -> float:
     """The standard error of the difference between two metrics' tau-b, over simulated studies."""
-    loads = [world.load(target, resampling.seed) for target in taus]
+    loads = world.find_loads(taus, resampling.seed)
     generator = np.random.default_rng(resampling.seed)
+    simulated = world.limit(items, CELLS)
     differences = []
     for _ in range(resampling.samples):
-        (weaker, stronger), ratings = world.sample(items, loads, generator)
-        differences.append(_tau(stronger, ratings) - _tau(weaker, ratings))
-    return float(np.std(differences, ddof=1))
+        captions = world.sample(simulated, len(taus), generator)
+        weaker, stronger = (captions.tau(captions.metric(load, index)) for index, load in enumerate(loads))
+        differences.append(stronger - weaker)
+    return float(np.std(differences, ddof=1)) * math.sqrt(simulated / items)
 
 
 def _as_tau(name: str, value: float) -> float:
@@ -186,30 +194,69 @@ class _World:
     noise: float
     alike: float
 
-    def sample(self, items: int, loads: list[float], generator: np.random.Generator) -> tuple[list[Floats], Floats]:
-        """The values of metrics whose share of quality is given, and the ratings, for this number of captions."""
-        quality, shared = generator.normal(size=items), generator.normal(size=items)
-        metrics = []
-        for load in loads:
-            own = math.sqrt(self.alike) * shared + math.sqrt(1 - self.alike) * generator.normal(size=items)
-            metrics.append(load * quality + math.sqrt(1 - load * load) * own)
-        perceived = quality[:, None] + self.noise * generator.normal(size=(items, self.raters))
-        edges = [normal_point(cut / self.levels) * math.hypot(1, self.noise) for cut in range(1, self.levels)]
-        return metrics, np.searchsorted(np.array(edges), perceived).astype(np.float64)
+    def limit(self, items: int, cells: int) -> int:
+        """Return how many of the captions are simulated: a table of their ratings has no more than these cells."""
+        return min(items, cells // min(self.raters, self.levels))
 
-    def load(self, tau: float, seed: int) -> float:
-        """How much of a metric must be quality for this tau, by bisection on one large sample."""
+    def sample(self, items: int, metrics: int, generator: np.random.Generator) -> _Captions:
+        """Draw captions, the errors of this number of metrics, and the ratings."""
+        quality, shared = generator.normal(size=items), generator.normal(size=items)
+        errors = [
+            math.sqrt(self.alike) * shared + math.sqrt(1 - self.alike) * generator.normal(size=items)
+            for _ in range(metrics)
+        ]
+        return _Captions(quality, errors, self._draw_counts(quality, generator))
+
+    def _draw_counts(self, quality: Floats, generator: np.random.Generator) -> Floats:
+        """Draw how many raters give a caption each point of the scale, captions × levels."""
+        edges = np.array([normal_point(cut / self.levels) for cut in range(1, self.levels)])
+        edges *= math.hypot(1, self.noise)
+        if self.raters <= self.levels:
+            perceived = quality[:, None] + self.noise * generator.normal(size=(len(quality), self.raters))
+            cells = np.searchsorted(edges, perceived) + self.levels * np.arange(len(quality))[:, None]
+            counts = np.bincount(cells.ravel(), minlength=len(quality) * self.levels)
+            return counts.reshape(-1, self.levels).astype(np.float64)
+        # Many raters on few levels: the numbers of ratings at each level are multinomial, so no rater is drawn.
+        from scipy.special import ndtr
+
+        gaps = edges - quality[:, None]
+        below = ndtr(gaps / self.noise) if self.noise else (gaps >= 0) * 1.0  # without noise all raters agree
+        chances = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        return generator.multinomial(self.raters, chances).astype(np.float64)
+
+    def find_loads(self, taus: Sequence[float], seed: int) -> list[float]:
+        """Return how much of a metric must be quality for each tau, by bisection on one large sample."""
+        captions = self.sample(self.limit(CALIBRATION, 10 * CELLS), 1, np.random.default_rng(seed))
+        return [self._load(tau, captions) for tau in taus]
+
+    def _load(self, tau: float, captions: _Captions) -> float:
         low, high = -1.0, 1.0
         for _ in range(14):
             middle = (low + high) / 2
-            metrics, ratings = self.sample(20_000, [middle], np.random.default_rng(seed))
-            low, high = (middle, high) if _tau(metrics[0], ratings) < tau else (low, middle)
+            low, high = (middle, high) if captions.tau(captions.metric(middle)) < tau else (low, middle)
         if high > 0.9999:
             raise InputError(f"no metric can reach tau {tau:g} with ratings this noisy; lower noise or tau")
         return (low + high) / 2
 
 
-def _tau(values: Floats, ratings: Floats) -> float:
-    item = np.repeat(np.arange(len(values)), ratings.shape[1])
-    taus = Kendall.of(values, ratings.ravel(), item, np.zeros(len(values), np.int64))(np.ones((1, 1)))
-    return float(taus["tau_b"][0])
+@dataclass(frozen=True, eq=False)
+class _Captions:
+    """Simulated captions with their ratings."""
+
+    quality: Floats
+    errors: Sequence[Floats]
+    """Of each metric, correlated with those of the others."""
+    counts: Floats
+    """How many raters gave each point of the scale, captions × levels."""
+
+    def metric(self, load: float, index: int = 0) -> Floats:
+        """Return the values of a metric of which this much is quality."""
+        return load * self.quality + math.sqrt(1 - load * load) * self.errors[index]
+
+    def tau(self, values: Floats) -> float:
+        """Return the tau-b of a metric with the ratings."""
+        ranks = np.empty(len(values), np.int64)
+        ranks[np.argsort(values)] = np.arange(len(values))
+        item, level = np.nonzero(self.counts)
+        tau = Kendall(ranks, np.zeros(len(values), np.int64), item, level, self.counts[item, level])
+        return float(tau(np.ones((1, 1)))["tau_b"][0])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,8 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
+from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
+from captious.study._columns import left_out_lines
 
 Over: TypeAlias = Literal["images", "images+raters"]
 """What the bootstrap draws."""
@@ -26,8 +28,8 @@ class SystemMean:
     """What people said of one system."""
 
     system: str
-    rank: int
-    """The number of its cluster: no test distinguishes systems of one rank."""
+    ranks: Ranks
+    """Two systems share a rank exactly if no test distinguishes them."""
     mean: Estimate
     ratings: int
     captions: int
@@ -88,9 +90,12 @@ class SystemRanking(Result):
     """How many answers of how many people this rests on, as a line."""
     test: str
     resampling: Resampling
+    """How the intervals were made; over raters they are always those of Student's t."""
     warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """Notes on the intervals."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many rows or answers were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"<SystemRanking {PurePath(self.name).name}: {', '.join(self.order)}>"
@@ -133,15 +138,14 @@ class SystemRanking(Result):
 
     @property
     def _intervals(self) -> str:
-        if not self.resampling.samples:
-            return ""
-        if self.over == "images":
-            return "Intervals are percentiles of the bootstrap over images; they are for these raters."
-        return "Intervals are percentiles of the bootstrap over images and raters."
+        sentence = self.resampling.sentence(self.over.replace("+", " and "))
+        if sentence and self.over == "images":
+            return f"{sentence} They are for these raters."
+        return sentence
 
     def notes(self) -> list[str]:
         """What the numbers rest on."""
-        return [self.counts, *self.remarks]
+        return [self.counts, *left_out_lines(self.left_out), *self.remarks]
 
     def power_statement(self) -> str:
         """The difference that would have been found, in a sentence or two."""
@@ -183,19 +187,18 @@ class SystemRanking(Result):
         columns: list[Column | str] = [Column("rank", "text"), "system", value]
         columns += [Column("captions"), Column("ratings"), Column("images")]
         rows: list[list[Value]] = [
-            [str(one.rank), one.system, Cell.of(one.mean), one.captions, one.ratings, one.images]
+            [format_ranks(one.ranks), one.system, Cell.of(one.mean), one.captions, one.ratings, one.images]
             for one in standing.systems
         ]
-        ranks = [row[0] for row in rows]
-        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         notes = ["the best caption has the highest rank"] if standing.question == RANK else []
-        notes.append("rank: no test distinguishes systems of one rank")
+        notes.append(rank_note("systems", self.resampling.level))
         note = f"{'; '.join(notes)}. {self._intervals}".strip()
+        breaks = rank_breaks([one.ranks for one in standing.systems])
         return Table("people", f"What people say: {standing.question}", columns, rows, note, breaks)
 
     def _means_chart(self, standing: QuestionRanking) -> Chart:
         note = "Neighbors of one shade do not differ significantly."
-        bands = [one.rank for one in standing.systems]
+        bands = [one.ranks[0] for one in standing.systems]
         return Chart("intervals", [self._series(standing)], standing.question, note, decimals=2, bands=bands)
 
     def _series(self, standing: QuestionRanking, prefix: str = "") -> Series:
@@ -256,5 +259,6 @@ class SystemRanking(Result):
             "over": self.over,
             "test": self.test,
             "counts": self.counts,
+            "dropped": self.left_out,
             "signature": self.signature,
         }

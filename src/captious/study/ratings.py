@@ -17,12 +17,17 @@ from captious.errors import InputError
 from captious.io.formats import name_of
 from captious.io.images import with_images
 from captious.io.join import first_few
+from captious.options import Missing
+from captious.stats.agreement import Measurement
 from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
-from captious.study.records import UNNAMED, Record, locate, number, records
+from captious.study.records import UNNAMED, LeftOut, Record, locate, number, records
 
 TIE = 0.5
 """The answer of a rater who prefers neither caption."""
+COPY = "a copy of an earlier row"
+UNDECIDED = "people see no difference"
+SECOND = "a second answer of the same rater, the first one counts"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +59,8 @@ class Ratings:
     """What the ratings are called."""
     aspects: Mapping[str, Floats] = field(default_factory=dict)
     """Further ratings of the same items by the same raters, by aspect."""
+    measurement: Measurement | None = None
+    """Level of measurement, where the recipe names it."""
 
     def __repr__(self) -> str:
         return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
@@ -77,6 +84,7 @@ class Ratings:
                 raise InputError(
                     f"{where}: rating {self.values[item, rater]:g} is outside the scale {low:g} to {high:g}"
                     + (f" ({len(outside)} such ratings)" if len(outside) > 1 else "")
+                    + ("; pass missing='skip' to leave out such ratings" if self.origins else "")
                 )
 
     @classmethod
@@ -175,6 +183,8 @@ class Preferences:
     """The systems of the first and the second caption of each pair; None if the rows do not name them."""
     scoring: ScoringPlan | None = None
     """What is scored in place of ``captions``, where the captions of a pair have references of their own."""
+    warnings: tuple[str, ...] = ()
+    """What was read and cannot be used."""
 
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
@@ -204,16 +214,27 @@ def matrix(lists: Sequence[Sequence[float | None]]) -> Floats:
     return values
 
 
-def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | None = None) -> Ratings | Preferences:
+def unused_answers(judged: Ratings | Preferences) -> dict[str, int]:
+    """Return what was left out of the answers, by reason. Pairs that people tied are answers too."""
+    return {reason: number for reason, number in judged.dropped.items() if reason != UNDECIDED}
+
+
+def open_recipe(
+    recipe: Recipe | str, folder: str | Path, images: str | Path | None = None, missing: Missing = "error"
+) -> Ratings | Preferences:
     """The data of a recipe, or of the one with this name, from its folder."""
     recipe, folder = as_recipe(recipe), Path(folder)
+    left_out = LeftOut()
     layout, references = locate(recipe, folder)
     path = folder / layout.ratings
     reader = READERS.get(layout.format)
-    read = records(layout, path, references, recipe.kind) if reader is None else list(reader(path))
+    if reader is None:
+        read = records(layout, path, references, recipe.kind, missing, left_out)
+    else:
+        read = list(reader(path, left_out.numbers))
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
-    return gather(recipe.of_layout(layout), read, recipe.name, images, layout.question)
+    return gather(recipe.of_layout(layout), read, recipe.name, images, layout.question, missing, left_out)
 
 
 def open_ratings(
@@ -223,9 +244,10 @@ def open_ratings(
     columns: Layout | None = None,
     recipe: Recipe | None = None,
     images: Any = None,
+    missing: Missing = "error",
 ) -> Ratings:
     """Any file with rated captions, or their rows in memory."""
-    judgments = open_judgments(source, references, columns=columns, recipe=recipe, images=images)
+    judgments = open_judgments(source, references, columns=columns, recipe=recipe, images=images, missing=missing)
     if isinstance(judgments, Preferences):
         raise InputError(f"{judgments.name}: contains pairs with a preferred caption, expected ratings")
     return judgments
@@ -238,21 +260,30 @@ def open_judgments(
     columns: Layout | None = None,
     recipe: Recipe | None = None,
     images: Any = None,
+    missing: Missing = "error",
 ) -> Ratings | Preferences:
-    """Ratings or, where rows name the preferred one of two captions, preferences: a file, or its rows in memory."""
+    """Ratings or, where rows name the preferred one of two captions, preferences: a file, or its rows in memory.
+
+    One row that cannot be read stops the reading, or with ``missing="skip"`` it is left out and counted.
+    """
     name = name_of(source, "ratings")
     layout = columns or Layout(name)
     kind: Literal["pairs"] | None = "pairs" if recipe is not None and recipe.kind == "pairs" else None
-    read = records(layout, source, references, kind)
-    return gather(recipe or Recipe(name, (layout,)), read, name, images, layout.question)
+    left_out = LeftOut()
+    read = records(layout, source, references, kind, missing, left_out)
+    return gather(recipe or Recipe(name, (layout,)), read, name, images, layout.question, missing, left_out)
 
 
 def as_ratings(
-    ratings: Any, recipe: Recipe | None = None, references: Any = None, images: Any = None
+    ratings: Any,
+    recipe: Recipe | None = None,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
 ) -> Ratings | Preferences:
     """Ratings from any source: a path, rows or a table in memory, or ratings by id."""
     if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
-        return open_judgments(ratings, references, recipe=recipe, images=images)
+        return open_judgments(ratings, references, recipe=recipe, images=images, missing=missing)
     if references is not None or images is not None:
         raise InputError("references=... and images=... are for ratings in a file, a frame or records, found others")
     if isinstance(ratings, (Ratings, Preferences)):
@@ -266,19 +297,29 @@ def as_ratings(
 
 
 def gather(
-    recipe: Recipe, records: Sequence[Record], name: str, images: Any = None, question: str = "rating"
+    recipe: Recipe,
+    records: Sequence[Record],
+    name: str,
+    images: Any = None,
+    question: str = "rating",
+    missing: Missing = "error",
+    left_out: LeftOut | None = None,
 ) -> Ratings | Preferences:
     """Ratings or preferences from records; ``question`` is what the ratings are called."""
     if not records:
         raise InputError(f"{name}: contains no ratings")
-    dropped: Counter[str] = Counter()
-    used = _after_rules(recipe, records, dropped)
+    left_out = LeftOut() if left_out is None else left_out
+    dropped = left_out.numbers
+    used = _after_rules(recipe, _drop_copies(records, dropped), dropped)
     if not used:
         reasons = ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
         raise InputError(f"{name}: no item is left; dropped: {reasons}")
     if len(used[0].captions) == 2:
-        return _preferences(used, recipe, name, dropped, images)
-    merged = _merged(used)
+        return _preferences(used, recipe, name, images, missing, left_out)
+    if recipe.scale and missing == "skip":
+        used = _drop_outside(used, recipe.scale, dropped)
+    merged, second = _merged(used, missing)
+    dropped[SECOND] += len(second)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
     items = [
         (key, record)
@@ -302,14 +343,15 @@ def gather(
         recipe.scale,
         name,
         tuple(rater or "rating 1" for rater in raters),
-        dict(dropped),
+        {reason: number for reason, number in dropped.items() if number},
         tuple(record.where for record in rated),
-        (*_without_system(rated), *_several_languages(rated)),
+        (*left_out.warnings, *_without_system(rated), *_several_languages(rated)),
         question,
         {
             aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
             for aspect in rated[0].aspects
         },
+        recipe.measurement,
     )
 
 
@@ -362,11 +404,53 @@ def _several_languages(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _merged(records: Sequence[Record]) -> list[Record]:
-    """Single ratings of one caption, row by row, become one record; a list of ratings is one already."""
+def _drop_copies(records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
+    """Leave out rows that repeat an earlier one.
+
+    A row is a copy if it says the same of the same caption for the same raters. Rows with one rating and no rater are
+    never copies: they are the ratings of several people.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    kept = []
+    for record in records:
+        if record.rater is None and not {*record.ratings} - {UNNAMED}:
+            kept.append(record)
+            continue
+        aspects = tuple((name, *ratings.items()) for name, ratings in record.aspects.items())
+        which = (record.id, record.image, record.captions, record.system, record.systems, record.category)
+        said = (record.rater, record.preferred, *record.ratings.items(), aspects)
+        if (which, said) in seen:
+            dropped[COPY] += 1
+            continue
+        seen.add((which, said))
+        kept.append(record)
+    return kept
+
+
+def _drop_outside(records: Sequence[Record], scale: tuple[float, float], dropped: Counter[str]) -> list[Record]:
+    """Leave out single ratings that the scale does not have."""
+    low, high = scale
+    reason = f"a rating outside the scale {low:g} to {high:g}"
+    kept = []
+    for record in records:
+        inside = {
+            rater: None if rating is not None and not low <= rating <= high else rating
+            for rater, rating in record.ratings.items()
+        }
+        dropped[reason] += sum(inside[rater] != rating for rater, rating in record.ratings.items())
+        kept.append(replace(record, ratings=inside))
+    return kept
+
+
+def _merged(records: Sequence[Record], missing: Missing) -> tuple[list[Record], set[str]]:
+    """Single ratings of one caption, row by row, become one record; a list of ratings is one already.
+
+    Second answers of a rater are an error, or with ``missing="skip"`` left out: the second set says where they were.
+    """
     merged: dict[tuple[Any, ...], dict[str, float | None]] = {}
     aspects: dict[tuple[Any, ...], dict[str, dict[str, float | None]]] = {}
     result: list[Record] = []
+    second: set[str] = set()
     for record in records:
         key = (record.id, record.image, record.system, record.systems, record.captions)
         before = merged.get(key)
@@ -380,12 +464,17 @@ def _merged(records: Sequence[Record]) -> list[Record]:
         if rater == UNNAMED:
             rater = f"rating {len(before) + 1}"
         if rater in before:
+            if missing == "skip":
+                second.add(record.where)
+                continue
             judged = "judges the same pair" if len(record.captions) == 2 else "rates the same caption"
-            raise InputError(f"{record.where}: rater {rater!r} {judged} a second time")
+            raise InputError(
+                f"{record.where}: rater {rater!r} {judged} a second time; pass missing='skip' to keep the first answer"
+            )
         before[rater] = value
         for name, rating in own.items():
             aspects[key][name][rater] = rating
-    return result
+    return result, second
 
 
 def _ids(records: Sequence[Record]) -> list[str]:
@@ -405,11 +494,20 @@ def _ids(records: Sequence[Record]) -> list[str]:
 
 
 def _preferences(
-    records: list[Record], recipe: Recipe, name: str, dropped: Counter[str], images: str | Path | None
+    records: list[Record],
+    recipe: Recipe,
+    name: str,
+    images: str | Path | None,
+    missing: Missing,
+    left_out: LeftOut,
 ) -> Preferences:
+    dropped = left_out.numbers
+    answers, answered, second = _answers(records, name, missing)
+    dropped[SECOND] += len(second)
+    records = [record for record in records if record.where not in second]
     decided = records
     if recipe.people_ties == "drop":
-        dropped["people see no difference"] += sum(record.preferred is None for record in records)
+        dropped[UNDECIDED] += sum(record.preferred is None for record in records)
         decided = [record for record in records if record.preferred is not None]
     keys = [record.id if record.id is not None else str(index) for index, record in enumerate(decided)]
     if len({*keys}) != len(keys):
@@ -429,9 +527,11 @@ def _preferences(
         captions,
         name,
         {reason: number for reason, number in dropped.items() if number},
-        *_answers(records, name),
+        answers,
+        answered,
         tuple(systems) if len(systems) == len(decided) else None,
         _scoring_plan(captions.ids, decided, records) if any(record.compared_with for record in decided) else None,
+        tuple(left_out.warnings),
     )
 
 
@@ -461,8 +561,13 @@ def _scoring_plan(ids: Sequence[str], decided: Sequence[Record], records: Sequen
     return ScoringPlan(tuple(sets), owners)
 
 
-def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple[str, str], ...] | None]:
-    """Answers for the same two captions of an image as one item; where their sides are swapped, so is the answer."""
+def _answers(
+    records: Sequence[Record], name: str, missing: Missing
+) -> tuple[Ratings, tuple[tuple[str, str], ...] | None, set[str]]:
+    """Answers for the same two captions of an image as one item; where their sides are swapped, so is the answer.
+
+    Then the systems of the two captions, and where second answers were left out.
+    """
     judged: list[Record] = []
     sides: set[tuple[str, tuple[str, ...]]] = set()
     for record in records:
@@ -476,7 +581,7 @@ def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple
         sides.add((record.image, captions))
         one = Record(record.where, record.image, captions, given, system=record.category, systems=systems)
         judged.append(one)
-    merged = _merged(judged)
+    merged, second = _merged(judged, missing)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
     answers = Ratings(
         tuple(_ids(merged)),
@@ -486,7 +591,7 @@ def _answers(records: Sequence[Record], name: str) -> tuple[Ratings, tuple[tuple
         raters=tuple(rater or "rating 1" for rater in raters),
     )
     both = [record.systems for record in merged if record.systems is not None]
-    return answers, tuple(both) if len(both) == len(merged) else None
+    return answers, tuple(both) if len(both) == len(merged) else None, second
 
 
 def clean(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from captious._core.records import parse_toml, read_text, record, rule
 from captious.errors import InputError, nearest
 from captious.render import Document, Result, Section, Table, Text
+from captious.stats.agreement import Measurement
 from captious.study._columns import label
 
 Own = Literal["keep", "drop", "unreference", "humans"]
@@ -101,6 +102,8 @@ class Recipe:
     scale: tuple[float, float] | None = field(
         default=None, metadata=rule("the lowest and the highest rating, such as [1, 5]")
     )
+    measurement: Measurement | None = None
+    """Level of measurement of the ratings, for agreement between raters; interval where it is None."""
     ties: Literal["half", "strict"] = "half"
     """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
     people_ties: PeopleTies = "drop"

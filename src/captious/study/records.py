@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from captious._core.languages import LANGUAGE_COLUMN, language_code
+from captious._core.numbers import parse_number
 from captious.errors import InputError, nearest
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
+    IMAGE_COLUMNS,
     ITEM_COLUMNS,
     PAIR_SYSTEM_COLUMNS,
     RATER_COLUMNS,
@@ -26,13 +30,20 @@ from captious.io.columns import (
 from captious.io.formats import name_of, read_text, rows_of
 from captious.io.join import described, gather_references, refuse, valid_text
 from captious.io.rows import Row
-from captious.options import Reading
+from captious.options import Missing, Reading
 from captious.study.recipes import Layout, Recipe
 
 UNNAMED = ""
 """A single rating of nobody in particular."""
 References = tuple[tuple[str, ...], ...]
 """Lists of references."""
+COMMENT, SECONDS = "comment", "seconds"
+"""Columns that ``captious studio export`` writes beside the ratings."""
+_NOT_ASPECTS = {
+    *(CANDIDATE_COLUMNS + GROUP_COLUMNS + IMAGE_COLUMNS + ITEM_COLUMNS + RATER_COLUMNS),
+    *(RATING_COLUMNS + REFERENCE_COLUMNS + SYSTEM_COLUMNS),
+    *(COMMENT, SECONDS, "purpose", "place", "late"),
+}
 LARGEST = 1e100
 """The largest rating or value: the statistics square and add them."""
 
@@ -65,6 +76,10 @@ class Record:
     """Which captions are scored together, the first and the second of pairs apart; nothing if all are."""
     language: str = ""
     """The code of the language, if a column names it."""
+    comment: str = ""
+    """What the rater wrote."""
+    seconds: float | None = None
+    """How long the rater took."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -83,8 +98,26 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Any, references: Any, kind: Literal["ratings", "pairs"] | None) -> list[Record]:
-    """Everything in the files of a layout; without a kind, the rows tell whether they are pairs."""
+@dataclass
+class LeftOut:
+    """What was left out of a file at reading: how often for which reason, and what people should know of it."""
+
+    numbers: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+
+
+def records(
+    layout: Layout,
+    ratings: Any,
+    references: Any,
+    kind: Literal["ratings", "pairs"] | None,
+    missing: Missing = "error",
+    left_out: LeftOut | None = None,
+) -> list[Record]:
+    """Read everything in the files of a layout; without a kind, the rows tell whether they are pairs.
+
+    A row that cannot be read is an error, or with ``missing="skip"`` it is counted in ``left_out``.
+    """
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
     if layout.format == "clipscore":
@@ -94,9 +127,61 @@ def records(layout: Layout, ratings: Any, references: Any, kind: Literal["rating
         reading = Reading(references_id_column=layout.references_id)
         by_image = gather_references(rows_of(references, role="references"), reading).references
     rows = list(rows_of(ratings, role="ratings"))
+    return read_rows(rows, layout, name_of(ratings), by_image, kind, missing, left_out)
+
+
+def read_rows(
+    rows: Sequence[Row],
+    layout: Layout,
+    name: str,
+    references: Mapping[str, list[str]] = MappingProxyType({}),
+    kind: Literal["ratings", "pairs"] | None = None,
+    missing: Missing = "error",
+    left_out: LeftOut | None = None,
+) -> list[Record]:
+    """Read the rows of a file of ratings or pairs, which messages call by its ``name``."""
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
-    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
-    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows if _is_wanted(row.fields, layout)]
+    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), name, rows)
+    wanted = [row for row in rows if _is_wanted(row.fields, layout)]
+    return _read_each(
+        wanted,
+        lambda row: _record(row.where, row.fields, layout, references, pairs),
+        missing,
+        LeftOut() if left_out is None else left_out,
+    )
+
+
+def _read_each(rows: Sequence[Row], read: Callable[[Row], Record], missing: Missing, left_out: LeftOut) -> list[Record]:
+    """Read every row. Of rows that cannot be read the first is named, unless all of them are skipped and counted."""
+    found, faults = [], []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except InputError as error:
+            faults.append(str(error))
+        if missing == "error" and faults and found:
+            break
+    if not faults:
+        return found
+    if not found:  # a column is missing or has another name: to skip would leave nothing
+        raise InputError(faults[0])
+    if missing == "error":
+        raise InputError(f"{faults[0]}; pass missing='skip' to leave out such rows")
+    left_out.numbers["the row cannot be read"] += len(faults)
+    several = "s" if len(faults) > 1 else ""
+    left_out.warnings.append(f"{len(faults):,} row{several} left out that cannot be read: {faults[0]}")
+    return found
+
+
+def find_aspects(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the columns of numbers that are neither the rating nor what names a caption or rater."""
+    columns = dict.fromkeys(str(name) for row in rows for name in row.fields if name not in _NOT_ASPECTS)
+    cells = {name: [row.fields[name] for row in rows if row.fields.get(name) is not None] for name in columns}
+    return tuple(name for name, values in cells.items() if values and all(map(_is_plain_number, values)))
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
@@ -119,7 +204,7 @@ def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
 
 
-def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
+def _require_columns(layout: Layout, source: str, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     named = (layout.image, layout.reference, layout.system, layout.category, layout.rater, layout.preferred)
@@ -128,7 +213,7 @@ def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
         if isinstance(name, str) and rows and name not in columns:
             raise InputError(
-                f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+                f"{source}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
             )
 
 
@@ -162,13 +247,12 @@ def _record(
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
         language=language_code(row.get(LANGUAGE_COLUMN)),
+        comment=str(row.get(COMMENT) or ""),
+        seconds=_seconds(row.get(SECONDS)),
     )
     rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
-        chosen = layout.preferred if isinstance(layout.preferred, int) else row.get(str(_preferred(layout)))
-        if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
-            raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
-        preferred = None if chosen in (None, "") else float(chosen)
+        preferred = _choice(where, row, _preferred(layout))
         return replace(common, preferred=preferred, rater=rater, systems=_pair_systems(where, row, layout.system))
     aspects = {name: _ratings(row.get(name), rater, where, name) for name in layout.aspects}
     common = replace(common, aspects=aspects)
@@ -182,12 +266,30 @@ def _record(
     return replace(common, ratings=_ratings(value, rater, where, column))
 
 
+def _choice(where: str, row: Mapping[str, Any], preferred: str | int) -> float | None:
+    """Return the preferred caption of a pair, None for a tie; a row without an answer is no tie."""
+    if isinstance(preferred, str) and preferred not in row:
+        raise InputError(f"{where}: no {preferred!r}, found columns {', '.join(row)}, expected 0, 1, or null for a tie")
+    chosen = row[preferred] if isinstance(preferred, str) else preferred
+    if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, "tie"):
+        raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie (in CSV: tie)")
+    return None if chosen in (None, "tie") else float(chosen)
+
+
 def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
     """One number of each rater's list."""
     several = isinstance(lists, list) and all(isinstance(one, list) and len(one) > entry for one in lists)
     if not several:
         raise InputError(f"{where}: {column} is {_shown(lists)}, expected a list of {entry + 1} or more for each rater")
     return [one[entry] for one in lists]
+
+
+def _seconds(value: Any) -> float | None:
+    """Return how long a rater took; no statistic rests on it, so what is no number is none."""
+    try:
+        return number(value, "", SECONDS)
+    except InputError:
+        return None
 
 
 def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
@@ -263,7 +365,7 @@ def number(value: Any, where: str, column: str) -> float | None:
     try:
         if isinstance(value, bool):
             raise ValueError
-        result = float(value)
+        result = parse_number(value) if isinstance(value, str) else float(value)
     except OverflowError:
         result = math.inf
     except (TypeError, ValueError):

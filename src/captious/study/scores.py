@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from captious._core.numbers import parse_number
 from captious._core.specs import split_specs
 from captious._core.types import Floats
 from captious.errors import InputError, nearest
@@ -168,7 +169,8 @@ def read_scores(
 ) -> list[MetricScores]:
     """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
 
-    Columns may be called as the recipe's layouts call them, or as usual.
+    Columns may be called as the recipe's layouts call them, or as usual. A column with more numbers than texts is a
+    metric; a text among them, such as n/a, is a missing value, and is counted. Columns of text are named in the notes.
     """
     layouts = recipe.layouts if recipe is not None else ()
 
@@ -183,9 +185,10 @@ def read_scores(
     rated = [name for layout in layouts for name in (*layout.rating_columns, *layout.aspects)]
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = _ItemIndex(ratings)
-    columns: dict[str, dict[str, float]] = {}
-    texts: set[str] = set()
-    for row in rows_of(path, role="scores"):
+    rows = list(rows_of(path, role="scores"))
+    kinds = _column_kinds(rows, naming)
+    columns: dict[str, dict[str, float]] = {name: {} for name, kind in kinds.items() if kind.is_metric}
+    for row in rows:
         for name in id_columns(id_column, row.fields):
             if name not in row.fields:
                 hint = nearest(name, row.fields)
@@ -194,21 +197,62 @@ def read_scores(
         if key is None and image is None:
             raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}; {SCHEME}")
         items = index.items(row.where, key, image, caption, system)
-        for column, cell in row.fields.items():
-            if column in naming or column in texts:
+        for column, values in columns.items():
+            if column not in row.fields:
                 continue
-            if column not in columns and not _is_number(cell):
-                texts.add(column)
-                continue
-            value = number(cell, row.where, column)
-            values = columns.setdefault(column, {})
+            cell = row.fields[column]
+            read = number(cell, row.where, column) if _is_number(cell) else None
+            value = np.nan if read is None else read
             for item in items:
-                if item in values and item in index.rated and values[item] != value:
+                before = values.setdefault(item, value)
+                if item in index.rated and before != value and not np.isnan([before, value]).all():
                     raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
-                values[item] = np.nan if value is None else value
+    file = name_of(path, "scores")
+    texts = [name for name, kind in kinds.items() if not kind.is_metric and (kind.texts or kind.numbers)]
+    notes = (f"{file}: {', '.join(texts)}: text, so not a metric",) if texts else ()
     if not columns:
-        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
-    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
+        raise InputError(f"{file}: no column of numbers beside the ids" + (f"; {notes[0]}" if notes else ""))
+    scores = scores_of(columns, ratings.ids, f"{ratings.name} and {file}", missing, f"; {SCHEME}")
+    return [replace(_with_texts(score, kinds[score.key]), notes=notes) for score in scores]
+
+
+class _ColumnKind(NamedTuple):
+    """How many cells of a column of a file are numbers, and how many are text."""
+
+    numbers: int = 0
+    texts: int = 0
+    first: str = ""
+    """The first text, and where it is."""
+
+    @property
+    def is_metric(self) -> bool:
+        """Whether it has numbers, and no more texts than these."""
+        return 0 < self.numbers >= self.texts
+
+
+def _column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, _ColumnKind]:
+    """Return what the columns contain that do not name an item."""
+    kinds: dict[str, _ColumnKind] = {}
+    for row in rows:
+        for column, cell in row.fields.items():
+            if column in naming:
+                continue
+            kind = kinds.setdefault(column, _ColumnKind())
+            if not _is_number(cell):
+                first = kind.first or f"{row.where}: {column} is {str(cell)[:40]!r}"
+                kinds[column] = kind._replace(texts=kind.texts + 1, first=first)
+            elif cell not in (None, ""):
+                kinds[column] = kind._replace(numbers=kind.numbers + 1)
+    return kinds
+
+
+def _with_texts(score: MetricScores, kind: _ColumnKind) -> MetricScores:
+    """Say how many cells of a metric's column are text, in the warnings and in the signature."""
+    if not kind.texts:
+        return score
+    several = "s have" if kind.texts > 1 else " has"
+    remark = f"{kind.first}, expected a number: {kind.texts:,} row{several} no value of {score.label}"
+    return replace(score, remarks=(remark,), signature=f"{score.signature}|text_cells:{kind.texts}")
 
 
 def stored_reports(source: Any) -> dict[str, Report] | None:
@@ -325,13 +369,18 @@ def _named(row: Row, columns: Sequence[str]) -> str | None:
 
 
 def _is_number(cell: Any) -> bool:
-    """Whether a column that begins with this cell is one of numbers."""
+    """Return True if a cell is a number or empty."""
+    if cell is None or cell == "":
+        return True
+    if isinstance(cell, bool):
+        return False
     try:
-        return cell is None or cell == "" or isinstance(float(cell), float)
-    except OverflowError:
+        parse_number(cell) if isinstance(cell, str) else float(cell)
+    except OverflowError:  # too large for a statistic, which `number` says
         return True
     except (TypeError, ValueError):
         return False
+    return True
 
 
 def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> MetricScores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._core.types import Floats, Ints
 from captious.captions import ImageData
 from captious.render import (
     Cell,
@@ -33,14 +34,17 @@ from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import too_narrow
+from captious.stats.correlation import spearman
+from captious.stats.kendall import Kendall
+from captious.stats.pairwise import PRIOR, bradley_terry, win_rows
+from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._analysis import Analysis
-from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
+from captious.study._columns import column, estimates_series, label, left_out_lines, meanings, scaled_label
 from captious.study._design import Pairs, RatingRows
-from captious.study._pair_systems import systems_table
 from captious.study._systems import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import notes_of
+from captious.study.scores import MetricScores, notes_of
 
 DOTS = 3000
 """Items drawn in a scatter; more would only make the page slower."""
@@ -49,7 +53,7 @@ BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Analysis, Result):
-    """Which metrics agree with people, with intervals, tests and rank clusters."""
+    """Which metrics agree with people, with intervals, tests and ranks."""
 
     machines: Study | None = None
     """The same study without the captions that people wrote, where the recipe names their system."""
@@ -155,13 +159,14 @@ class Study(Analysis, Result):
         columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
         lacking = any(self.missing.values())
         columns += [Column("missing")] if lacking else []
-        marked = {*self.clusters[0]} - {self.order[0]}
+        best = {*self.ranks[self.order[0]]}
+        marked = {key for key in self.order[1:] if best & {*self.ranks[key]}}
         rows: list[list[Value]] = []
         for metric in self.order:
             estimates = self.estimates[metric]
             rows.append(
                 [
-                    str(self.rank(metric)),
+                    format_ranks(self.ranks[metric]),
                     self.labels[metric],
                     Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
                     *(estimates[name].value for name in shown[1:beside]),
@@ -171,17 +176,16 @@ class Study(Analysis, Result):
                     *([self.missing[metric]] if lacking else []),
                 ]
             )
-        ranks = [row[0] for row in rows]
-        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         notes = [meanings(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
         notes += ["τ=0: p: of no association, normal approximation over rows"] if rated else []
         if key != "metrics":
             notes = []  # those of the first table explain both
-        notes += [f"†: not distinguishable from the best ({self.test} test, Holm-adjusted)"] if marked else []
+        notes += ["†: does not differ significantly from the best"] if marked else []
+        notes.append(rank_note("metrics", self.resampling.level, f"{self.test} test"))
         note = f"{'; '.join(notes)}." if notes else ""
-        if self.resampling.samples and key == "metrics":
-            note += f" {INTERVALS}"
-        return Table(key, title, columns, rows, note, breaks)
+        if key == "metrics":
+            note = f"{note} {self.resampling.sentence('images')}".rstrip()
+        return Table(key, title, columns, rows, note, rank_breaks([*self.ranks.values()]))
 
     def _system_tables(self) -> list[Table]:
         """The correlations between systems, and the means that they are of."""
@@ -224,7 +228,7 @@ class Study(Analysis, Result):
             return []
         by_id = dict(zip(self.ratings.ids, (name for both in known for name in both), strict=True))
         systems = [by_id[key] for key in self.ids]
-        table = systems_table(design, systems, self.scores, self.labels, self.order)
+        table = _pair_systems_table(design, systems, self.scores, self.labels, self.order)
         return [] if table is None else [table]
 
     def _contests_table(self) -> Table:
@@ -261,7 +265,7 @@ class Study(Analysis, Result):
         ]
         rows: list[list[Value]] = [
             [
-                *(str(self.rank(key)), key, self.labels[key], name),
+                *(format_ranks(self.ranks[key]), key, self.labels[key], name),
                 *(e.value, e.low, e.high, e.error, e.undefined, *self.ties[key]),
                 *(self.rows, self.design.items, self.missing[key]),
             ]
@@ -279,7 +283,7 @@ class Study(Analysis, Result):
             [estimates_series(label(self.statistic), names, estimates, self.statistic)],
             scaled_label(self.statistic),
             "Neighbors of one shade do not differ significantly.",
-            bands=[self.rank(key) for key in self.order],
+            bands=[self.ranks[key][0] for key in self.order],
         )
 
     def _scatters(self) -> list[Section]:
@@ -318,7 +322,7 @@ class Study(Analysis, Result):
         ]
 
     def _notes(self) -> list[str]:
-        """What the numbers rest on: rows, items, images, ties of the ratings, what was left out, the rank clusters."""
+        """What the numbers rest on: rows, items, images, ties of the ratings, and what was left out."""
         design = self.design
         if isinstance(design, RatingRows):
             ties = next(iter(self.ties.values()))[1]
@@ -329,14 +333,11 @@ class Study(Analysis, Result):
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in percent"]
         lines += too_narrow(design.clusters, self.resampling, "images")
-        lines += [f"left out: {number:,} ({reason})" for reason, number in self.ratings.dropped.items()]
+        lines += left_out_lines(self.ratings.dropped)
         if lost := len(self.ratings.ids) - design.items:
             lines.append(f"left out: {lost:,} items for which a metric has no value")
         elif not any(self.missing.values()):
             lines.append("missing: none, every metric has a value for every item")
-        for number, cluster in enumerate(self.clusters, 1):
-            if len(cluster) > 1:
-                lines.append(f"rank {number}: {', '.join(self.labels[key] for key in cluster)} are indistinguishable")
         shown = {*self._shown(), *(BETWEEN_SYSTEMS if self.soft else ())}
         for key, estimates in self.estimates.items():
             for name, estimate in estimates.items():
@@ -383,7 +384,7 @@ class Study(Analysis, Result):
         data: dict[str, Any] = {
             "metric": key,
             "label": score.label,
-            "rank": self.rank(key),
+            "ranks": self.ranks[key],
             "statistics": self.estimates[key],
             "metric_ties": metric_ties,
             "human_ties": human_ties,
@@ -418,3 +419,48 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
     picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
+
+
+def _pair_systems_table(
+    pairs: Pairs,
+    captions: Sequence[str],
+    scores: Sequence[MetricScores],
+    labels: Mapping[str, str],
+    order: Sequence[str],
+) -> Table | None:
+    """How alike the order of systems is by each metric and by people; None if there are fewer than three.
+
+    ``captions`` names the system of each caption, two to a pair.
+    """
+    names = sorted({*captions})
+    if len(names) < 3:
+        return None
+    system = np.searchsorted(np.array(names), np.array(captions))
+    people = _strengths(pairs, system, len(names), _people(pairs))
+    by_metric = {one.key: one for one in scores}
+    rows: list[Sequence[Value]] = []
+    for key in order:
+        values = by_metric[key].oriented
+        own = _strengths(pairs, system, len(names), pairs.verdicts(values[pairs.first] - values[pairs.second]))
+        rows.append([labels[key], spearman(own, people), _tau_b(own, people)])
+    columns: list[Column | str] = ["metric", column("spearman", best=True), column("system_tau", best=True)]
+    note = "Spearman's and Kendall's correlation of Bradley–Terry strengths, by the metric's verdicts and by people's"
+    return Table("systems", f"Between the {len(names)} systems", columns, rows, note)
+
+
+def _people(pairs: Pairs) -> Floats:
+    """The verdict of people for the first caption of each pair of the design, which is the preferred one."""
+    return np.ones(len(pairs.first)) if pairs.tied is None else np.where(pairs.tied, 0.5, 1.0)
+
+
+def _strengths(pairs: Pairs, system: Ints, number: int, verdicts: Floats) -> Floats:
+    met = np.zeros(len(verdicts), dtype=np.int64)
+    wins = win_rows(system[pairs.first], system[pairs.second], verdicts, met, 1, number)
+    return bradley_terry(wins.reshape(number, number), PRIOR)
+
+
+def _tau_b(one: Floats, other: Floats) -> float:
+    """Return Kendall's tau-b; NaN if a strength is."""
+    if np.isnan(one + other).any():
+        return float("nan")
+    return float(Kendall.of(one, other)(np.ones((len(one), 1)))["tau_b"][0])

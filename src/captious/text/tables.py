@@ -16,8 +16,9 @@ import numpy.typing as npt
 from captious._core.languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
+from captious.errors import InputError, one_line
 from captious.text.counts import Keys, mix, word_keys
-from captious.text.tokenizers import Tokenizer, tokenizer_named
+from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
 
 _REMEMBERED = 1 << 17
 """Chunks of captions that a table remembers the tokens of."""
@@ -297,8 +298,9 @@ class TextTable(Memo):
     """A table whose vocabulary this one begins with."""
 
     @classmethod
-    def of(cls, captions: CaptionSet, tokenizer: str = AUTO) -> TextTable:
+    def of(cls, captions: CaptionSet, tokenizer: str | Tokenizer = AUTO) -> TextTable:
         """The token table of a set, made once per tokenizer and shared by all metrics."""
+        tokenizer = name_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
         name = chosen_tokenizer(tokenizer, captions.language)
         return captions.once(table_key(name), lambda: cls._of(captions, tokenizer_named(name)))
 
@@ -587,7 +589,7 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     plain = list(map(tool.plain_word, chunks))
     rest = [number for number, word in enumerate(plain) if word is None]
     unsafe = np.zeros(len(chunks), dtype=np.bool_)
-    unsafe[rest] = [not tool.is_local(chunks[number]) for number in rest]
+    unsafe[rest] = [tool.is_local is not None and not tool.is_local(chunks[number]) for number in rest]
     for text in sorted(set((np.searchsorted(bounds, np.flatnonzero(unsafe.take(chunk)), side="right") - 1).tolist())):
         chunk[bounds[text] : bounds[text + 1]] = 0
         chunk[bounds[text]] = len(chunks)
@@ -719,7 +721,8 @@ class _KnownWords(dict[str, int]):
 
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
-        words = (word,) if word is not None else _words(self.tool, chunk) if self.tool.is_local(chunk) else ()
+        local = self.tool.is_local is None or self.tool.is_local(chunk)
+        words = (word,) if word is not None else _words(self.tool, chunk) if local else ()
         number = self.index.get(words[0], -2) + 1 if len(words) == 1 else -1
         if len(self) < _REMEMBERED:
             self[chunk] = number
@@ -783,6 +786,16 @@ def run_indices(starts: Ints, lengths: Ints) -> Ints:
 @lru_cache(maxsize=1 << 16)
 def _words(tool: Tokenizer, text: str) -> tuple[str, ...]:
     """The tokens of a text; the same texts come again in every part of a large set."""
-    tokens = tool.tokenize(text)
+    try:
+        tokens = tool.tokenize(text)
+        if isinstance(tokens, str):
+            raise TypeError("gave one text, expected a list of tokens")
+        tokens = list(tokens)
+        joined = " ".join(tokens)
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"tokenizer {tool.name!r} on {text[:60]!r}"
+        raise InputError(f"{what}: {type(error).__name__}: {one_line(error)}") from error
     # coco-caption joins tokens with spaces and splits again on any whitespace, which cuts "1\u00a01/2" in two.
-    return tuple(" ".join(tokens).split() if " " in text or "\xa0" in text else tokens)
+    return tuple(joined.split() if " " in text or "\xa0" in text else tokens)

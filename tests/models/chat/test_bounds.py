@@ -185,6 +185,55 @@ def test_a_reply_that_repeats_the_key_is_stored_and_shown_without_it(server, jud
     assert b"nobody-may-see" not in stored
 
 
+SLASHES = "sk-or/v1/nobody+may=see/this9"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (SLASHES.replace("/", "\\/"), "…"),  # JSON may escape a slash, and PHP does
+        (SLASHES.replace("/", "\\u002f"), "…"),
+        (SLASHES.replace("/", "\\u002F").replace("k", "\\u006b"), "…"),
+        (SLASHES.replace("/", "\\\\/"), "…"),  # the text of the reply is JSON itself
+        (SLASHES.replace("/", "\\\\u002f"), "…"),
+        (SLASHES.replace("/", "%2F").replace("+", "%2b").replace("=", "%3D"), "…"),
+        (SLASHES[:-1], "…"),
+        (SLASHES[1:], "…"),
+        (SLASHES[:-1].replace("/", "\\/") + "*", "…*"),
+        (SLASHES[:15] + "***", "…***"),
+    ],
+)
+def test_a_key_is_not_stored_however_a_server_writes_it(server, judging, tmp_path, written, shown):
+    """The content is what the server sent, so a backslash in it is an escape of JSON."""
+    (tmp_path / "key").write_text(SLASHES)
+    content = json.dumps(response("8, says KEY", model="KEY")).replace("KEY", written).encode()
+    server.behave = lambda number, body, headers: (200, {}, content)
+    (reply,) = load_judge("m", replace(judging, key_file=tmp_path / "key")).ask([question()])
+    assert (reply.text, reply.model) == (f"8, says {shown}", shown)
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("replies.db*"))
+    assert b"nobody" not in stored and b"8, says" in stored
+
+
+def test_a_key_that_has_a_backslash_or_a_percent_sign_is_hidden():
+    key = "sk%2Fwith\\slash%41see/this9"
+    assert without_secret(f"says {key}", key) == without_secret(f"says {key.replace('/', '%2F')}", key) == "says …"
+
+
+def test_a_key_is_not_stored_in_the_tokens_of_a_reply():
+    """Servers that give probabilities repeat the reply token by token."""
+    tokens = ["8", " ", *(SLASHES[start : start + 3] for start in range(0, len(SLASHES), 3)), "."]
+    listed = [{"token": one, "logprob": -0.5, "bytes": list(one.encode()), "top_logprobs": []} for one in tokens]
+    cleaned = endpoint._replaced({"logprobs": {"content": listed}}, SLASHES)["logprobs"]["content"]
+    assert [one["token"] for one in cleaned] == ["8", " ", *["…"] * (len(tokens) - 3), "."]
+    assert cleaned[0] == listed[0] and cleaned[2] == {"token": "…", "logprob": -0.5}
+
+
+def test_a_reply_without_the_key_stays_as_it_is():
+    """Backslashes, percent signs and the beginning of a key, which all keys of a company share, are kept."""
+    said = {"choices": [{"text": "100% \\/ \\u002f sk-or/v1 %2F"}], "a": [1, None, 2.5, True]}
+    assert endpoint._replaced(said, SLASHES) == said
+
+
 @pytest.mark.parametrize("garbage", [b"", b"X-%s: \0\r\n\r\n", b"%s\r\n\r\n", b"Content-Length: %s\r\n\r\n"])
 def test_a_broken_answer_shows_neither_key_nor_address(raw, garbage):
     """The client quotes what it cannot read."""

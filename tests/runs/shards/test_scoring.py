@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.runs.shards.data import records, write_shards, write_tars
-from tests.runs.shards.fatal import Fatal
+from tests.runs.shards.fatal import Fatal, FatalOnce
 
 import captious
 from captious.captions import CaptionSet
@@ -275,6 +275,40 @@ def test_a_shard_that_kills_its_worker_is_named(tmp_path: Path) -> None:
     report = score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
     assert report.failed == {"part-1": "the process that worked on it died 3 times (signal 9; out of memory?)"}
     assert sorted(Run.at(tmp_path / "scores").finished()) == ["part-0", "part-2"]
+
+
+def test_a_shard_whose_worker_died_once_leaves_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
+    source, lines = write_shards(tmp_path / "in", records(6), 3), list[str]()
+    runtime, out = Runtime(log=lines.append), tmp_path / "scores"
+    report = score_shards(source, [FatalOnce()], out=out, resampling=FEW, engine=PROCESSES, runtime=runtime)
+    line = "begun again, because a worker process died (signal 9; out of memory?)"
+    assert lines == [f"1 task was {line}"] and not report.failed
+    assert report.history == (f"1 shard was {line}",) == open_run(out).history
+    assert f"1 shard was {line}" in " ".join(str(open_run(out)).split())
+    assert json.loads((out / "captious-run.json").read_text())["history"] == [f"1 shard was {line}"]
+
+
+def test_a_resumed_run_says_what_was_there(tmp_path: Path) -> None:
+    source, out = write_shards(tmp_path / "in", records(40), 4), tmp_path / "scores"
+    killed = subprocess.run([sys.executable, "-c", DRIVER, "write_part", "3", source, str(out)])
+    assert killed.returncode == -signal.SIGKILL
+    lines: list[str] = []
+    options = {"out": out, "resampling": FEW, "engine": SERIAL, "runtime": Runtime(log=lines.append)}
+    report = score_shards(source, "bleu,cider,vocab_size", **options)
+    line = "resumed: 2 of 4 shards were already scored"
+    assert lines == [f"{out}: {line}"] and report.history == (line,) == open_run(out).history
+    lines.clear()
+    again = score_shards(source, "bleu,cider,vocab_size", **options)  # nothing is left, and the record stays
+    assert not lines and again.history == (line,)
+
+
+def test_a_run_stopped_twice_keeps_both_lines(tmp_path: Path) -> None:
+    source, out = write_shards(tmp_path / "in", records(40), 4), tmp_path / "scores"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", DRIVER, "write_part", "2", source, str(out)])
+    report = score_shards(source, "bleu,cider,vocab_size", out=out, resampling=FEW, engine=SERIAL)
+    assert report.history == tuple(f"resumed: {number} of 4 shards were already scored" for number in (1, 2))
 
 
 def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -> None:

@@ -313,3 +313,11 @@ def test_a_caption_of_several_pairs_is_one_caption(place):
     files = FILES.replace('"b.jsonl"', '"b.jsonl", "c.jsonl"')
     result = check_plan(parse_plan(f'title = "x"\nkind = "pairs"\n{files}', place / "study.toml"))
     assert (result.effort.tasks, result.captions) == (10 * 3, 10 * 3)
+
+
+def test_a_file_that_is_listed_twice_is_said(place):
+    text = RATINGS.replace('"b.jsonl"', '"a.jsonl"') + ASPECT
+    lines = [one.message for one in check_plan(plan_of(place, text)).findings]
+    assert (
+        "a.jsonl is given twice, as 'a' and 'a-2'; raters would see the same captions as those of two systems" in lines
+    )

@@ -112,6 +112,17 @@ def test_an_aspect_that_repeats_the_rating_is_no_score_of_its_own(runs, tmp_path
     assert [score.key for score in open_table(runs, path).scores][2:] == ["rating", "fluency"]
 
 
+def test_one_odd_row_of_ratings_does_not_stop_the_explorer(runs, ratings):
+    rows = ratings.read_text().splitlines()
+    odd = json.dumps({**json.loads(rows[1]), "rating": "n/a"})
+    ratings.write_text("\n".join([rows[0], odd, *rows[2:]]) + "\n")
+    table = open_table(runs, ratings)
+    assert sum(map(len, table.ratings.values())) == len(rows) - 1
+    assert any(
+        "1 row left out that cannot be read" in one and "row 2: rating is 'n/a'" in one for one in table.warnings
+    )
+
+
 def test_ratings_of_other_captions_are_counted_or_refused(runs, tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"id": "9/x", "system": "x", "rating": 3}\n', encoding="utf-8")

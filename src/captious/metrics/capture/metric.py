@@ -26,8 +26,9 @@ from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
+from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.factual import Factual, is_factual, load_factual
-from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.models.sentences import load_sentences, sentence_vectors
 from captious.render import Column, Table
 from captious.syntax import parsing
 from captious.syntax.scenegraph import Fact, lemma_of
@@ -46,7 +47,7 @@ class CaptureResources:
     """The parser with its version, or with a digest of its content where it is a FACTUAL model."""
     factual: Factual | None = None
     synonyms: Synonyms | None = None
-    encoder: SentenceEncoder | None = None
+    encoder: TextEncoder | None = None
     elements: dict[str, Elements] = field(default_factory=dict)
     """The elements of every text that was parsed so far."""
 
@@ -79,7 +80,7 @@ class Capture(MeanMetric):
     subset: Literal["all", "object", "attribute", "relation"] = "all"
     parser: str = parsing.DEFAULT
     """A model of spaCy, or the folder or hub id of a FACTUAL model."""
-    weights: str = SENTENCES
+    weights: TextWeights = SENTENCES
     """A hub id or a folder of sentence-transformers."""
     synonyms: bool = True
     soft: bool = True

@@ -11,7 +11,7 @@ from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import EncodedMetric, Similarity, to_references
 from captious.metrics.contract import Need
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, Weights
 
 PREFIX = "A photo depicts "
 
@@ -35,7 +35,7 @@ class ClipScore(EncodedMetric):
     [0.75, 0.0]
     """
 
-    weights: str = "openai/clip-vit-base-patch32"
+    weights: Weights = "openai/clip-vit-base-patch32"
     w: float = 2.5
     prefix: str = PREFIX
     value: Literal["clipped", "raw"] = "clipped"

@@ -8,19 +8,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need, Shared
+from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models import loading
 from captious.models.domain import outside_domain
-from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
+from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id, token_counts
 from captious.models.features import EncodedRows, cosines, image_features, text_features
 from captious.options import current
 from captious.render import Column
@@ -154,7 +154,48 @@ def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[st
 
 
 @dataclass(frozen=True)
-class EncodedMetric(MeanMetric):
+class EncoderMetric(Metric):
+    """A metric that uses an encoder, which every signature names.
+
+    `score_items` gets the encoder as ``state.value``. If a metric has a ``corpus_state``, it writes its own `prepare`,
+    and `score_items` calls `encoder`, which loads each encoder once per process.
+    """
+
+    weights: Weights = ""
+
+    main: ClassVar[str] = "weights"
+    where_to_get: ClassVar[str] = "name an encoder, {name}(weights=…)"
+    """What to say where no weights are named and there is no default."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Images and a model."""
+        return ("image", "model")
+
+    def encoder(self) -> Encoder:
+        """Load the encoder."""
+        return loading.load(self.named_weights)
+
+    @property
+    def named_weights(self) -> Weights:
+        """The weights; an error where none are named."""
+        if not self.weights:
+            raise InputError(f"{self.name} needs weights: {self.where_to_get.format(name=self.name)}")
+        return self.weights
+
+    def prepare(self, captions: CaptionSet) -> Any:
+        """Load the encoder."""
+        encoder = self.encoder()
+        return Shared(encoder, encoder_id(encoder))
+
+    def model_settings(self, state: Any) -> Mapping[str, str]:
+        """The encoder by name and content, and its precision."""
+        encoder: Encoder = state.value if isinstance(state, Shared) and state.value is not None else self.encoder()
+        return {"encoder": encoder_id(encoder), "precision": encoder.precision}
+
+
+@dataclass(frozen=True)
+class EncodedMetric(EncoderMetric, MeanMetric):
     """A metric that looks at the image: values from the cosine of caption and image under an encoder.
 
     ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says when an image becomes
@@ -162,14 +203,8 @@ class EncodedMetric(MeanMetric):
     checkpoint (``gelu`` for those of OpenCLIP).
     """
 
-    weights: str = ""
     order: Literal["crop-first", "rgb-first"] | None = None
     activation: Literal["gelu", "quick_gelu"] | None = None
-
-    main: ClassVar[str] = "weights"
-    needs: ClassVar[tuple[Need, ...]] = ("image", "model")
-    where_to_get: ClassVar[str] = ""
-    """What to say where no weights are named and there is no default."""
 
     @property
     def prefix(self) -> str:
@@ -185,15 +220,8 @@ class EncodedMetric(MeanMetric):
         return self.scaled(similar.cosine)
 
     def encoder(self) -> Encoder:
-        """The encoder of the weights."""
-        if not self.weights:
-            raise InputError(f"{self.name} needs weights: {self.where_to_get.format(name=self.name)}")
-        return loading.load(self.weights, activation=self.activation, order=self.order)
-
-    def prepare(self, captions: CaptionSet) -> Shared[Encoder]:
-        """Load the encoder."""
-        encoder = self.encoder()
-        return Shared(encoder, encoder_id(encoder))
+        """Load the encoder with these options."""
+        return loading.load(self.named_weights, activation=self.activation, order=self.order)
 
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
@@ -212,7 +240,3 @@ class EncodedMetric(MeanMetric):
             return self.values(similarity(captions, state.value, self.prefix), captions, state.value)
 
         return unit_breakdown(item.candidates.values, scores)
-
-    def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
-        """The encoder by name and content, and its precision."""
-        return {"encoder": encoder_id(state.value), "precision": state.value.precision}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from captious.metrics.clip.clipscore import ClipScore
+from captious.models.encoder import Weights
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LongClip(ClipScore):
     [0.75, 0.0]
     """
 
-    weights: str = "BeichenZhang/LongCLIP-B"
+    weights: Weights = "BeichenZhang/LongCLIP-B"
     prefix: str = ""
     value: Literal["clipped", "raw"] = "raw"
 

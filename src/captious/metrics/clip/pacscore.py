@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from captious.metrics.clip.clipscore import ClipScore, RefClipScore
+from captious.models.encoder import Weights
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PacScore(ClipScore):
     [0.8, 0.0]
     """
 
-    weights: str = ""
+    weights: Weights = ""
     w: float = 2.0
 
     name: ClassVar[str] = "pacscore"

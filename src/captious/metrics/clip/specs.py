@@ -17,7 +17,7 @@ from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similar
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
 from captious.metrics.rows import Scored, blank_texts, candidate_means, truncation_warning
-from captious.models.encoder import Encoder, encoder_id
+from captious.models.encoder import Encoder, Weights, encoder_id
 from captious.text.states import State
 
 CITATION = (
@@ -42,7 +42,7 @@ class Specs(EncodedMetric):
     [0.4293, 0.75]
     """
 
-    weights: str = "Xiaohud/SPECS"
+    weights: Weights = "Xiaohud/SPECS"
     value: Literal["shifted", "raw", "paper"] = "shifted"
     prefix: str = ""
 

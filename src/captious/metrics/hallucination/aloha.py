@@ -23,7 +23,8 @@ from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quo
 from captious.metrics.rows import Scored, candidate_means
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.models.encoder import TextEncoder, TextWeights
+from captious.models.sentences import load_sentences, sentence_vectors
 from captious.options import current
 from captious.render import Column, Why
 from captious.syntax import parsing
@@ -45,7 +46,7 @@ EQUAL = 1 - 1e-9
 class AlohaState:
     """What ALOHa needs besides captions."""
 
-    encoder: SentenceEncoder
+    encoder: TextEncoder
     judge: Judge | None = None
     prompt: str = ""
 
@@ -83,7 +84,7 @@ class Aloha(MeanMetric):
 
     model: str = ""
     """Name of a chat model at the endpoint, or ``local:FOLDER``; without it the tagger finds the objects."""
-    weights: str = SENTENCES
+    weights: TextWeights = SENTENCES
     """A hub id or a folder of sentence-transformers."""
     tagger: Literal["captious", "spacy", "nltk"] = "captious"
     detections: bool = False
@@ -266,7 +267,7 @@ class _Vectors:
         self._rows, self._vectors = rows, vectors
 
     @classmethod
-    def of(cls, lists: Sequence[list[NamedObject] | Failure], weights: str) -> _Vectors:
+    def of(cls, lists: Sequence[list[NamedObject] | Failure], weights: TextWeights) -> _Vectors:
         """The vectors of all words of these objects; each distinct one is encoded once."""
         words = sorted({word for one in lists if not isinstance(one, Failure) for name in one for word in name.words})
         vectors = np.nan_to_num(sentence_vectors(words, weights).astype(np.float64)) if words else np.zeros((0, 1))

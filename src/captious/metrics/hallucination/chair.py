@@ -139,6 +139,7 @@ class Chair(Metric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.max_words < 0:
             raise InputError(f"chair(max_words={self.max_words}): expected at least 1, or 0 for all words")
 

@@ -159,6 +159,7 @@ class SmoothedMetric(JudgedMetric):
     part_columns: ClassVar[Sequence[Column]] = (Column("probability", bar=True),)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("samples", "top"):
             if getattr(self, name) < 1:
                 raise InputError(f"{self.name}({name}={getattr(self, name)}): expected {name} of at least 1")

@@ -57,6 +57,8 @@ COLUMN = "column"
 """What ``answers`` is where they stand in a column of the captions."""
 SKIPPED = "skipped"
 """The name under which the signature counts questions that were left out for want of an answer."""
+TAKEN_AS_WRONG = "taken_as_wrong"
+"""The name under which the signature counts questions without an answer that count as answered wrong."""
 NO_QUESTIONS = "no questions"
 NO_ANSWERS = "no stored answers"
 
@@ -96,8 +98,9 @@ class QuestionMetric(JudgedMetric):
     """File of stored answers, or ``column``: nothing is asked."""
     category: str = ""
     """The category of the questions that count; without it all do."""
-    missing: Literal["nan", "skip"] = "nan"
-    """Whether a caption with an unanswered question has no value, or the question is left out and counted."""
+    missing: Literal["nan", "skip", "wrong"] = "nan"
+    """What a question without a readable answer does: the caption has no value, or the question is left out, or it
+    counts as answered wrong; the signature counts such questions."""
 
     always_shown: ClassVar[tuple[str, ...]] = ()
     sees: ClassVar[bool] = False
@@ -109,7 +112,8 @@ class QuestionMetric(JudgedMetric):
     gold: ClassVar[bool] = True
     """Whether a question needs a right answer."""
     parse_rule: ClassVar[str] = "choice"
-    counted: ClassVar[tuple[str, ...]] = (BY_WORDS, SKIPPED)
+    wrong: ClassVar[str] = ""
+    """The answer that a question without one is taken to have if ``missing=wrong``."""
     part_unit: ClassVar[str] = "question"
     part_columns: ClassVar[Sequence[Column]] = (
         Column(VERDICT, "text"),
@@ -119,6 +123,7 @@ class QuestionMetric(JudgedMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.model and self.answers:
             raise InputError(f"{self.name}: model and answers are both given; with answers nothing is asked")
 
@@ -126,6 +131,11 @@ class QuestionMetric(JudgedMetric):
     def needs(self) -> tuple[Need, ...]:
         """A model, which may need to see the image; stored answers need nothing."""
         return () if self.answers else ("image", "judge") if self.sees else ("judge",)
+
+    @property
+    def counted(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the signature counts."""
+        return BY_WORDS, TAKEN_AS_WRONG if self.missing == "wrong" else SKIPPED
 
     @property
     def together(self) -> bool:
@@ -265,7 +275,16 @@ class QuestionMetric(JudgedMetric):
             lists = iter([self._stored(one, setup) for one in open_items])
         else:
             lists = iter(self.model_answers(open_items, setup))
-        return [one if isinstance(one, Failure) else self._verdict(one.own.questions, next(lists)) for one in asked]
+        return [
+            self._failed(one) if isinstance(one, Failure) else self._verdict(one.own.questions, next(lists))
+            for one in asked
+        ]
+
+    def _failed(self, failure: Failure) -> Verdict | Failure:
+        """Return why an item has no value; if unanswered questions are wrong, so is the item without stored answers."""
+        if self.missing != "wrong" or failure.reason != NO_ANSWERS:
+            return failure
+        return self._verdict([ItemQuestion("1", NO_ANSWERS)], [failure])
 
     def model_answers(
         self, asked: Sequence[AskedItem], setup: JudgeSetup
@@ -299,7 +318,7 @@ class QuestionMetric(JudgedMetric):
         """The answers that a file or a column has."""
         given = stored_answers(asked.item, asked.own, setup.tables)
         if isinstance(given, Failure):
-            return given
+            return [given] * len(asked.options) if self.missing == "wrong" else given
         return [
             one if isinstance(one, Failure) else self.read_stored(one, options)
             for one, options in zip(given, asked.options, strict=True)
@@ -318,11 +337,14 @@ class QuestionMetric(JudgedMetric):
         if isinstance(answers, Failure):
             return answers
         failed = [(question, one) for question, one in zip(questions, answers, strict=True) if isinstance(one, Failure)]
-        if failed and (self.missing == "nan" or len(failed) == len(answers)):
+        unanswered = self.missing == "nan" or (self.missing == "skip" and len(failed) == len(answers))
+        if failed and unanswered:
             question, failure = failed[0]
             return replace(failure, reason=f"{failure.reason} (question {question.id}: {question.text})")
         pairs = [
-            (question, one) for question, one in zip(questions, answers, strict=True) if not isinstance(one, Failure)
+            (question, ChosenAnswer(self.wrong, reason=one.reason) if isinstance(one, Failure) else one)
+            for question, one in zip(questions, answers, strict=True)
+            if self.missing == "wrong" or not isinstance(one, Failure)
         ]
         marks = self.marks([question for question, _ in pairs], [one for _, one in pairs])
         chosen = [
@@ -337,7 +359,7 @@ class QuestionMetric(JudgedMetric):
         return Verdict(
             float(self.aggregate(np.asarray(sums, dtype=np.float64))),
             parts=[question_part(*three) for three in chosen],
-            counted=[*([BY_WORDS] if any(one.by_words for _, one in pairs) else []), *[SKIPPED] * len(failed)],
+            counted=[*([BY_WORDS] if any(one.by_words for _, one in pairs) else []), *[self.counted[1]] * len(failed)],
             summary=self.summary(counted),
             sums=sums,
         )

@@ -42,7 +42,8 @@ class CapEval(GroupedQuestions):
     nothing; verdicts may also be written 1, −1 and 0, as CAPability does.
 
     If a reply has no verdict on some question, the request is repeated, at most twice; then the caption has no value,
-    unless ``missing=skip`` leaves those questions out. (The original counts them as not mentioned.)
+    unless ``missing=skip`` leaves those questions out or ``missing=wrong`` counts them as not mentioned, as in the
+    original.
 
     >>> CapEval("gpt-4o-mini").label, CapEval("gpt-4o-mini", value="precision").label
     ('CAPEval coverage', 'CAPEval precision')
@@ -53,6 +54,7 @@ class CapEval(GroupedQuestions):
     ask: Literal["each", "together"] = "together"
 
     name: ClassVar[str] = "capeval"
+    wrong: ClassVar[str] = NOT_MENTIONED
     citation: ClassVar[str] = (
         "Liu, Wang, Zhang. CAPEval: A Decoupled Caption Evaluation across Understanding and Generation. 2026. "
         "arXiv:2608.02589."

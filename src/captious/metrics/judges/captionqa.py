@@ -49,8 +49,9 @@ class CaptionQA(GroupedQuestions):
     ``answers=FILE`` or ``answers=column`` scores stored answers and sends no request.
 
     If an answer cannot be parsed, the request is repeated, at most twice; then the caption has no value, unless
-    ``missing=skip`` leaves the question out. (The original code scores it as 0.) ``yes_no=original`` adds no "cannot"
-    where the original adds none: if *yes* and *no* occur inside options, or by the first word of the question.
+    ``missing=skip`` leaves the question out or ``missing=wrong`` scores it as 0, as the original does.
+    ``yes_no=original`` adds no "cannot" where the original adds none: if *yes* and *no* occur inside options, or by the
+    first word of the question.
 
     >>> CaptionQA("gpt-4o-mini").label, CaptionQA("gpt-4o-mini", value="accuracy").label
     ('CaptionQA', 'CaptionQA accuracy')

@@ -140,6 +140,7 @@ class DCScore(FactMetric):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.samples < 1:
             raise InputError(f"dcscore(samples={self.samples}): expected at least 1")
 

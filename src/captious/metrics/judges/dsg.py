@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io.questions import ItemQuestion, plain_answer
+from captious.io.join import first_few
+from captious.io.questions import ANSWER_COLUMN, QUESTION_COLUMN, ItemQuestion, QuestionTable, plain_answer
+from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import YES_NO, AnswerOptions, ChosenAnswer
-from captious.metrics.judges._questions import AnswerMark, QuestionMetric
+from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
+from captious.metrics.judges.judged import JudgeSetup
+from captious.metrics.rows import Scored
+from captious.models.chat.messages import Failure
+
+UNKNOWN_PARENT = "a parent is not a question of the item"
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,10 @@ class Dsg(QuestionMetric):
 
     Questions come from ``questions=FILE`` in the layout of DSG-1k, or from a column ``questions``; one call each.
     ``answers=FILE`` scores stored answers, such as those that the authors published, and asks nothing; where the file
-    has answers for several image models, items are called ``item_model``. An answer that cannot be read leaves the item
-    without a value, unless ``missing=skip``. (The original scores an item without answers as 0.)
+    has answers for several image models, items are called ``item_model``. An answer that is neither yes nor no leaves
+    the item without a value. ``missing=wrong`` counts the question as answered no, and an item without any answer as 0,
+    as the original does: for the numbers that its authors published. ``missing=skip`` leaves the question out. A parent
+    that is not a question of the item leaves the item without a value too, unless ``dependencies=no``.
 
     >>> Dsg("qwen2-vl").label, Dsg("qwen2-vl", dependencies=False).label
     ('DSG', 'DSG without dependencies')
@@ -60,6 +70,43 @@ class Dsg(QuestionMetric):
         """Yes or no."""
         return AnswerOptions.words(*YES_NO)
 
+    def asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
+        """Each item with its questions, or why they cannot be asked, such as a parent that is not one of them."""
+        items = super().asked_items(captions, setup)
+        return [one if isinstance(one, Failure) else self._unknown_parent(one) or one for one in items]
+
+    def _unknown_parent(self, asked: AskedItem) -> Failure | None:
+        ids = {one.id for one in asked.own.questions}
+        unknown = [(one.id, parent) for one in asked.own.questions for parent in one.parents if parent not in ids]
+        if not unknown or not self.dependencies:
+            return None
+        id, parent = unknown[0]
+        return Failure(f"{UNKNOWN_PARENT}: question {id} of item {asked.own.key!r} depends on {parent!r}")
+
+    def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
+        """Rows of shares; a warning says where parents cannot be read."""
+        scored = super().score_items(captions, state)
+        tables = state.value.tables
+        table = tables.get(QUESTION_COLUMN) or tables.get(ANSWER_COLUMN)
+        unread = [item.id for item in captions if table is not None and self._has_unread_parents(item, table)]
+        if not unread or not self.dependencies:
+            return scored
+        warning = (
+            f"{self.label}: parents of {len(unread):,} items cannot be read ({first_few(unread)}): none of their "
+            "questions has any, as in the original"
+        )
+        return replace(scored, warnings=[*scored.warnings, warning])
+
+    def _has_unread_parents(self, item: Item, table: QuestionTable) -> bool:
+        found = table.find(item.id, item.fields.get("image"))
+        return found is not None and found[0] in table.unread_parents
+
+    def hint(self, reason: str) -> str:
+        """Say what helps where a parent is unknown."""
+        if reason.startswith(UNKNOWN_PARENT):
+            return "; parents are ids of questions of the same item; pass dsg(dependencies=no) to ignore them"
+        return super().hint(reason)
+
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
         """One for yes, whatever the parents are."""
         yes = answer.text == "yes"
@@ -71,12 +118,12 @@ class Dsg(QuestionMetric):
         if not self.dependencies:
             return marks
         denied = {
-            question.id: question.text
+            question.id: f"{'is answered no' if answer.text else 'has no readable answer'}: {question.text}"
             for question, answer in zip(questions, answers, strict=True)
             if answer.text != "yes"
         }
         for index, question in enumerate(questions):
             parent = next((one for one in question.parents if one in denied), None)
             if parent is not None and marks[index].points:
-                marks[index] = AnswerMark(0.0, "not counted", f"question {parent} is answered no: {denied[parent]}")
+                marks[index] = AnswerMark(0.0, "not counted", f"question {parent} {denied[parent]}")
         return marks

@@ -31,6 +31,7 @@ from captious.metrics.meteor.engine import (
 )
 from captious.metrics.rows import Scored
 from captious.render import Column
+from captious.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Meteor(CandidateMetric):
     modules: str = "+".join(MODULES)
     language: Literal["en", "cs", "de", "es", "fr", "ru"] = "en"
     function_words: Literal["english", "own"] = "english"
-    tokenizer: str = AUTO
+    tokenizer: str | Tokenizer = AUTO
     resources: str | None = None
     """A folder with METEOR's data, or a compiled file; without it the usual places are searched."""
 
@@ -104,6 +105,7 @@ class Meteor(CandidateMetric):
         return resources.available(self.resources)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.language != ENGLISH and self.task not in ("rank", "li"):
             raise InputError(f"meteor(language={self.language},task={self.task}): this tuning is for English only")
         chosen = self.modules.split("+")

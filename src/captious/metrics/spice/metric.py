@@ -26,7 +26,8 @@ from captious.metrics.spice.graphs import (
     scores,
     soft_score,
 )
-from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.models.encoder import TextEncoder, TextWeights
+from captious.models.sentences import load_sentences, sentence_vectors
 from captious.options import current
 from captious.render import Column, Graph, Why
 from captious.syntax import parsing
@@ -43,7 +44,7 @@ class SpiceResources:
     parser: str
     look_up: LookUp = no_synsets
     synsets: str = "none"
-    encoder: SentenceEncoder | None = None
+    encoder: TextEncoder | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Spice(MeanMetric):
     matching: Matching = "any"
     legacy_fragments: bool = False
     parser: str = parsing.DEFAULT
-    weights: str = SENTENCES
+    weights: TextWeights = SENTENCES
     """The sentence encoder of ``matching=soft``: a hub id or a folder of sentence-transformers."""
     resources: str | None = None
     """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""

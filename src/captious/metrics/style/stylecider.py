@@ -63,6 +63,7 @@ class StyleCider(StyleMetric):
     undefined_reason: ClassVar[str] = "no n-gram of the caption bears on the style"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.references == "pooled" and (self.clip or self.length_penalty):
             raise InputError(f"{self}: pooled references have no single length or count to compare with")
         if self.scale <= 0:

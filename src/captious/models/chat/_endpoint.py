@@ -7,10 +7,12 @@ import json
 import math
 import os
 import random
+import re
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
+from itertools import accumulate
 from pathlib import Path
 from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
@@ -227,8 +229,7 @@ class Endpoint:
             raise Unanswered("the reply is not JSON") from None
         if not isinstance(response, dict) or not isinstance(response.get("choices"), list) or not response["choices"]:
             raise Unanswered("the reply has no choices")
-        repeated = self._key.encode() in answer.content or b"\\u00" in answer.content
-        if len(self._key) >= SECRET and repeated:  # a short word is no secret, and may be part of what a model says
+        if len(self._key) >= SECRET:  # a short word is no secret, and may be part of what a model says
             response = _replaced(response, self._key)
         return dict(response)
 
@@ -248,34 +249,84 @@ SECRET, PART = 16, 8
 """Characters of a key from which on it is taken for a secret, and of a part of it that is not shown."""
 
 
-def without_secret(text: str, key: str) -> str:
-    """A text in which a key, and every longer part of it, is an ellipsis.
+def without_secret(text: str, key: str, part: int = PART) -> str:
+    r"""A text in which a key, and every longer part of it, is an ellipsis, also where characters of it are escaped.
 
     >>> without_secret("bad key: sk-abcdefghijklmnop and sk-abcdef***", "sk-abcdefghijklmnop")
     'bad key: … and …***'
+    >>> without_secret(r"sk\/abcd\u002fefghijklm, sk%2Fabcd%2fefghijklm", "sk/abcd/efghijklm")
+    '…, …'
     """
     if len(key) < SECRET:
         return text.replace(key, "…") if key else text
-    parts = {key[start : start + PART] for start in range(len(key) - PART + 1)}
-    hidden = bytearray(len(text))
-    for start in range(len(text) - PART + 1):
-        if text[start : start + PART] in parts:
-            hidden[start : start + PART] = b"\1" * PART
+    hidden = _hidden(text, key, part)
+    if hidden is None:
+        return text
     shown = (
         ("" if start and hidden[start - 1] else "…") if hidden[start] else text[start] for start in range(len(text))
     )
     return "".join(shown)
 
 
+def _hidden(text: str, key: str, part: int) -> bytearray | None:
+    """Return a mark for each character of a text that belongs to a part of the key; None if there is no such part."""
+    if len(text) < part:  # most texts of a reply are names and tokens
+        return None
+    # A part of this length contains one of these pieces as a whole. The search is fast, and nearly always enough.
+    size = (part + 1) // 2
+    pieces = [key[start : start + size] for start in range(0, len(key) - size + 1, size)]
+    readings: list[tuple[str, list[re.Match[str]]]] = [(text, [])]
+    if "\\" in text or "%" in text:
+        characters = list(_CHARACTER.finditer(text))
+        readings.append(("".join(map(_unescaped, characters)), characters))
+    readings = [one for one in readings if any(piece in one[0] for piece in pieces)]
+    if not readings:
+        return None
+    parts = {key[start : start + part] for start in range(len(key) - part + 1)}
+    hidden = bytearray(len(text))
+    for plain, characters in readings:
+        for start in range(len(plain) - part + 1):
+            if plain[start : start + part] in parts:
+                first, end = start, start + part
+                if characters:
+                    first, end = characters[start].start(), characters[end - 1].end()
+                hidden[first:end] = b"\1" * (end - first)
+    return hidden
+
+
+_CHARACTER = re.compile(r"\\+u00([0-9a-f]{2})|%([0-9a-f]{2})|\\+([!-~])|.", re.IGNORECASE | re.DOTALL)
+"""One character, or its escape in JSON (also within another text of JSON), in an address, or by a backslash."""
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else match[3] or match[0]
+
+
 def _replaced(value: Any, key: str) -> Any:
-    """A value of JSON with an ellipsis for the key in all its texts."""
+    """A value of JSON with an ellipsis for the key, and for half of it or more, in all its texts."""
+    part = max(PART, len(key) // 2)
     if isinstance(value, str):
-        return value.replace(key, "…")
+        return without_secret(value, key, part)
     if isinstance(value, list):
-        return [_replaced(part, key) for part in value]
+        if value and all(isinstance(one, dict) and isinstance(one.get("token"), str) for one in value):
+            value = _hide_tokens(value, key, part)
+        return [_replaced(one, key) for one in value]
     if isinstance(value, dict):
-        return {name.replace(key, "…"): _replaced(part, key) for name, part in value.items()}
+        return {without_secret(name, key, part): _replaced(one, key) for name, one in value.items()}
     return value
+
+
+def _hide_tokens(tokens: Sequence[Mapping[str, Any]], key: str, part: int) -> Sequence[Mapping[str, Any]]:
+    """Hide the tokens of a key among the tokens of a reply, which come with their probabilities."""
+    hidden = _hidden("".join(one["token"] for one in tokens), key, part)
+    if hidden is None:
+        return tokens
+    ends = list(accumulate(len(one["token"]) for one in tokens))
+    return [
+        {"token": "…", "logprob": one.get("logprob")} if any(hidden[end - len(one["token"]) : end]) else one
+        for one, end in zip(tokens, ends, strict=True)
+    ]
 
 
 def _certificates(url: str) -> SSLContext | bool:

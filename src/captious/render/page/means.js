@@ -1,19 +1,7 @@
-// The numbers of a selection on a page without a server: means over items, from the values that the page holds.
+// The numbers of a page without a server: those that captious computed for all captions, and for a selection means over items,
+// from the values that the page holds. A mean has no interval here: one made in another way would contradict captious view.
 
 const FLIPS = 2000;
-
-// Student's t at 97.5 %, from its expansion about the normal (Abramowitz and Stegun 26.7.5).
-function tPoint(degrees) {
-  const z = 1.959964, z3 = z ** 3, z5 = z ** 5;
-  return degrees === 1 ? 12.706 : degrees === 2 ? 4.303 : z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees ** 2);
-}
-function meanOf(values) {
-  if (!values.length) return { value: null, low: null, high: null };
-  const value = mean(values), number = values.length;
-  if (number < 2) return { value, low: null, high: null };
-  const error = Math.sqrt(values.reduce((sum, one) => sum + (one - value) ** 2, 0) / (number - 1) / number), width = tPoint(number - 1) * error;
-  return { value, low: value - width, high: value + width };
-}
 
 // Approximate randomization of differences; the same items give the same p.
 function flipped(gaps) {
@@ -28,26 +16,30 @@ function flipped(gaps) {
   return (1 + extreme) / (1 + rounds);
 }
 
+const meanOf = (values) => ({ value: values.length ? mean(values) : null, low: null, high: null });
 source.summary = () => {
   const chosen = filtered(), metric = state.metric, human = metrics[metric].kind === "rating" ? undefined : humanScore();
   const values = (system, score, items) => finite(items.map((item) => data.values[system][score][item]));
   const own = new Map(considered().map((system) => [system, itemsOf(system, chosen).filter((item) => data.candidates[system][shownAt.get(item)].length)]));
   const whole = (system, score) => (chosen ? meanOf(sortedValues(system, score)).value : null);
+  const numbers = (system, score, items) => (chosen ? meanOf(values(system, score, items)) : data.whole[score].systems[system]);
   const found = [...own].map(([system, items]) => {
-    const record = { system, captions: items.length, ...meanOf(values(system, metric, items)), all: whole(system, metric) };
+    const record = { system, captions: items.length, ...numbers(system, metric, items), all: whole(system, metric) };
     if (human === undefined) return record;
     const ratings = values(system, human, items), agreement = rhoOf(system, metric, human, items);
-    record.rating = { ...meanOf(ratings), captions: ratings.length, all: whole(system, human) };
+    record.rating = { ...numbers(system, human, items), captions: ratings.length, all: whole(system, human) };
     if (agreement !== null) record.rho = { value: agreement, low: null, high: null, all: chosen ? rho(system, metric, human) : null };
     return record;
   });
-  const [test, why] = tested(metric, own);
-  return { items: chosen ? matching().length : source.total, systems: found, test, notes: [...why, "Means over items: corpus values, intervals of ρ and the filter line need captious view."] };
+  const [test, why] = tested(metric, own, chosen), missing = "intervals of ρ and the filter line need captious view.";
+  return { items: chosen ? matching().length : source.total, systems: found, test, level: data.level, notes: [...why, chosen ? `Means over items: corpus values, intervals, ${missing}` : `${missing[0].toUpperCase()}${missing.slice(1)}`] };
 };
 
-function tested(metric, own) {
+function tested(metric, own, chosen) {
   const pair = own.size === 2 ? [...own.keys()] : state.order === "between" && own.size > 2 ? [state.better, state.worse] : [];
   if (new Set(pair).size < 2) return [null, []];
+  const stored = chosen ? undefined : data.whole[metric].tests.find((test) => pair.every((system) => test.pair.includes(system)));
+  if (stored) return [{ ...stored, pair }, []];
   if (state.lasso || state.low !== null || state.high !== null) return [null, ["The systems are not tested: these captions were selected by their scores."]];
   const there = new Set(own.get(pair[1])), [a, b] = pair.map((system) => data.values[system][metric]);
   const gaps = own.get(pair[0]).filter((item) => there.has(item) && a[item] !== null && b[item] !== null).map((item) => a[item] - b[item]);

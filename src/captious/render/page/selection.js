@@ -15,14 +15,15 @@ function nothingPasses() {
 }
 
 const pValue = (p) => (p < 0.001 ? "p < 0.001" : `p = ${p.toFixed(p < 0.1 ? 3 : 2)}`);
-// Half the interval, which is symmetric, as a reader of a table knows it.
-function spoken({ value, low, high, all }, digits = 3) {
+// A value with as many decimals as the report prints, so that both show the same digits.
+const printed = (value, decimals) => value.toFixed(decimals).replace(/^-/, (sign) => (/[1-9]/.test(value.toFixed(decimals)) ? sign : ""));
+function spoken({ value, low, high, all }, decimals) {
   if (value === null) return h("b", {}, "—");
-  return [h("b", {}, show(value, digits)), low === null || high === null ? "" : ` ± ${show((high - low) / 2, digits)}`, (all ?? null) !== null && h("span", { class: "quiet" }, ` (all ${show(all, digits)})`)];
+  return [h("b", {}, printed(value, decimals)), low === null || high === null ? "" : ` ± ${printed((high - low) / 2, decimals)}`, (all ?? null) !== null && h("span", { class: "quiet" }, ` (all ${printed(all, decimals)})`)];
 }
-const each = (found, part, digits) => found.map((own, place) => {
+const each = (found, part, decimals) => found.map((own, place) => {
   const number = part(own);
-  return number && h("span", { class: "number" }, several && [swatch(own.system), `${systems[own.system].name} `], spoken(number, digits), place < found.length - 1 ? ";" : "");
+  return number && h("span", { class: "number" }, several && [swatch(own.system), `${systems[own.system].name} `], spoken(number, decimals), place < found.length - 1 ? ";" : "");
 });
 
 function verdict(test) {
@@ -39,10 +40,11 @@ function drawSummary() {
     const lines = [h("p", {}, h("strong", {}, found.items < source.total || all.length ? `${count(found.items)} of ${plural(source.total, "item")}` : plural(found.items, "item")),
       all.length > 0 && ` with ${all.join("; ")}`,
       counts.size > 1 && h("span", { class: "quiet" }, ` (captions that pass: ${found.systems.map(({ system, captions }) => `${systems[system].name} ${count(captions)}`).join(", ")})`))];
-    if (found.items) lines.push(h("p", {}, h("span", { class: "label" }, label), each(found.systems.filter(({ captions }) => captions), (own) => own), verdict(found.test)));
-    if (rated.length) lines.push(h("p", {}, h("span", { class: "label" }, people), each(rated, ({ rating }) => rating, 2), h("span", { class: "quiet" }, ` (rated captions: ${rated.map(({ rating }) => count(rating.captions)).join(", ")})`)));
+    if (found.items) lines.push(h("p", {}, h("span", { class: "label" }, label), each(found.systems.filter(({ captions }) => captions), (own) => own, metrics[state.metric].decimals), verdict(found.test)));
+    if (rated.length) lines.push(h("p", {}, h("span", { class: "label" }, people), each(rated, ({ rating }) => rating, metrics[humanScore()].decimals), h("span", { class: "quiet" }, ` (rated captions: ${rated.map(({ rating }) => count(rating.captions)).join(", ")})`)));
     if (agreeing.length) lines.push(h("p", {}, h("span", { class: "label" }, `${label} with people`), "Spearman ρ ", each(agreeing, ({ rho }) => rho, 2)));
-    const small = [found.items ? "± is half of the 95 % interval." : nothingPasses(), ...found.notes];
+    const spread = found.systems.some((own) => [own, own.rho].some((one) => (one?.low ?? null) !== null)), level = found.level ? `${+(100 * found.level).toPrecision(4)} % ` : "";
+    const small = [found.items ? spread && `± is half of the ${level}interval.` : nothingPasses(), ...found.notes].filter(Boolean);
     byId("summary").replaceChildren(...lines, h("p", { class: "note" }, small.join(" ")));
   }, () => byId("summary").replaceChildren(h("p", { class: "note" }, "There are no numbers to show.")));
 }

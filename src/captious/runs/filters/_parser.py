@@ -39,7 +39,7 @@ LONGEST = 4000
 """Characters of an expression."""
 _RESERVED = ("and", "or", "not", "in", "is", "has", "matches")
 _FUNCTIONS = ("top", "bottom", "quantile")
-_NUMBER = re.compile(r"(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
 _QUOTED = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"[^\W\d][\w.\-]*")

@@ -174,7 +174,7 @@ def claim(
         marker = replace(marker, reading={**reading, **stored})
         new = tuple(one for one in facts if one.metric not in there.metrics)
         marker = replace(marker, metrics=(*there.marker.metrics, *new))
-    marker = replace(marker, shards=_named_as_before(shards, there.marker.shards))
+    marker = replace(marker, shards=_named_as_before(shards, there.marker.shards), history=there.marker.history)
     change = change_from(marker, there.marker, add) or _changed_shards(there, marker)
     if change:
         raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")

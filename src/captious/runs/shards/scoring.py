@@ -18,19 +18,21 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from captious._evaluate import Specs, metric_specs, settings_of
-from captious.engines.tasks import run_tasks
+from captious.engines.tasks import Finished, describe_deaths, run_tasks
 from captious.errors import InputError
+from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.models.decoding import DECODERS
-from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.options import Engine, Missing, Reading, Resampling, Runtime, current, using
 from captious.runs.folder import FAILED, Run
+from captious.runs.marker import Marker
 from captious.runs.report import Report, report_of
 from captious.runs.report_sections import shard_warnings
 from captious.runs.shards._ids import repeated_ids
@@ -71,11 +73,15 @@ def score_shards(
     metrics: Specs = DEFAULT,
     *,
     out: str | os.PathLike[str],
-    reading: Reading = Reading(),
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
-    engine: Engine = Engine(),
     progress: Callable[[str], None] | None = None,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    language: str | None = None,
+    reading: Reading = Reading(),
+    engine: Engine = Engine(),
     add: Specs | None = None,
     store_references: bool = True,
     store_rows: bool = True,
@@ -97,17 +103,21 @@ def score_shards(
         Written forms, such as ``"bleu,cider(idf=coco)"``, or metrics.
     out
         The folder to write, new or with the scores of some of these shards. It may be on an object store.
-    reading
-        How the shards are read. References, where they are no column of the shards, are a file.
     resampling
         How the bootstrap makes intervals. It resamples items, as for a file; of more than 200,000 items, or without
         their statistics, it resamples shards.
     runtime
         Where and how models run, in every worker.
-    engine
-        Who works on the shards. It moves no number.
     progress
         Called with what is at work whenever that changes.
+    references, images
+        The file of the references, and the folder of the images, where the shards do not have them.
+    missing, language
+        As in ``evaluate``.
+    reading
+        How the shards are read; it may hold the four before it as well.
+    engine
+        Who works on the shards. It moves no number.
     add
         Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
     store_references
@@ -118,6 +128,7 @@ def score_shards(
         Replace other scores that the folder holds.
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
+    reading = reading_of(reading, references, images, missing, language)
     shards = expand(source, reading.format)
     specs = metrics if add is None else add
     chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
@@ -138,7 +149,7 @@ def score_shards(
             failed = work.score()
         finally:
             DECODERS.close()  # of the serial executor; those of other workers end with them
-    return _finish(run, every, resampling, failed)
+    return _finish(replace(run, marker=work.marker), every, resampling, failed)
 
 
 @contextmanager
@@ -197,6 +208,26 @@ class ShardScoring:
     engine: Engine
     step: Callable[[str], None]
     store_references: bool = True
+    events: list[str] = field(default_factory=list)
+    """What happened on the way, for the history of the run."""
+
+    @property
+    def marker(self) -> Marker:
+        """The marker of the run with what happened so far."""
+        return replace(self.run.marker, history=(*self.run.marker.history, *self.events))
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the history of the run, also if the run is stopped before it is finished."""
+        self.events.append(line)
+        if not self.run.marker.complete:
+            replace(self.run, marker=self.marker).write_marker()
+
+    def _note_resumed(self, there: int, what: str) -> None:
+        """Say that a part of the work was done before."""
+        if there:
+            line = f"resumed: {there:,} of {len(self.run.marker.shards):,} shards were already {what}"
+            current().log(f"{self.run.address}: {line}")
+            self._note(line)
 
     def score(self) -> dict[str, str]:
         """Score all shards that are not finished; gives those that failed with the reason.
@@ -237,6 +268,7 @@ class ShardScoring:
         left = self._left(finished, corpora, failed)
         if not left:
             return failed
+        self._note_resumed(len(self.run.marker.shards) - len(left) - len(failed), "scored")
         self._mark_incomplete(finished, left)
         wanted = [metric for metric in self.metrics if any(metric in missing for missing in left.values())]
         settings = {
@@ -291,8 +323,10 @@ class ShardScoring:
         left = [shard for shard in shards if shard.name not in prepared]
         if not left:
             return {}
+        what = f"prepared for {', '.join(metric.label for metric in metrics)}"
+        self._note_resumed(len(shards) - len(left), what)
         preparation = PreparationPass(self.run, tuple(metrics), self.reading, str(Path.cwd()))
-        return self._work(f"prepared for {', '.join(metric.label for metric in metrics)}", preparation, left, valued)
+        return self._work(what, preparation, left, valued)
 
     def _work(
         self, what: str, setup: PreparationPass | ScoringPass, shards: Sequence[Shard], valued: Collection[str]
@@ -300,9 +334,11 @@ class ShardScoring:
         """Work on shards; those that fail do not stop the others, and come back with the reason."""
         pace = ShardProgress(what, len(self.run.marker.shards), len(shards), self.step)
         failures: dict[str, str] = {}
+        repeated: list[Finished[ShardOutcome]] = []
         with closing(run_tasks(setup, shards, self.engine)) as ends:
             for end in ends:
                 name = shards[end.index].name
+                repeated += [end] if end.deaths else []
                 if end.result is None:
                     failures[name] = end.error
                 elif end.result.conflict:
@@ -310,6 +346,8 @@ class ShardScoring:
                 elif end.index == 0:
                     self._refuse_unfit(end.result, valued)
                 pace.advance(end.result, end.error and f"{name}: {end.error}")
+        if line := describe_deaths(repeated, "shard"):
+            self._note(line)
         order = {shard.name: index for index, shard in enumerate(self.run.marker.shards)}
         return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
 

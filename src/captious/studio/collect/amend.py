@@ -62,7 +62,8 @@ FREE = (
         "aspects.*.ends",
         "aspects.*.faults",
     ),
-    *("options.*.text", "options.*.key", "overall", "label", "merge", "votes", "seconds", "pay", "per_rater"),
+    *("options.*.text", "options.*.key", "overall", "measurement", "label", "merge", "votes"),
+    *("seconds", "pay", "per_rater"),
     *("checks.every", "checks.at", "checks.repeat", "checks.flag.*", "limit", "questions.*.question"),
     *("source.done", "source.full", "source.screened", "source.excluded", "source.keys"),
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.check import Finding, Findings, counted, folded
+from captious.io.formats import repeated_files
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
@@ -138,6 +139,7 @@ def check_plan(plan: Plan) -> PlanCheck:
         *folded(complaints),
         *_images(plan, tasks),
         *_sounds(plan, tasks),
+        *_repeated_files(plan),
         *_duplicates(plan, tasks),
         *_texts(tasks),
         *_named_systems(tasks),
@@ -262,6 +264,11 @@ def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
     number = f"{counted(same, 'page')} with the same caption twice, but for case and punctuation"
     advice = "write distinct = true to leave them out" + (", or ties = true" if forced else "")
     yield Finding("error" if forced else "warning", f"{number}; {advice}")
+
+
+def _repeated_files(plan: Plan) -> Iterator[Finding]:
+    for line in repeated_files(plan.captions, plan.path.parent):
+        yield Finding("warning", f"{line}; raters would see the same captions as those of two systems")
 
 
 def _texts(tasks: Sequence[Task]) -> Iterator[Finding]:

@@ -32,6 +32,8 @@ from captious.studio.collect._wording import Wording, check_language, checked_wo
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]
 Merge = Literal["majority", "unanimous", "relic"]
+Measurement = Literal["ordinal", "interval"]
+"""What a difference between two points of a scale means: their order only, or how far they are apart."""
 MEAN = "mean"
 """The word for the mean of all aspects."""
 
@@ -227,6 +229,8 @@ class Plan:
     aspects: tuple[Aspect, ...] = field(
         default=(), metadata=rule("a table for each scale, that is a line [[aspects]] before its name and question")
     )
+    measurement: Measurement | None = None
+    """Level of measurement of ratings and ranks, for agreement; ordinal where it is None."""
     overall: str | None = field(default=None, metadata=rule("'mean' or a formula such as '(P + R) / 2'"))
     """``mean``, or a formula of aspects such as ``(P + R) / 2 + fluency``; no overall rating where it is None."""
     ties: bool = False
@@ -322,6 +326,7 @@ def parse_plan(text: str, path: Path) -> Plan:
 
 KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "aspects": ("ratings",),
+    "measurement": ("ratings", "ranking"),
     "overall": ("ratings",),
     "together": ("ratings",),
     "question": ("ranking", "pairs", "yesno", "labels"),

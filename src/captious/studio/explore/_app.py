@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._core.numbers import parse_number
 from captious.errors import InputError, one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
@@ -324,7 +325,7 @@ def _text(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Res
 
 def _whole(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
     text = request.query_params.get(name, str(default))
-    if not text.isdecimal() or len(text) > 9 or int(text) < least:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < least:
         raise InputError(f"{name}={text[:40]!r}, expected a whole number" + f" from {least}" * bool(least))
     return min(int(text), most)
 
@@ -332,7 +333,7 @@ def _whole(request: Request, name: str, default: int, most: int, least: int = 0)
 def _number(request: Request, name: str) -> float:
     text = request.query_params.get(name, "")
     try:
-        value = float(text)
+        value = parse_number(text)
     except ValueError:
         raise InputError(f"{name}={text[:40]!r}, expected a number") from None
     if not np.isfinite(value):

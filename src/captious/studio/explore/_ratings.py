@@ -1,33 +1,17 @@
-"""Ratings of captions, row by row: values by aspect, comments, seconds; as ``studio export`` writes them."""
+"""Ratings of captions by rater: values by aspect, comments, seconds; as ``studio export`` writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from captious.io.columns import (
-    CANDIDATE_COLUMNS,
-    GROUP_COLUMNS,
-    IMAGE_COLUMNS,
-    ITEM_COLUMNS,
-    RATER_COLUMNS,
-    RATING_COLUMNS,
-    REFERENCE_COLUMNS,
-    SYSTEM_COLUMNS,
-)
-from captious.io.formats import rows_of
-from captious.study.records import number, pick
+from captious.io.formats import name_of, rows_of
+from captious.study.recipes import Layout
+from captious.study.records import LeftOut, Record, find_aspects, read_rows
 
 RATING = "rating"
 """What the first aspect is called, whatever its column."""
-COMMENT, SECONDS = "comment", "seconds"
-_NOT_ASPECTS = {
-    *(CANDIDATE_COLUMNS + GROUP_COLUMNS + IMAGE_COLUMNS + ITEM_COLUMNS + RATER_COLUMNS),
-    *(RATING_COLUMNS + REFERENCE_COLUMNS + SYSTEM_COLUMNS),
-    *(COMMENT, SECONDS, "purpose", "place", "late"),
-}
 
 
 @dataclass(frozen=True)
@@ -47,50 +31,34 @@ class CaptionRating:
     seconds: float | None = None
 
 
-def read_caption_ratings(source: str | Path) -> Iterator[CaptionRating]:
-    """Every rating of a file; a row with a list of ratings holds those of several people."""
-    for row in rows_of(source, role="ratings"):
-        fields = {str(name): value for name, value in row.fields.items()}
-        column = pick(fields, None, RATING_COLUMNS, row.where, "rating")
-        named = {name: _first(fields, columns) for name, columns in _NAMES.items()}
-        seconds, comment = number(fields.get(SECONDS), row.where, SECONDS), str(fields.get(COMMENT) or "")
-        for rater, values in _by_rater(fields, column, named["rater"], row.where).items():
-            who = {**named, "rater": rater}
-            yield CaptionRating(row.where, **who, values=values, comment=comment, seconds=seconds)
+def read_caption_ratings(source: str | Path) -> tuple[list[CaptionRating], list[str]]:
+    """Read every rating of a file, and warnings about rows that cannot be read.
+
+    A row with a list of ratings has those of several people.
+    """
+    rows = list(rows_of(source, role="ratings"))
+    left_out = LeftOut()
+    layout = Layout(str(source), aspects=find_aspects(rows))
+    records = read_rows(rows, layout, name_of(source), kind="ratings", missing="skip", left_out=left_out)
+    return [rating for record in records for rating in _by_rater(record)], left_out.warnings
 
 
-_NAMES = {
-    "id": (*ITEM_COLUMNS, *GROUP_COLUMNS),
-    "image": GROUP_COLUMNS,
-    "system": SYSTEM_COLUMNS,
-    "caption": CANDIDATE_COLUMNS,
-    "rater": RATER_COLUMNS,
-}
-
-
-def _first(fields: Mapping[str, Any], columns: Sequence[str]) -> str:
-    value = next((fields[name] for name in columns if fields.get(name) not in (None, "")), "")
-    return str(value[0]) if isinstance(value, list) and value else str(value)
-
-
-def _by_rater(fields: Mapping[str, Any], column: str, rater: str, where: str) -> dict[str, dict[str, float]]:
-    """Ratings by aspect of everyone who speaks in a row."""
-    value = fields[column]
-    if isinstance(value, list):
-        value = {f"rating {place}": one for place, one in enumerate(value, 1)}
-    if isinstance(value, Mapping):
-        people = {str(name): {RATING: number(one, where, column)} for name, one in value.items()}
-    else:
-        named = [name for name in fields if name not in _NOT_ASPECTS and _is_number(fields[name])]
-        aspects = {name: number(fields[name], where, name) for name in named}
-        people = {rater or "rating 1": {RATING: number(value, where, column), **aspects}}
-    return {
-        name: {aspect: one for aspect, one in ratings.items() if one is not None} for name, ratings in people.items()
-    }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+def _by_rater(record: Record) -> Iterator[CaptionRating]:
+    """Yield what everyone says in a row; people without a name are numbered."""
+    named = len(record.ratings) == 1 or not all(rater.isdecimal() for rater in record.ratings)
+    for rater, value in record.ratings.items():
+        aspects = {name: ratings.get(rater) for name, ratings in record.aspects.items()}
+        yield CaptionRating(
+            record.where,
+            record.id or record.image,
+            record.image,
+            record.system or "",
+            record.captions[0] if record.captions else "",
+            (rater if named else f"rating {rater}") or "rating 1",
+            {name: one for name, one in {RATING: value, **aspects}.items() if one is not None},
+            record.comment,
+            record.seconds,
+        )
 
 
 def mean_of(group: Sequence[CaptionRating], aspect: str) -> float:

@@ -1,14 +1,16 @@
 """What a view selects, in numbers: values with intervals, the test between two systems, and agreement with people.
 
-Every number is about the captions that pass the filters. The value of a metric comes from the statistics of items that
-the run keeps, so that the BLEU of a selection is that of a corpus of these captions.
+Every number is about the captions that pass the filters. If all pass, a metric has the value and the interval that the
+run stores, those of its report. Otherwise its value comes from the statistics of items that the run keeps, so that the
+BLEU of a selection is that of a corpus of these captions, and its interval is made as the run made its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -18,28 +20,29 @@ from captious._core.types import Floats, Ints
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.rows import Rows, TypeSets, item_means, join_rows
-from captious.options import PERMUTATIONS, SAMPLES, Resampling
+from captious.options import PERMUTATIONS, Resampling
 from captious.runs.filters import parse_filter
 from captious.runs.stored import known_metrics
 from captious.runs.tables import rows_of
-from captious.stats.bootstrap import Estimate, bootstrap, estimate
-from captious.stats.correlation import Spearman
+from captious.stats.bootstrap import FEW, Estimate, bootstrap, estimate, too_narrow
+from captious.stats.correlation import Spearman, spearman
 from captious.stats.kendall import Kendall
 from captious.stats.resampling import Statistic, id_order, paired_randomization, swap_masks
-from captious.studio.explore._views import Explorer, Passing, View, spearman
+from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View
 from captious.studio.explore.table import ItemTable
 
 MOST = 50_000
 """Captions of a system from which numbers are computed; of more, a sample."""
 DRAWS = 4_000_000
-"""Items that are drawn for one interval or test, over all resamples."""
+"""Items of a selection that are drawn for one interval or test, over all resamples."""
 FEWEST = 200
 """Resamples at least."""
 HELD = 1_000_000
 """Items of a run whose statistics are read."""
+TESTED = 100
+"""Tests of two systems by one score that are stored for a page without a server, at most."""
 RANKED = 10
 """Captions below which the interval of a rank correlation says nothing."""
-LEVEL = 0.95
 
 
 class _Measured(NamedTuple):
@@ -70,7 +73,7 @@ class _Measured(NamedTuple):
             return float(self.metric.aggregate(self.rows.total()[None, :])[0]) if len(self.rows.tokens) else math.nan
         return self.statistic(self.scored).value
 
-    def estimate(self) -> Estimate:
+    def estimate(self, resampling: Resampling) -> Estimate:
         """The value of all items with its interval; without one where distinct things are counted."""
         if isinstance(self.rows, TypeSets):
             return Estimate(self.value())
@@ -78,7 +81,7 @@ class _Measured(NamedTuple):
         number = len(statistic.rows)
         if number < 2:
             return Estimate(statistic.value)
-        return bootstrap({"": statistic}, _resampling(number))[""]
+        return bootstrap({"": statistic}, _limited(resampling, number))[""]
 
 
 def _mean(sums: Floats) -> Floats:
@@ -86,13 +89,13 @@ def _mean(sums: Floats) -> Floats:
         return sums[:, 0] / sums[:, 1]
 
 
-def _resampling(number: int) -> Resampling:
-    """How an interval of so many items is made: selections are often small, for which percentiles are too narrow."""
-    return Resampling(samples=_draws(number, SAMPLES), level=LEVEL, interval="t")
+def _limited(resampling: Resampling, number: int) -> Resampling:
+    """Return the resampling with fewer samples if there are very many items."""
+    return replace(resampling, samples=_most_draws(resampling.samples, number))
 
 
-def _draws(number: int, most: int) -> int:
-    return max(FEWEST, min(most, DRAWS // max(1, number)))
+def _most_draws(samples: int, number: int) -> int:
+    return min(samples, max(FEWEST, DRAWS // max(1, number)))
 
 
 @dataclass(eq=False)
@@ -115,20 +118,73 @@ class Summaries:
         numbers = {system: self._numbers(passing, system) for system in systems}
         most = max(map(len, numbers.values()))
         step = -(-most // MOST) or 1
+        stored = self._stored_estimates(view, passing)
         items = {system: self._by_id(own[own % step == 0] if step > 1 else own) for system, own in numbers.items()}
         notes = []
         if step > 1:
-            notes.append(f"The numbers are of one caption in {step:,}, for there are more than {MOST:,}.")
-        if (samples := _draws(max(map(len, items.values())), SAMPLES)) < SAMPLES:
-            notes.append(f"The intervals are from {samples:,} resamples.")
+            what = "Tests and correlations" if len(stored) == len(systems) else "The numbers"
+            notes.append(f"{what} are of one caption in {step:,}, for there are more than {MOST:,}.")
+        notes += self._interval_notes({system: len(items[system]) for system in systems if system not in stored})
         human = self._people(view)
-        records = [self._system(system, view.score, human, items[system], passing) for system in systems]
+        records = [self._system(system, view.score, human, items[system], passing, stored) for system in systems]
         for record, system in zip(records, systems, strict=True):
             record["captions"] = len(numbers[system])
         notes += self._approximations(view.score)
         test, why = self._test(view, systems, items)
         listed = len(self.table) if passing.chosen is None else len(passing.chosen)
-        return {"items": listed, "systems": records, "test": test, "notes": [*notes, *why]}
+        level = self.level(systems)
+        return {"items": listed, "systems": records, "test": test, "level": level, "notes": [*notes, *why]}
+
+    def level(self, systems: Iterable[int]) -> float | None:
+        """Return the confidence level of the intervals; None if runs have different ones."""
+        levels = {self._resampling(system).level for system in systems}
+        return levels.pop() if len(levels) == 1 else None
+
+    def whole(self, score: int) -> dict[str, Any]:
+        """The numbers of a score over all captions, for a page without a server: those of `summary`.
+
+        Every two systems are tested, unless there are very many.
+        """
+        view = View(score)
+        systems = self.explorer.systems(view)
+        records = self.summary(view)["systems"]
+        pairs = list(combinations(systems, 2))
+        pairs = pairs if len(pairs) * len(self.table.scores) <= TESTED else []
+        items = {system: self._by_id(self._numbers(EVERYTHING, system)) for system in systems} if pairs else {}
+        tests = [
+            self._test(replace(view, order="between", better=better, worse=worse), systems, items)[0]
+            for better, worse in pairs
+        ]
+        return {
+            "systems": [{name: one[name] for name in ("value", "low", "high")} for one in records],
+            "tests": [test for test in tests if test is not None],
+        }
+
+    def _interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
+        """Return notes on intervals that are computed here, by the number of captions of each system."""
+        notes = []
+        made = [(self._resampling(system), number) for system, number in numbers.items() if number > 1]
+        fewer = [_limited(one, number).samples for one, number in made]
+        if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
+            notes.append(f"The intervals are from {min(fewer):,} resamples.")
+        if any(too_narrow(number, one) for one, number in made):
+            notes.append(
+                f"Intervals of fewer than {FEW} items are too narrow; a run scored with --interval t has wider ones."
+            )
+        return notes
+
+    def _resampling(self, system: int) -> Resampling:
+        """How the run of a system makes intervals; the default if it makes none."""
+        resampling = self.table.runs[system].run.marker.resampling
+        return resampling if resampling.samples else Resampling(level=resampling.level)
+
+    def _stored_estimates(self, view: View, passing: Passing) -> dict[int, Estimate]:
+        """The value and the interval that each run stores, if all captions pass."""
+        if passing.chosen is not None:
+            return {}
+        key = self.table.scores[view.score].key
+        facts = {system: self.table.runs[system].run.facts.get(key) for system in self.explorer.systems(view)}
+        return {system: one.interval for system, one in facts.items() if one is not None and one.interval is not None}
 
     def _numbers(self, passing: Passing, system: int) -> Ints:
         """The numbers of the items whose caption by a system passes."""
@@ -153,26 +209,41 @@ class Summaries:
             return None
         return (rated or [kinds.index("rating")])[0]
 
-    def _system(self, system: int, score: int, human: int | None, items: Ints, passing: Passing) -> dict[str, Any]:
-        """The numbers of one system: the metric, what people said, and how well both agree."""
-        filtered = passing.chosen is not None
-        record: dict[str, Any] = {"system": system, **_shown(self._measured(system, score, items).estimate())}
+    def _system(
+        self,
+        system: int,
+        score: int,
+        human: int | None,
+        items: Ints,
+        passing: Passing,
+        stored: Mapping[int, Estimate],
+    ) -> dict[str, Any]:
+        """The numbers of one system: the metric, what people said, and how well both agree.
+
+        Ratings have no interval here: captions are not all that is drawn, raters are too (`captious study systems`).
+        """
+        filtered, resampling = passing.chosen is not None, self._resampling(system)
+        measured = self._measured(system, score, items)
+        rated = self.table.scores[score].kind == "rating"
+        own = stored.get(system) or (Estimate(measured.value()) if rated else measured.estimate(resampling))
+        record: dict[str, Any] = {"system": system, **_shown(own)}
         record["all"] = _finite(self._whole(system, score)) if filtered else None
         if human is None:
             return record
         measured = self._measured(system, human, items)
         record["rating"] = {
-            **_shown(measured.estimate()),
+            **_shown(Estimate(measured.value())),
             "captions": int(measured.scored.sum()),
             "all": _finite(self._whole(system, human)) if filtered else None,
         }
         x, y = (self.table.values(system, one)[items] for one in (score, human))
         both = ~(np.isnan(x) | np.isnan(y))
         rho, number = spearman(x, y), int(both.sum())
-        if rho is not None and number > 2:
+        if not math.isnan(rho) and number > 2:
             agreement = Spearman(Kendall.of(x[both], y[both]))
             few = number < RANKED
-            found = Estimate(rho) if few else estimate(agreement, number, _resampling(number))["spearman"]
+            drawn = _limited(resampling, number)
+            found = Estimate(rho) if few else estimate(agreement, number, drawn)["spearman"]
             everything = _finite(self.explorer.rho(system, score, human)) if filtered else None
             record["rho"] = {**_shown(found), "captions": number, "all": everything}
         return record
@@ -200,10 +271,17 @@ class Summaries:
         if number < 2:
             return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
         ours, theirs = first.statistic(both), second.statistic(both)
-        masks = swap_masks(number, _draws(number, PERMUTATIONS), Resampling().seed)
-        (p,) = paired_randomization([(theirs, ours)], masks)
+        resampling = self._resampling(pair[0])
+        fact = ("p", *pair, view.score)
+        p = None if view.filtered else self._facts.get(fact)
+        if p is None:
+            # All captions are tested as `compare` does, once; of a large selection fewer permutations are drawn.
+            permutations = _most_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
+            (p,) = paired_randomization([(theirs, ours)], swap_masks(number, permutations, resampling.seed))
+            if not view.filtered:
+                self._facts[fact] = p
         better = pair[0] if (ours.value > theirs.value) == self.table.scores[view.score].higher else pair[1]
-        winner = better if p < 1 - LEVEL else None
+        winner = better if p < 1 - resampling.level else None
         return {"pair": pair, "better": winner, "p": _finite(p), "items": number}, []
 
     def _selected_by_scores(self, view: View) -> bool:

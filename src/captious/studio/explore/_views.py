@@ -6,6 +6,7 @@ same runs. DuckDB filters and sorts; what passed a filter is kept for the pages 
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from captious._core.numbers import parse_number
 from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.metrics.registry import find_key
@@ -29,6 +31,7 @@ from captious.runs.filters import (
     find_thresholds,
     parse_filter,
 )
+from captious.stats.correlation import mid_ranks, spearman
 from captious.studio.explore.table import ItemTable
 
 if TYPE_CHECKING:
@@ -146,7 +149,7 @@ def _system(table: ItemTable, name: str | None) -> int | None:
 def _number(address: Mapping[str, str], key: str) -> float | None:
     text = address.get(key, "")
     try:
-        value = float(text) if text else None
+        value = parse_number(text) if text else None
     except ValueError:
         raise InputError(f"{key}={text[:40]!r}, expected a number") from None
     if value is not None and not np.isfinite(value):
@@ -163,7 +166,7 @@ def _polygon(text: str) -> tuple[tuple[float, float], ...]:
     if not text:
         return ()
     try:
-        corners = tuple((float(x), float(y)) for x, y in (part.split(",") for part in text.split(";")))
+        corners = tuple((parse_number(x), parse_number(y)) for x, y in (part.split(",") for part in text.split(";")))
     except ValueError:
         raise InputError("lasso: expected corners such as 0.1,2;0.4,3;0.2,5") from None
     if not 3 <= len(corners) <= CORNERS or not np.isfinite(corners).all():
@@ -550,13 +553,10 @@ class Explorer:
 
     def _ranks(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
         """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
-        from scipy.stats import rankdata
-
         signed = values if self.table.scores[score].higher else -values
         if chosen.all():
-            return self._once(("rank", system, score), lambda: rankdata(signed))
-        ranks: Floats = rankdata(signed[chosen])
-        return ranks
+            return self._once(("rank", system, score), lambda: mid_ranks(signed))
+        return mid_ranks(signed[chosen])
 
     # How items compare with all
 
@@ -566,9 +566,9 @@ class Explorer:
         step, items = self.table.step, passing.items(system)
         if items is not None:
             chosen = items[items % step == 0] // step
-            return spearman(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
+            return _rho(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
         if (system, x, y) not in self._facts:
-            self._facts[system, x, y] = spearman(*(self.table.values(system, one, step) for one in (x, y)))
+            self._facts[system, x, y] = _rho(*(self.table.values(system, one, step) for one in (x, y)))
         rho: float | None = self._facts[system, x, y]
         return rho
 
@@ -639,21 +639,10 @@ def sql_spread(columns: Sequence[str]) -> str:
     return f"CASE WHEN {_present(columns)} > 1 THEN greatest({values}) - least({values}) END"
 
 
-def spearman(x: Floats, y: Floats) -> float | None:
-    """Spearman's rho of two columns over the items that both have; None where one is constant.
-
-    >>> round(spearman(np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 3.0, 2.0, 5.0])), 3)
-    0.5
-    """
-    from scipy.stats import rankdata
-
-    both = ~(np.isnan(x) | np.isnan(y))
-    if both.sum() < 2:
-        return None
-    first, second = rankdata(x[both]), rankdata(y[both])
-    first, second = first - first.mean(), second - second.mean()
-    scale = float(np.sqrt((first**2).sum() * (second**2).sum()))
-    return float((first * second).sum()) / scale if scale else None
+def _rho(x: Floats, y: Floats) -> float | None:
+    """Return Spearman's correlation as JSON has it: None where it is undefined."""
+    rho = spearman(x, y)
+    return None if math.isnan(rho) else rho
 
 
 def inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:

@@ -19,6 +19,7 @@ from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
 from captious.studio.explore._page import POLICY, REPORT, STATIC, explorer_page, style_of, title_of
 from captious.studio.explore._records import Addresses, Records, first_of
+from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
 
@@ -109,7 +110,8 @@ def _sounds(table: ItemTable, folder: Path) -> list[str | None]:
 def data_of(table: ItemTable) -> dict[str, Any]:
     """What the page's scripts read, in the form of a report's page, with ratings and their gaps."""
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
-    records = Records(Explorer(table), lambda item, rows: Addresses())
+    explorer = Explorer(table)
+    records, summaries = Records(explorer, lambda item, rows: Addresses()), Summaries(explorer)
     whole = records.briefs(items)
     gaps = [table.column(table.gap(system)) for system in systems] if table.ratings else None
     return {
@@ -119,9 +121,18 @@ def data_of(table: ItemTable) -> dict[str, Any]:
             for run in table.runs
         ],
         "metrics": [
-            {"key": one.key, "label": one.label, "higher": one.higher, "range": one.range, "kind": one.kind}
+            {
+                "key": one.key,
+                "label": one.label,
+                "higher": one.higher,
+                "range": one.range,
+                "kind": one.kind,
+                "decimals": one.decimals,
+            }
             for one in table.scores
         ],
+        "whole": [summaries.whole(score) for score in scores],
+        "level": summaries.level(systems),
         "values": [[np.round(table.values(system, score), DECIMALS) for score in scores] for system in systems],
         "lengths": [np.round(table.column(table.words(system)), 2) for system in systems],
         "reasons": [_reasons(table, whole, system) for system in systems],

@@ -68,6 +68,8 @@ class Score:
     """Whether higher is better."""
     range: tuple[float, float | None] = (0.0, None)
     kind: Literal["metric", "rating"] = "metric"
+    decimals: int = 4
+    """The decimals of its value for a system, as reports print it."""
 
     @property
     def short(self) -> str:
@@ -89,7 +91,13 @@ class SystemRun:
     def scores(self) -> tuple[Score, ...]:
         """The scores of the run, one for each metric."""
         return tuple(
-            Score(one.metric, one.label, one.higher_is_better, (one.range[0] or 0.0, one.range[1]))
+            Score(
+                one.metric,
+                one.label,
+                one.higher_is_better,
+                (one.range[0] or 0.0, one.range[1]),
+                decimals=Score.decimals if one.decimals is None else one.decimals,
+            )
             for one in self.run.marker.metrics
         )
 
@@ -551,7 +559,8 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
 
     ratings: dict[tuple[int, int], list[CaptionRating]] = {}
     lost, example = 0, ""
-    given = list(read_caption_ratings(source))
+    given, warnings = read_caption_ratings(source)
+    table.warnings += tuple(warnings)
     for rating, caption in zip(given, _captions_of(table, given), strict=True):
         if caption is None:
             lost, example = lost + 1, example or rating.where
@@ -609,7 +618,7 @@ def _aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequenc
 def _aspect(name: str, ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> Score:
     values = [one.values[name] for group in ratings.values() for one in group if name in one.values]
     label = "Human rating" if name == "rating" else f"Human {name}"
-    return Score(name, label, True, (min(values), max(values)), "rating")
+    return Score(name, label, True, (min(values), max(values)), "rating", 2)
 
 
 def _captions_of(table: ItemTable, ratings: Sequence[CaptionRating]) -> Iterator[tuple[int, int] | None]:

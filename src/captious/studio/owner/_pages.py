@@ -28,6 +28,7 @@ from captious.errors import InputError
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render.html import draw
+from captious.stats.agreement import ALPHA_DECIMALS
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, same_token
 from captious.studio.collect._events import Answered, Event, answers_of
@@ -45,8 +46,8 @@ from captious.studio.owner.export import FILES, export_study
 from captious.studio.owner.history import changes_table, is_paused
 from captious.studio.owner.progress import StudyProgress, progress_of
 
-SAMPLES = Resampling(samples=200)
-"""The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
+SAMPLES = Resampling()
+"""The bootstrap of ``captious studio status`` and ``captious study``: the page shows the same digits."""
 PAUSE, SHARE = 2.0, 10.0
 """Seconds between two computations at least, and at least so many times what the last one took."""
 AGAIN = 60.0
@@ -341,6 +342,7 @@ class OwnerPages:
             "percent": _percent,
             "seconds": seconds_shown,
             "number": _number,
+            "alpha": _alpha,
             "interval": _interval,
         }
 
@@ -450,5 +452,9 @@ def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
 
 
+def _alpha(value: float) -> str:
+    return f"{value:.{ALPHA_DECIMALS}f}".replace("-", "−")
+
+
 def _interval(estimate: Estimate) -> str:
-    return "" if math.isnan(estimate.low) else f"[{_number(estimate.low)}, {_number(estimate.high)}]"
+    return "" if math.isnan(estimate.low) else f"[{_alpha(estimate.low)}, {_alpha(estimate.high)}]"

@@ -21,8 +21,6 @@ from captious.study import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import open_judgments
 
-PERMUTATIONS = 2000
-"""Permutations of a test on a page that is drawn again and again; ``captious study systems`` makes more."""
 CANNOT, NEITHER = "cannot judge", "neither"
 MOST_POINTS, BINS = 11, 10
 """Points of a scale that have a bar each; a longer scale is cut into bins."""
@@ -80,7 +78,7 @@ def people_result(
     try:
         rows = answer_tables(plan, tasks, answers)[FILES[plan.kind]]
         people = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe)
-        ranking = systems(people, resampling=resampling, permutations=PERMUTATIONS)
+        ranking = systems(people, resampling=resampling)
     except InputError as error:
         return PeopleResult(None, f"No result: {error}", counts)
     return PeopleResult(ranking, "", counts)

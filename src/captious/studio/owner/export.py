@@ -16,7 +16,7 @@ from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
 from captious.studio.collect._events import Answered, answers_of
 from captious.studio.collect._survey import survey_rows
-from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.kinds import kind_of, measurement_of
 from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
@@ -96,10 +96,11 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
     facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
     layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
     if plan.kind == "ratings":
-        facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
+        facts |= {"rows": "each", "statistic": "tau_b", "measurement": measurement_of(plan)}
+        facts |= {**({"scale": scale} if (scale := _scale(plan)) else {})}
         layout |= {"rating": "rating", "aspects": [aspect.name for aspect in plan.aspects]}
     elif plan.kind == "ranking":
-        facts |= {"rows": "each", "statistic": "sample_tau"}
+        facts |= {"rows": "each", "statistic": "sample_tau", "measurement": measurement_of(plan)}
         layout |= {"rating": "rank"}
     elif plan.kind == "pairs":
         facts |= {"kind": "pairs"}

@@ -15,9 +15,9 @@ from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, krippendorff
+from captious.stats.agreement import ALPHA_DECIMALS, Alpha, Measurement, krippendorff
 from captious.studio.collect._events import Event, answers_of
-from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.kinds import measurement_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner._agreement import MetricAgreement, MetricValues, metric_agreement
@@ -234,7 +234,7 @@ class StudyProgress(Result):
             counts = [one.alpha.units, one.alpha.ratings] if one.alpha else [None, None]
             cell: Value = Cell.of(one.alpha.estimate) if one.alpha else None
             rows.append([one.name, one.measurement, cell, *counts])
-        alpha = Column("alpha", level=self.resampling.level, bold=True, decimals=3)
+        alpha = Column("alpha", level=self.resampling.level, bold=True, decimals=ALPHA_DECIMALS)
         note = "; ".join(dict.fromkeys(f"{one.name}: {one.reason}" for one in self.questions if one.reason))
         columns: list[Column | str] = ["question", "level", alpha, Column("units"), Column("answers")]
         note = note or "units: captions, pairs or things with two answers or more; intervals: bootstrap over images"
@@ -324,7 +324,7 @@ def progress_of(
     answers = [one for one in answers_of(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
     values = question_values(plan, tasks, answers)
-    measurement, group = kind_of(plan).measurement, resampled_by(plan, tasks.values())
+    measurement, group = measurement_of(plan), resampled_by(plan, tasks.values())
     questions = [_question(name, one, tasks, group, measurement, resampling) for name, one in values.items()]
     work = [one for one in counted if one.purpose == "work"]
     per_task = Counter(one.task for one in work if not one.late)

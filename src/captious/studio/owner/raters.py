@@ -19,7 +19,7 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.stats.agreement import Measurement, disagreements
 from captious.studio.collect._events import OWNER, Answered, Event, answers_of
-from captious.studio.collect.kinds import kind_of
+from captious.studio.collect.kinds import kind_of, measurement_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
 
@@ -282,7 +282,7 @@ def rater_progress(
     values = question_values(plan, tasks, answers) if values is None else values
     repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
     blank = _states(plan, events, raters, now)
-    agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), kind_of(plan).measurement)
+    agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), measurement_of(plan))
     return tuple(sorted(_raters(plan, tasks, answers, blank, agreement, repeats), key=_flagged_first))
 
 
@@ -384,7 +384,7 @@ def _repeats(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered])
             for name, unit, value in _values(plan, tasks[one.task], answer):
                 key = f"{one.rater}\n{unit}"
                 numbers.setdefault(name, QuestionValues()).add(key, one.rater, one.task, value)
-    return _agreements(numbers.values(), kind_of(plan).measurement)
+    return _agreements(numbers.values(), measurement_of(plan))
 
 
 def _raters(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
+from captious._core.numbers import parse_number
 from captious._core.random import keys_of
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
@@ -21,6 +21,7 @@ from captious.metrics.registry import parse
 from captious.options import SEED, choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
+from captious.stats.correlation import mid_ranks
 from captious.studio.access import new_token, token_hash
 from captious.studio.collect._events import Page
 from captious.studio.collect._survey import Moment, questions_of, random_survey, read_survey
@@ -225,7 +226,7 @@ def read_share(written: Sequence[str]) -> dict[str, float]:
     for part in written:
         name, _, number = part.partition("=")
         try:
-            share[name.strip()] = float(number)
+            share[name.strip()] = parse_number(number)
         except ValueError:
             raise InputError(f"share={part}: expected a kind and its share, such as careful=0.5") from None
     return share
@@ -317,7 +318,7 @@ def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dic
         values = {caption: float(len(choice.text.split())) for caption, (_, choice) in captions.items()}
     ids = sorted(captions)
     numbers = np.nan_to_num(np.array([values[caption] for caption in ids]), nan=0.0)
-    rank = (rankdata(numbers) - 1) / max(len(ids) - 1, 1)
+    rank = (mid_ranks(numbers) - 1) / max(len(ids) - 1, 1)
     return dict(zip(ids, rank.tolist(), strict=True))
 
 

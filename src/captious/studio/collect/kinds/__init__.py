@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from captious.stats.agreement import Measurement
 from captious.studio.collect.kinds.kind import Answer as Answer
 from captious.studio.collect.kinds.kind import Gap as Gap
 from captious.studio.collect.kinds.kind import GradedAnswer as GradedAnswer
@@ -22,3 +23,8 @@ KINDS: dict[KindName, TaskKind] = {
 def kind_of(plan: Plan) -> TaskKind:
     """The kind of task that a plan asks for."""
     return KINDS[plan.kind]
+
+
+def measurement_of(plan: Plan) -> Measurement:
+    """Return the level of measurement at which agreement is computed: that of the plan, or of its kind of task."""
+    return plan.measurement or kind_of(plan).measurement

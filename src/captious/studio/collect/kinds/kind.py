@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
+from captious.stats.agreement import Measurement
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.plan import KindName, Plan
 from captious.studio.collect.tasks import Choice, Task
@@ -19,7 +20,6 @@ Answer = Mapping[str, Any]
 ``{"seen": {thing: True, False or None}}``, ``{"label": name or None}``."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """Ids of choices; no page has more captions."""
-Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TaskKind(ABC):
 
     name: ClassVar[KindName]
     measurement: ClassVar[Measurement]
-    """Level at which agreement is computed."""
+    """Level of measurement at which agreement is computed, unless the plan names another."""
     needs: ClassVar[str]
     """What a subject must have to be asked about, in words."""
 
