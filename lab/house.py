@@ -4,7 +4,7 @@
 ``captious`` (default: ``src``). With ``--against`` the first column is OTHER ("before") and the second SRC ("after").
 ``--list`` also names the modules with exactly one importer. The standard library is enough, except for the two rows
 "leaf commands" and "options shown": they ask the command itself, in a process of its own, so run the script with a
-Python that has typer.
+Python that has click.
 
 How each number is counted:
 
@@ -24,7 +24,7 @@ How each number is counted:
   dataclass of captious is a group of options: its fields count instead, each dataclass once over all commands.
 - Groups of options named: parameters that are such a group, over all command functions.
 - Leaf commands: commands that a user can run, without the groups. Options shown to users: their options and arguments
-  without ``--help``; an option of five commands counts five times.
+  without ``--help`` and ``--help-all``; an option of five commands counts five times.
 - Lines before the first def or class: per file, at any depth; all lines of a file that has neither.
 - Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
@@ -71,15 +71,20 @@ DOORLESS = ("cli", "compat", "data")
 """Rooms without a door: commands are found by their names, and each module of compat is the door for a library."""
 
 COUNT_OPTIONS = """
-import json, typer
+import json
 import captious.cli.app as cli
 
 def leaves(command):
     children = getattr(command, "commands", None)
     return [command] if children is None else [leaf for child in children.values() for leaf in leaves(child)]
 
-commands = leaves(typer.main.get_command(cli.build() if hasattr(cli, "build") else cli.app))
-print(json.dumps([len(commands), sum(len(command.params) for command in commands)]))
+tree = cli.build() if hasattr(cli, "build") else cli.app
+if not hasattr(tree, "commands"):  # an older tree, which used typer
+    import typer
+    tree = typer.main.get_command(tree)
+commands = leaves(tree)
+counts = [sum("--help-all" not in param.opts for param in command.params) for command in commands]
+print(json.dumps([len(commands), sum(counts)]))
 """
 
 

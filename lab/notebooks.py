@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,10 @@ import nbformat
 from PIL import Image
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
-LARGE = 60_000
-"""A chart whose SVG has more letters is stored as PNG."""
 WIDTH = "100"
 """Columns of printed tables."""
-VEGA = "application/vnd.vegalite+json"
-_SETUP = f'''import altair
-altair.renderers.register("stored", lambda spec, **options: {{"{VEGA}": spec}})
-altair.renderers.enable("stored")'''
+PNG = "image/png"
+_SETUP = "%config InlineBackend.print_figure_kwargs = {'dpi': 130, 'bbox_inches': None}"
 
 
 def notebooks() -> list[Path]:
@@ -36,7 +32,7 @@ def notebooks() -> list[Path]:
 
 
 def execute(path: Path) -> Any:
-    """The notebook with the outputs of a new run, in a folder of its own; charts are Vega-Lite."""
+    """The notebook with the outputs of a new run, in a folder of its own."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(_SETUP))
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +70,7 @@ def texts(notebook: Any) -> list[str]:
             parts = []
             for output in cell.outputs:
                 data = output.get("data", {})
-                drawn = any(kind == VEGA or kind.startswith("image/") for kind in data)
+                drawn = any(kind.startswith("image/") for kind in data)
                 parts.append(output.get("text", "") if not data else "[chart]" if drawn else _words(data))
             shown.append("\n".join(parts))
     return shown
@@ -85,32 +81,22 @@ def _words(data: Any) -> str:
     return re.sub(r"captious:[\d.]+\w*", "captious", re.sub(r"\s+", " ", text))
 
 
-def with_pictures(notebook: Any) -> Any:
-    """The notebook with its charts as pictures; needs ``vl-convert-python``."""
-    import vl_convert
-
-    for index, cell in enumerate(notebook.cells):
+def with_small_pictures(notebook: Any) -> Any:
+    """The notebook with charts of few colors, in a fraction of their bytes, and without their names in words."""
+    for cell in notebook.cells:
         for output in cell.get("outputs", ()):
-            spec = output.get("data", {}).get(VEGA)
-            if spec is None:
-                continue
-            svg = vl_convert.vegalite_to_svg(spec)
-            if len(svg) > LARGE:
+            if PNG in output.get("data", {}):
                 buffer = BytesIO()
-                picture = Image.open(BytesIO(vl_convert.vegalite_to_png(spec, scale=1.5))).convert("RGB")
+                picture = Image.open(BytesIO(b64decode(output.data[PNG]))).convert("RGB")
                 picture.quantize(64).save(buffer, "png", optimize=True)
-                output.data = nbformat.from_dict({"image/png": b64encode(buffer.getvalue()).decode()})
-            else:
-                # Several charts on one page must not share the names of their parts.
-                named = re.sub(r'(id="|url\(#|href="#)', rf"\1cell-{index}-", svg)
-                output.data = nbformat.from_dict({"image/svg+xml": named})
+                output.data = nbformat.from_dict({PNG: b64encode(buffer.getvalue()).decode()})
     return notebook
 
 
 def main() -> None:
     """Run all notebooks, or those named, and store them."""
     for path in [Path(name) for name in sys.argv[1:]] or notebooks():
-        notebook = with_pictures(execute(path))
+        notebook = with_small_pictures(execute(path))
         nbformat.validate(notebook)
         path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")

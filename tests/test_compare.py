@@ -11,6 +11,7 @@ from captious.errors import InputError
 from captious.io import formats
 from captious.metrics.rouge import Rouge
 from captious.options import Resampling
+from captious.render._plots import find_plot
 
 
 @pytest.fixture(scope="module")
@@ -182,13 +183,14 @@ def test_a_system_without_a_value_has_its_reason_in_the_rows_of_items():
 
 def test_a_comparison_draws_systems_and_tests(systems):
     result = compare(systems, "rouge,cider", permutations=100)
-    points = result.plot().to_dict()["data"]["values"]
-    assert [point["row"] for point in points] == [*systems] * 2
-    assert {point["panel"] for point in points} == {"ROUGE-L", "CIDEr-D"}
-    assert points[3]["mark"] == "†" and points[3]["low"] == result.reports["expert"].intervals["rouge"].low
-    tests = result.plot("differences").to_dict()["data"]["values"]
-    assert [test["value"] for test in tests] == [row.difference for row in result.differences]
-    assert {test["row"] for test in tests} == {"sloppy − parrot", "solid − parrot", "expert − parrot"}
+    rouge, cider = find_plot(result.document()).charts
+    assert (rouge.title, cider.title) == ("ROUGE-L", "CIDEr-D")
+    assert [series.name for series in rouge.series] == [series.name for series in cider.series] == [*systems]
+    expert = rouge.series[3]
+    assert expert.names == ("†",) and expert.low == (result.reports["expert"].intervals["rouge"].low,)
+    tests = [series for chart in find_plot(result.document(), "differences").charts for series in chart.series]
+    assert [test.y for test in tests] == [(row.difference,) for row in result.differences]
+    assert {test.name for test in tests} == {"sloppy − parrot", "solid − parrot", "expert − parrot"}
 
 
 @pytest.mark.parametrize("chunk", [7, 1000])

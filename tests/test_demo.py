@@ -1,5 +1,6 @@
 import captious
 from captious.options import Resampling
+from captious.render._plots import find_plot
 
 
 def test_the_demo_has_captions_references_images_and_ratings():
@@ -15,10 +16,11 @@ def test_a_study_of_the_demo_draws_itself():
     study = captious.correlate(
         captious.demo().ratings, "rouge,cider", resampling=Resampling(samples=100), permutations=50
     )
-    points = study.plot().to_dict()["data"]["values"]
+    (chart,) = find_plot(study.document()).charts
+    (series,) = chart.series
     best = study.estimates[study.order[0]][study.statistic]
-    assert points[0]["row"] == "1 · CIDEr-D" and points[0]["low"] == 100 * best.low
-    assert len(study.plot("scatter").to_dict()["concat"]) == 2
+    assert series.x[0] == "1 · CIDEr-D" and series.low[0] == 100 * best.low
+    assert len(find_plot(study.document(), "scatter").charts) == 2
     assert repr(study) == "<Study demo: ROUGE-L, CIDEr-D by tau_b>"
     assert study.to_arrow()["metric"].to_pylist() == ["CIDEr-D", "ROUGE-L"]
     markup = study._repr_html_()

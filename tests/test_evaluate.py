@@ -13,6 +13,7 @@ from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
+from captious.render._plots import find_plot
 from captious.runs.report import worst_first
 from captious.stats.bootstrap import Estimate
 from captious.text.counts import KeyCounts
@@ -193,14 +194,14 @@ def test_frames_arrow_tables_and_csv_files_hold_the_same_columns(tmp_path):
 
 def test_a_report_draws_its_values_and_their_distribution(captions):
     report = evaluate(captions, "rouge,cider", resampling=Resampling(samples=100))
-    first = report.plot().to_dict()["data"]["values"][0]
-    assert (first["row"], first["value"], first["low"]) == (
-        "ROUGE-L",
-        report["rouge"].corpus,
-        report.intervals["rouge"].low,
+    rouge = find_plot(report.document()).charts[0].series[0]
+    assert (rouge.x, rouge.y, rouge.low) == (
+        ("ROUGE-L",),
+        (report["rouge"].corpus,),
+        (report.intervals["rouge"].low,),
     )
-    bars = report.plot("items").to_dict()["data"]["values"]
-    assert sum(bar["items"] for bar in bars if bar["metric"] == "CIDEr-D") == len(captions)
+    histograms = {chart.title: chart.series[0] for chart in find_plot(report.document(), "items").charts}
+    assert sum(histograms["CIDEr-D"].y) == len(captions)
 
 
 def test_a_measurement_and_an_interval_show_themselves(captions):

@@ -5,7 +5,7 @@ import sys
 
 import captious
 
-HEAVY = ("numpy", "pyarrow", "pandas", "torch", "transformers", "PIL", "scipy", "rich", "typer")
+HEAVY = ("numpy", "pyarrow", "pandas", "torch", "transformers", "PIL", "scipy", "rich", "click")
 
 
 def loaded_after(statement):

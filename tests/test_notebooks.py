@@ -5,7 +5,7 @@ import re
 
 import nbformat
 import pytest
-from lab.notebooks import VEGA, execute, notebooks, texts
+from lab.notebooks import PNG, execute, notebooks, texts
 
 NUMBER = re.compile(r"\d+\.\d+")
 
@@ -28,7 +28,7 @@ def test_a_new_run_shows_what_is_stored(path):
         # Another machine may round the last digit otherwise.
         numbers = [[float(number) for number in NUMBER.findall(text)] for text in (after, before)]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=2e-3), cell.source
-    assert any(VEGA in output.get("data", {}) for cell in run.cells for output in cell.get("outputs", ()))
+    assert any(PNG in output.get("data", {}) for cell in run.cells for output in cell.get("outputs", ()))
 
 
 def test_it_is_small_and_says_nothing_of_the_machine(path):

@@ -96,6 +96,8 @@ def test_the_package_proves_itself_in_one_line(call):
 
 def test_it_is_listed_and_has_a_card(call):
     code, output = call("-m", "captious", "metrics")
+    assert code == 0 and "rare_words" in output
+    code, output = call("-m", "captious", "metrics", "--all")
     assert code == 0 and re.search(r"rare_words.*Rare words.*references.*higher", output)
     code, output = call("-m", "captious", "metrics", "rare_words")
     assert code == 0 and "among" in output

@@ -114,7 +114,7 @@ def test_the_command_line_reference_has_every_command_and_option():
     pages = cli_pages()
     assert "## captious score\n" in pages["reference/cli/index.md"]
     assert "| `PREDICTIONS` | Candidate captions" in pages["reference/cli/index.md"]
-    assert "| `-r, --references FILE` | References by id" in pages["reference/cli/index.md"]
+    assert "| `--references, -r FILE` | References by id" in pages["reference/cli/index.md"]
     assert "*(default `12345`; at least 0)*" in pages["reference/cli/index.md"]
     assert (
         "| `SOURCE` | A recipe" in pages["reference/cli/study.md"]

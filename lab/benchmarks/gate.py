@@ -137,7 +137,7 @@ def timing(items: int = 5000) -> None:
             (root / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
             evaluate(captions, METRICS).save(root / name)
         base, new = root / BETTER, root / WORSE
-        command = build(())
+        command = build()
         output = ["--junit", str(root / "gate.xml"), "--markdown", str(root / "gate.md")]
         calls = {
             "lock file, written": [f"{root}/lock.json", str(base), "--update"],

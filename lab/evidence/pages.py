@@ -143,7 +143,7 @@ hide: [toc]
 # Leaderboard
 
 The table has all {rows} numbers that captious knows about the agreement of metrics with people, on {sets} data sets.
-`captious study leaderboard` prints them with published numbers beside ours;
+`captious study leaderboard --all` prints them with published numbers beside ours;
 [Which metric should I use?](../guide/which-metric.md) says what follows.
 
 - **computed**: by captious on the data, with intervals over images and ranks. Metrics that share a rank do not differ

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
-import typer
-
 from captious.cli.app import build
+from captious.cli.help import argument_of, default_of, flags_of, value_of
+from captious.cli.params import Param
+from captious.options import Argument, choices_of
 
 FOLDER = "reference/cli"
-KINDS = {
-    "int range": "INTEGER",
-    "int": "INTEGER",
-    "float range": "NUMBER",
-    "float": "NUMBER",
-    "str": "TEXT",
-    "path": "PATH",
-}
-"""What the tables call the types of values."""
 WIDE = 30
 """Characters of choices that stand beside the flag; more would push the text off the screen of a phone."""
 UNLIMITED = 2**62
@@ -28,11 +19,12 @@ UNLIMITED = 2**62
 
 def cli_pages() -> dict[str, str]:
     """Markdown by path: a page for each group of commands, and one for the commands outside groups."""
-    root: Any = typer.main.get_command(build())
+    root: Any = build()
     everyday = {name: command for name, command in root.commands.items() if not hasattr(command, "commands")}
     groups = {name: command for name, command in root.commands.items() if hasattr(command, "commands")}
     text = f"# Everyday commands\n\n{root.help}\n\n"
-    text += "Every command has `--help`. Results go to standard output, progress and warnings to standard error.\n\n"
+    text += "`--help` of a command shows the usual options, and `--help-all` all of them. "
+    text += "Results go to standard output, progress and warnings to standard error.\n\n"
     pages = {f"{FOLDER}/index.md": text + "".join(_command("captious", *pair) for pair in everyday.items())}
     for name, group in groups.items():
         pages[f"{FOLDER}/{name}.md"] = f"# captious {name}\n\n{_markdown(group.help)}\n\n" + "".join(
@@ -43,27 +35,16 @@ def cli_pages() -> dict[str, str]:
 
 def _command(prefix: str, name: str, command: Any) -> str:
     path = f"{prefix} {name}"
-    context = typer.Context(command, info_name=path)
-    arguments = [param for param in command.params if param.param_type_name == "argument"]
-    usage = " ".join([path, *map(_argument, arguments), "[OPTIONS]"])
+    arguments = [param for param in command.own_params if isinstance(param.option, Argument)]
+    usage = " ".join([path, *map(argument_of, arguments), "[OPTIONS]"])
     prose, examples = _without_examples(command.help or "")
     parts = [f"## {path}", _markdown(prose), f"```text\n{usage}\n```"]
     if examples:
         parts.append("```sh\n" + "\n".join(examples) + "\n```")
-    for panel, params in _panels(command).items():
-        records = {param: record for param in params if (record := param.get_help_record(context))}
-        rows = [
-            _row(_argument(param).strip("[]") if panel == "Arguments" else names, text)
-            for param, (names, text) in records.items()
-        ]
-        if rows:
-            parts.append(f"| {panel} | |\n|---|---|\n" + "\n".join(rows))
+    for panel, params in _panels(command.own_params).items():
+        if params:
+            parts.append(f"| {panel} | |\n|---|---|\n" + "\n".join(map(_row, params)))
     return "\n\n".join(parts) + "\n\n"
-
-
-def _argument(param: Any) -> str:
-    name = (param.metavar or param.name.upper()) + "..." * (param.nargs != 1)
-    return name if param.required else f"[{name}]"
 
 
 def _without_examples(text: str) -> tuple[str, list[str]]:
@@ -71,37 +52,39 @@ def _without_examples(text: str) -> tuple[str, list[str]]:
     return re.sub(r"^Example: .*\n?", "", text, flags=re.MULTILINE).strip(), examples
 
 
-def _panels(command: Any) -> Mapping[str, list[Any]]:
+def _panels(params: list[Param]) -> dict[str, list[Param]]:
     """Parameters by the panel in which the help shows them: first the command's own."""
-    panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
-    for param in command.params:
-        panel = param.rich_help_panel or "Options"
-        panels.setdefault("Arguments" if param.param_type_name == "argument" else panel, []).append(param)
+    panels: dict[str, list[Param]] = {"Arguments": [], "Options": []}
+    for param in params:
+        panel = param.panel or "Options"
+        panels.setdefault("Arguments" if isinstance(param.option, Argument) else panel, []).append(param)
     return panels
 
 
-def _row(names: str, help_text: str) -> str:
-    text, details = re.fullmatch(r"(.*?)(?:\s+\[([^\[\]]*)\])?", help_text, re.DOTALL).groups()  # type: ignore[union-attr]
-    notes = "; ".join(_notes(details or ""))
-    for kind, word in KINDS.items():
-        names = names.replace(f"<{kind}>", word)
-    if (choices := re.search(r"<(.*\|.*)>", names)) and len(choices[1]) > WIDE:
-        names = names.replace(choices[0], "NAME")
-        text += " Choices: " + ", ".join(f"`{choice}`" for choice in choices[1].split("|")) + "."
-    return f"| `{names}` | {_cell(_markdown(text))}{f' *({_cell(notes)})*' if notes else ''} |"
+def _row(param: Param) -> str:
+    name, text = argument_of(param).strip("[]"), param.option.help
+    if not isinstance(param.option, Argument):
+        choices = [str(choice) for choice in choices_of(param.kind)]
+        value = "|".join(choices) if choices and len("|".join(choices)) <= WIDE else value_of(param)
+        name = f"{flags_of(param)} {value}".strip()
+        if choices and "|" not in value:
+            text += " Choices: " + ", ".join(f"`{choice}`" for choice in choices) + "."
+    notes = "; ".join(_notes(param))
+    return f"| `{name}` | {_cell(_markdown(text))}{f' *({_cell(notes)})*' if notes else ''} |"
 
 
-def _notes(details: str) -> Iterator[str]:
-    """Default, bounds and environment variable, in words."""
-    for detail in filter(None, details.split("; ")):
-        bound = re.fullmatch(r"(?:(\S+?)<=)?x(?:([<>]=?)(\S+))?", detail)
-        if bound:
-            low = bound[1] or (bound[3] if (bound[2] or "").startswith(">") else None)
-            high = bound[3] if (bound[2] or "").startswith("<") and float(bound[3]) < UNLIMITED else None
-            yield ", ".join([f"at least {low}"] * bool(low) + [f"at most {high}"] * bool(high))
-        else:
-            key, _, value = detail.partition(": ")
-            yield f"{key} `{value}`" if value else key
+def _notes(param: Param) -> list[str]:
+    """Environment variable, default, bounds and whether it is required, in words."""
+    option, notes = param.option, []
+    if option.env:
+        notes.append(f"env `{option.env}`")
+    if default := default_of(param.default):
+        notes.append(f"default `{default}`")
+    largest = option.max if option.max is not None and option.max < UNLIMITED else None
+    bounds = [f"at least {option.min}"] * (option.min is not None) + [f"at most {largest}"] * (largest is not None)
+    if bounds:
+        notes.append(", ".join(bounds))
+    return [*notes, "required"] if param.required and not isinstance(option, Argument) else notes
 
 
 def _markdown(text: str) -> str:

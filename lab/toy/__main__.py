@@ -5,21 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
 from captious.cli.app import run
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.options import Option, Output
 from captious.render.progress import display
 from lab.toy.sample import make, write
 from lab.toy.training import write_training
 
-app = typer.Typer(
-    help=__doc__,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = CommandGroup("toy", __doc__ or "")
 
 Items = Annotated[int, Option("How many scenes.", min=1)]
 Seed = Annotated[int, Option("The same seed gives the same scenes.", min=0)]
@@ -48,7 +44,7 @@ def sample(
             overwrite=output.overwrite,
             progress=lambda done: shown.advance("drawing", done, items),
         )
-    typer.echo(
+    click.echo(
         f"written: {out}\nnext: captious score {out}/predictions/expert.json --references {out}/references.json"
         + (f" --images {out}/images" if images else "")
     )
@@ -71,7 +67,7 @@ def training(
         write_training(
             out, items, seed, size, workers, output.overwrite, lambda done: shown.advance("drawing", done, items)
         )
-    typer.echo(
+    click.echo(
         f"written: {out}\nnext: captious train clip {out}/train.jsonl --images {out}/images --new mini --out my-clip"
     )
 

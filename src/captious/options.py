@@ -57,6 +57,8 @@ class Option:
     """The panel in which the help shows it, if not that of its dataclass."""
     repeated: bool = False
     """Whether it may be given several times, with one text each; commas belong to the text."""
+    rare: bool = False
+    """Whether nine of ten users never need it: ``--help`` leaves it out, and ``--help-all`` shows it."""
     words: bool = False
     """Whether it takes all words up to the next flag, as a shell writes ``--captions preds/*.jsonl``."""
 
@@ -163,19 +165,21 @@ class Reading(Options):
         None
     )
     missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
-    items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST")] = None
-    several: Annotated[bool, Option("Rows with one id are candidates of one item.")] = False
-    format: Annotated[Format | None, Option("Format or harness, if it cannot be recognized.")] = None
+    items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
+        None
+    )
+    several: Annotated[bool, Option("Rows with one id are candidates of one item.", rare=True)] = False
+    format: Annotated[Format | None, Option("Format or harness, if it cannot be recognized.", rare=True)] = None
     id_column: Annotated[str | None, Option("Column of the ids, or several: id,style.", metavar="NAME")] = None
     references_id_column: Annotated[
-        str | None, Option("Id column of the references, if it differs.", metavar="NAME")
+        str | None, Option("Id column of the references, if it differs.", metavar="NAME", rare=True)
     ] = None
     candidate_column: Annotated[
         str | None, Option("Column of the candidates.", aliases=("--caption-column",), metavar="NAME")
     ] = None
-    references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
+    references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME", rare=True)] = None
     language: Annotated[str | None, Option("Language of the captions, such as zh or ja.", metavar="CODE")] = None
-    unpack_limit: Annotated[int, Option("Most that a file unpacks to.", min=1, metavar="MIB")] = 256
+    unpack_limit: Annotated[int, Option("Most that a file unpacks to.", min=1, metavar="MIB", rare=True)] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,8 +203,8 @@ class Resampling(Options):
 
     samples: Annotated[int, Option("Bootstrap resamples; 0 for none.", min=0, max=1_000_000)] = SAMPLES
     seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = SEED
-    level: Annotated[float, Option("Confidence level.")] = LEVEL
-    interval: Annotated[Interval, Option("t is wider, for few items.")] = "percentile"
+    level: Annotated[float, Option("Confidence level.", rare=True)] = LEVEL
+    interval: Annotated[Interval, Option("t is wider, for few items.", rare=True)] = "percentile"
 
     def __post_init__(self) -> None:
         if self.interval not in get_args(Interval):
@@ -245,14 +249,21 @@ class Judging(Options):
         str | None,
         Option("Server, such as http://127.0.0.1:8080/v1.", env="OPENAI_BASE_URL", metavar="URL"),
     ] = None
-    key_file: Annotated[Path | None, Option("The server's key, if not in OPENAI_API_KEY.", metavar="FILE")] = None
-    concurrency: Annotated[int, Option("Concurrent requests, at most.", min=1, max=1000)] = 8
-    most_tokens: Annotated[int | None, Option("Stop after this number of tokens.", min=1, max=2**53)] = None
-    prices: Annotated[tuple[float, float], Option("Prices of a million tokens in and out: 0.15,0.60.")] = (0.0, 0.0)
-    most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0)] = None
-    dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.")] = False
-    replay: Annotated[bool, Option("Use stored replies only; send nothing.")] = False
-    replies: Annotated[Path | None, Option("File of stored replies, if not the default.", metavar="FILE")] = None
+    key_file: Annotated[
+        Path | None, Option("The server's key, if not in OPENAI_API_KEY.", metavar="FILE", rare=True)
+    ] = None
+    concurrency: Annotated[int, Option("Concurrent requests, at most.", min=1, max=1000, rare=True)] = 8
+    most_tokens: Annotated[int | None, Option("Stop after this number of tokens.", min=1, max=2**53, rare=True)] = None
+    prices: Annotated[tuple[float, float], Option("Prices of a million tokens in and out: 0.15,0.60.", rare=True)] = (
+        0.0,
+        0.0,
+    )
+    most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0, rare=True)] = None
+    dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.", rare=True)] = False
+    replay: Annotated[bool, Option("Use stored replies only; send nothing.", rare=True)] = False
+    replies: Annotated[
+        Path | None, Option("File of stored replies, if not the default.", metavar="FILE", rare=True)
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -268,11 +279,13 @@ class Engine(Options):
 
     title = "Shards and workers"
 
-    engine: Annotated[Executor | None, Option("Executor; by default chosen to suit the data.")] = None
-    jobs: Annotated[int, Option("Workers; 0: one per core or GPU share.", min=0)] = 0
-    address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS")] = None
-    gpus: Annotated[float, Option("GPUs of each worker; with 0.25 four share one.", min=0)] = 0.0
-    store_features: Annotated[bool, Option("Keep the features of shards in the cache.")] = False
+    engine: Annotated[Executor | None, Option("Executor; by default chosen to suit the data.", rare=True)] = None
+    jobs: Annotated[int, Option("Workers; 0: one per core or GPU share.", min=0, rare=True)] = 0
+    address: Annotated[str | None, Option("Ray cluster, such as ray://head:10001.", env="RAY_ADDRESS", rare=True)] = (
+        None
+    )
+    gpus: Annotated[float, Option("GPUs of each worker; with 0.25 four share one.", min=0, rare=True)] = 0.0
+    store_features: Annotated[bool, Option("Keep the features of shards in the cache.", rare=True)] = False
 
 
 def _ignore(*arguments: Any) -> None:
@@ -288,14 +301,14 @@ class Runtime(Options):
     device: Annotated[
         str, Option("Where models run: auto, cpu, cuda or cuda:1.", env="CAPTIOUS_DEVICE", metavar="DEVICE")
     ] = "auto"
-    batch: Annotated[int, Option("Images or texts encoded at a time.", min=1, env="CAPTIOUS_BATCH")] = 256
-    precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
-    cache: Annotated[bool, Option("Compute everything again and store nothing.")] = True
+    batch: Annotated[int, Option("Images or texts encoded at a time.", min=1, env="CAPTIOUS_BATCH", rare=True)] = 256
+    precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.", rare=True)] = "auto"
+    cache: Annotated[bool, Option("Compute everything again and store nothing.", rare=True)] = True
     """Whether features are looked up and stored in the cache."""
-    workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0)] = 0
-    upright: Annotated[bool, Option("Rotate images as their EXIF tag says.")] = False
+    workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0, rare=True)] = 0
+    upright: Annotated[bool, Option("Rotate images as their EXIF tag says.", rare=True)] = False
     """The reference implementations do not turn images."""
-    decode: Annotated[Decoding, Option("fast: on the GPU; scores change.")] = "exact"
+    decode: Annotated[Decoding, Option("fast: on the GPU; scores change.", rare=True)] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
@@ -356,7 +369,7 @@ class Output(Options):
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
     csv: Annotated[bool, Option("Print the first table as CSV instead.")] = False
     percent: Annotated[bool, Option("Print scores × 100; not in JSON and CSV.")] = False
-    signatures: Annotated[bool, Option("Print every signature in full.")] = False
+    signatures: Annotated[bool, Option("Print every signature in full.", rare=True)] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,10 +7,10 @@ import sys
 import warnings
 
 import pytest
-import typer
 
 from captious import InputError
 from captious.cli import app as boundary
+from captious.cli.commands import CommandGroup, command
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,10 @@ from captious.cli import app as boundary
         (("scor",), "No such command 'scor'"),
         (("study", "run", "x", "--nosuch"), "captious study run: no option --nosuch"),
         (("score", "x", "--samples", "many"), "captious score: Invalid value for '--samples'"),
-        (("score", "x", "--samples", "99999999999999999999"), "less than or equal to 1000000"),
+        (
+            ("score", "x", "--samples", "99999999999999999999"),
+            "--samples 99999999999999999999, expected a whole number of at most 1000000",
+        ),
         (("score", "x", "--worst", "99999999999999999999"), "--worst 99999999999999999999, expected a whole number of"),
         (("study", "power", "--difference", "nan"), "--difference nan, expected a finite number"),
         (("score", "x", "--seed", "1e400"), "Invalid value for '--seed'"),
@@ -44,14 +47,14 @@ def test_an_unknown_option_suggests_the_one_that_it_abbreviates_or_resembles(run
 
 
 def test_on_a_terminal_an_error_has_color_and_breaks_between_words(monkeypatch, capsys):
-    app = typer.Typer()
+    app = CommandGroup("captious")
     message = "preds.json: none of its 5 ids (1, 2, 3, …) is in references.json, which has 4 ids (one, two, three, …)"
 
-    @app.command()
+    @command(app)
     def mistaken() -> None:
         raise InputError(message)
 
-    monkeypatch.setattr(sys, "argv", ["captious"])
+    monkeypatch.setattr(sys, "argv", ["captious", "mistaken"])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -64,15 +67,29 @@ def test_on_a_terminal_an_error_has_color_and_breaks_between_words(monkeypatch, 
     assert max(map(len, lines)) <= 40 and " ".join(lines) == f"captious: {message}"
 
 
-def test_the_help_of_score_fits_two_screens_and_speaks_in_words(run, monkeypatch):
+def test_the_help_of_score_fits_a_screen_and_the_full_help_two(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, shown, _ = run("score", "--help")
     lines = shown.splitlines()
-    assert code == 0 and len(lines) <= 96 and max(map(len, lines)) <= 80
+    assert code == 0 and len(lines) <= 66 and max(map(len, lines)) <= 80
+    assert sum(line.startswith("  --") for line in lines) == 22  # with --help and --help-all
+    assert "--references, -r FILE" in shown and "--decode" not in shown
+    assert lines[-1] == "31 more options: captious score --help-all"
+    code, full, _ = run("score", "--help-all")
+    lines = full.splitlines()
+    assert code == 0 and len(lines) <= 98 and max(map(len, lines)) <= 80
     for panel in ("Reading", "Intervals", "Models", "Chat models", "Output", "Shards and workers"):
         assert panel in lines
-    assert "<" not in shown and "9223372036854775807" not in shown
-    assert not any(line != line.rstrip() for line in lines)
+    assert "--decode exact|fast" in full and "more option" not in full
+    for text in (shown, full):
+        assert "<" not in text and "9223372036854775807" not in text
+        assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+def test_the_full_help_of_captious_has_the_commands_of_groups(run):
+    code, shown, _ = run("--help-all")
+    assert code == 0 and "\n  score " in shown and "\n  study run " in shown and "\n  cache prune " in shown
+    assert "study run" not in run("--help")[1]
 
 
 @pytest.mark.parametrize("command", [(), ("study",), ("study", "run"), ("studio", "serve"), ("train", "clip")])
@@ -91,15 +108,15 @@ def test_help_stays_help(run):
 
 def test_no_warning_of_a_library_reaches_the_user(monkeypatch, capsys):
     """Unless Python itself is told to show warnings."""
-    app = typer.Typer()
+    app = CommandGroup("captious")
 
-    @app.command()
+    @command(app)
     def noisy() -> None:
         warnings.warn("overflow encountered", RuntimeWarning, stacklevel=1)
         logging.getLogger("some.library").warning("retrying in 1 s")
         logging.getLogger("some.library").error("a real error")
 
-    monkeypatch.setattr(sys, "argv", ["captious"])
+    monkeypatch.setattr(sys, "argv", ["captious", "noisy"])
     monkeypatch.setattr(sys, "warnoptions", [])
     with pytest.raises(SystemExit) as exit:
         boundary.run(app)
@@ -111,13 +128,13 @@ def test_no_warning_of_a_library_reaches_the_user(monkeypatch, capsys):
 
 
 def test_what_is_nested_too_deeply_anywhere_is_one_line(monkeypatch, capsys):
-    app = typer.Typer()
+    app = CommandGroup("captious")
 
-    @app.command()
+    @command(app)
     def deep() -> None:
         raise RecursionError
 
-    monkeypatch.setattr(sys, "argv", ["captious"])
+    monkeypatch.setattr(sys, "argv", ["captious", "deep"])
     with pytest.raises(SystemExit) as exit:
         boundary.run(app)
     assert exit.value.code == 2 and "nested too deeply" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def test_it_looks_at_the_pictures_without_torch(tmp_path):
 
 
 def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from captious.cli.app import build
 

@@ -102,7 +102,7 @@ def test_a_recipe_without_its_data_says_where_to_get_it(study, tmp_path):
     assert code == 2 and "--data" in error and "Flickr8k_text.zip" in error
     code, _, error = study("run", "flickr8k-expert", "--data", tmp_path)
     assert code == 2 and "ExpertAnnotations.txt" in error
-    code, out, _ = study("recipes")
+    code, out, _ = study("recipes", "--all")
     assert code == 0 and "pascal50s" in out and "source:" in out
 
 
@@ -293,7 +293,7 @@ def test_sorted_ratings_come_with_what_to_do(study, tmp_path):
 
 
 def test_recipes_say_whether_they_have_met_their_files(study):
-    code, out, _ = study("recipes")
+    code, out, _ = study("recipes", "--all")
     assert code == 0 and out.count("tried on the authors' files:") == len(RECIPES) and "nebula" in out
 
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-import typer
 from lab.house import Commands, read_modules
 
 from captious.cli.app import GROUPS, build
@@ -47,6 +46,7 @@ SEVERAL_MEANINGS = {
     "--sample": "keep draws from what passes; a style is checked on a sample",
     "--metric": "each probe asks one family of metrics",
     "--vocabulary": "words that bias keeps; objects that CHAIR knows",
+    "--all": "a listing prints everything; cache prune removes everything",
     "--encoder": "probes compare several encoders; cache prune names one in the cache",
 }
 VERBS = {
@@ -67,7 +67,7 @@ def leaves(command, path=()):
         yield from leaves(child, (*path, name))
 
 
-ROOT = typer.main.get_command(build())
+ROOT = build()
 LEAVES = dict(leaves(ROOT))
 
 
@@ -84,7 +84,7 @@ def params_of(name):
 def test_the_groups_stand_in_their_panels():
     panels = defaultdict(list)
     for name, command in ROOT.commands.items():
-        panels[command.rich_help_panel].append(name)
+        panels[command.panel].append(name)
     assert panels == PANELS
 
 
@@ -121,6 +121,13 @@ def test_no_command_shows_an_option_that_it_ignores(name):
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_command_and_option_has_a_help_text(name):
     assert LEAVES[name].help and all(param.option.help for param in params_of(name))
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_the_first_screen_of_help_has_at_most_twenty_options(name):
+    options = [param for param in LEAVES[name].own_params if not isinstance(param.option, Argument)]
+    usual = [param for param in options if not param.rare]
+    assert len(usual) <= 20 and all(param.rare is False for param in options if param.required)
 
 
 def written_commands():

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, get_args, get_origin
 
-import typer
 from tests.fuzz.families import ChangedRun, MetricText, Tar
 from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place, written
 
@@ -17,7 +16,7 @@ from captious.cli.app import build
 from captious.cli.params import _flatten
 from captious.options import Argument, choices_of, declared
 
-ROOT = typer.main.get_command(build())
+ROOT = build()
 READS_NOTHING = {
     "demo",
     "study power",

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-import typer
 from tests.fuzz.cases import case_of
 
 from captious.cli.app import build, run
@@ -26,7 +25,7 @@ LIMIT, BUSY = 600.0, 120.0
 """Seconds, and seconds of work, after which a case counts as a hang: far more than METEOR's tables and torch take."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = typer.main.get_command(build())
+APP = build()
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",

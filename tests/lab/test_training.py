@@ -51,8 +51,8 @@ def test_no_items_is_refused(tmp_path):
 
 
 def test_the_command(tmp_path):
+    from click.testing import CliRunner
     from lab.toy.__main__ import app
-    from typer.testing import CliRunner
 
     out = tmp_path / "drawn"
     done = CliRunner().invoke(app, ["training", "--items", "2", "--size", "32", "--out", str(out)])

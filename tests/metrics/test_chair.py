@@ -188,7 +188,7 @@ def annotations(tmp_path):
 
 
 def test_make_objects(tmp_path):
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from captious.cli.app import build
 

@@ -275,7 +275,7 @@ def test_graphs_with_references_say_what_matches(wordnet, monkeypatch):
 
 
 def test_the_command_prints_the_first_and_saves_all(tmp_path):
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from captious.cli.app import build
 

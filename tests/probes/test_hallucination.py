@@ -94,7 +94,7 @@ def test_what_it_refuses():
 
 
 def test_the_command(tmp_path):
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from captious.cli.app import build
 

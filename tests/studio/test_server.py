@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'captious[studio]'")
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from captious.cli.app import build
 from captious.errors import InputError
@@ -42,7 +42,7 @@ def toml(tmp_path):
 
 
 def run(*words):
-    return CliRunner().invoke(build(["studio"]), ["studio", *map(str, words)])
+    return CliRunner().invoke(build(), ["studio", *map(str, words)])
 
 
 def test_serve_prints_the_owners_link_and_stops_at_ctrl_c(toml):

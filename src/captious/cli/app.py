@@ -8,19 +8,17 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
-from typing import Any
 
-import typer
-from typer._completion_shared import Shells, install
+import click
 
 from captious._core.files import FULL
 from captious._version import __version__
 from captious.cli import everyday
-from captious.cli.commands import CommandGroup
+from captious.cli.commands import CommandGroup, LazyGroup
+from captious.cli.completion import completion_options
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, nearest
 
@@ -46,63 +44,39 @@ GROUPS = {
 
 _LONG = re.compile(r"\S{400,}")
 """A word that would fill the screen: a path or an id of thousands of characters, of which the ends are shown."""
-UsageError: Any = typer.BadParameter.__base__
-"""What typer raises for a command line that it cannot parse; the class itself is not among its public names."""
-
-
-def build(groups: Container[str] = GROUPS) -> typer.Typer:
-    """The everyday commands, and all groups; the modules of those that are not asked for are not imported."""
-    app = typer.Typer(
-        cls=CommandGroup,
-        help="Judge image captions: exact metrics with error bars, no Java.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    everyday.register(app)
-    for name, (panel, line) in GROUPS.items():
-        commands = import_module(f"captious.cli.{name}").app if name in groups else typer.Typer()
-        app.add_typer(commands, name=name, cls=CommandGroup, help=line, rich_help_panel=panel)
-    app.callback()(_options)
-    return app
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"captious {__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: bool = typer.Option(False, "--version", "-V", callback=_version, is_eager=True, help="Print the version."),
-) -> None:
-    """Judge image captions: exact metrics with error bars, no Java."""
-
-
-def main() -> None:
-    """Run the command line. A group that the first word does not name is not imported."""
-    if sys.argv[1:2] == ["--install-completion"] and sys.argv[2:] in ([shell.value] for shell in Shells):
-        shell, path = install(sys.argv[2], prog_name="captious")
-        typer.echo(f"{shell} completion installed in {path}")
-        typer.echo("Completion will take effect once you restart the terminal")
-        return
-    if sys.argv[1:2] in (["--show-completion"], ["--install-completion"]) and sys.argv[2:]:
-        # Typer takes the name of a shell only where it is told not to look for the shell that runs.
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    # A shell that completes a line hands it over in a variable: bash in the first, the others in the second.
-    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
-    words = line.split() if "_CAPTIOUS_COMPLETE" in os.environ else sys.argv
-    first = next((word for word in words[1:] if not word.startswith("-")), "")
-    run(command_tree(first))
 
 
 @cache
-def command_tree(group: str) -> Callable[..., Any]:
-    """The everyday commands and this group, parsed once: typer reads every option anew at each call of its app."""
-    return typer.main.get_command(build((group,)))
+def build() -> CommandGroup:
+    """Return the tree of commands: the everyday ones, and the groups, which are imported when they are needed."""
+    version = click.Option(
+        ["--version", "-V"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+        help="Print the version.",
+    )
+    line = "Judge image captions: exact metrics with error bars, no Java."
+    root = CommandGroup("captious", line, params=[version, *completion_options()])
+    everyday.register(root)
+    for name, (panel, text) in GROUPS.items():
+        root.add_command(LazyGroup(name, text, panel))
+    return root
 
 
-def run(app: Callable[..., Any], name: str = "captious") -> None:
+def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"captious {__version__}")
+        ctx.exit()
+
+
+def main() -> None:
+    """Run the command line."""
+    run(build())
+
+
+def run(app: click.Command, name: str = "captious") -> None:
     """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -111,16 +85,13 @@ def run(app: Callable[..., Any], name: str = "captious") -> None:
                 stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
     try:
         with _without_library_warnings():
-            sys.exit(app(prog_name=name, standalone_mode=False) or 0)
-    except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()
-        else:
-            command = error.ctx.command_path if error.ctx else name
-            message = " ".join(error.format_message().split()).rstrip(".")
-            if type(error).__name__ == "NoSuchOption":
-                message = f"no option {error.option_name}{_meant(error)}"
-            _say(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
+            sys.exit(app.main(prog_name=name, standalone_mode=False) or 0)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else name
+        message = " ".join(error.format_message().split()).rstrip(".")
+        if isinstance(error, click.NoSuchOption):
+            message = f"no option {error.option_name}{_meant(error)}"
+        _say(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
         sys.exit(2)
     except InputError as error:
         _say("captious", " ".join(str(error).split()))
@@ -128,16 +99,13 @@ def run(app: Callable[..., Any], name: str = "captious") -> None:
     except RecursionError:
         _say("captious", "a value in a file is nested too deeply to be read")
         sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = error.strerror or str(error)
         done = "written" if error.errno in FULL else "read or written"
         _say("captious", f"{where}cannot be {done} ({reason})")
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
 
 
@@ -168,7 +136,7 @@ def _say(who: str, message: str) -> None:
     complain(who, message)
 
 
-def _meant(error: Any) -> str:
+def _meant(error: click.NoSuchOption) -> str:
     """The option that an unknown one was meant to be: one that it begins or abbreviates, or the nearest in spelling."""
     option = error.option_name
     params = error.ctx.command.params if error.ctx else ()

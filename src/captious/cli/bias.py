@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import Label, Seeds, Session
 from captious.errors import InputError
 from captious.options import Argument, Engine, Option
@@ -21,7 +22,7 @@ READING = (
     "unpack_limit",
 )
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("bias")
 
 
 @command(app)
@@ -84,7 +85,7 @@ def lic(
             result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
         if stored is not None:
-            typer.echo("stopped; finished runs are stored, and the same command resumes from there", err=True)
+            click.echo("stopped; finished runs are stored, and the same command resumes from there", err=True)
         raise
     session.deliver(result)
 
@@ -98,7 +99,7 @@ def words(
     from captious.bias.masking import LISTS, Mask, listed_words
 
     hidden = listed_words(name) if name in LISTS else sorted(Mask.named(name).words)
-    typer.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))
+    click.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))
 
 
 @command(app)

@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import Encoder, Prefix, Session
 from captious.errors import InputError, nearest
 from captious.options import Argument, Option, current, using
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from captious.models.store import StoreInfo
     from captious.render.document import Table
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("cache")
 
 
 @command(app)
@@ -270,4 +271,4 @@ def add(
     with display() as shown, using(replace(current(), progress=shown.advance)):
         shown.step("compiling METEOR's tables")
         target = resources.add(path)
-    typer.echo(f"written: {target}")
+    click.echo(f"written: {target}")

@@ -4,50 +4,91 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+import click
 
 from captious.cli.params import Only
-from captious.cli.session import Session
+from captious.cli.session import All, Session
+from captious.errors import InputError
 from captious.options import Argument, Option, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
+    from captious.render import Document
 
 
 def metrics(
     session: Annotated[Session, Only("json")],
-    name: Annotated[str | None, Argument("Print the card of this metric.")] = None,
+    name: Annotated[str | None, Argument("Print the card of this metric, or list those that contain a word.")] = None,
     markdown: Annotated[bool, Option("Print the card as Markdown source.")] = False,
+    all: All = False,
 ) -> None:
-    """List the metrics, or print one metric's card: formula, parameters, needs, citation."""
+    """List the metrics, or print one metric's card: formula, parameters, needs, citation.
+
+    Example: captious metrics
+    Example: captious metrics cider
+    Example: captious metrics objects
+    """
     from captious.metrics.registry import metric_class, names, parse
-    from captious.render import Document, Table
+    from captious.render import Document
     from captious.render.terminal import output
 
     if name is None:
-        classes = [metric_class(one) for one in names()]
-        rows = [
-            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
-            for one in classes
-        ]
-        table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
-        note = "captious metrics NAME prints the card of a metric; --metrics all is every one that needs no model"
-        data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
-        session.deliver(Document("Metrics", sections=[table], notes=[note], data=data))
+        document = _list_metrics([metric_class(one) for one in names()])
+        if all:
+            session.deliver(replace(document, sections=document.sections[1:], notes=[ALL_OF_THEM]))
+            return
+        hint = "captious metrics NAME prints the card of a metric, captious metrics WORD searches, --all describes each"
+        session.deliver_short(document, 1, f"{hint}; {ALL_OF_THEM}")
         return
-    metric = metric_class(parse(name).name)
+    try:
+        metric = metric_class(parse(name).name)
+    except InputError:
+        if not (matches := _search(name)):
+            raise
+        document = _list_metrics(matches)
+        session.deliver(replace(document, sections=document.sections[1:]))
+        return
     if session.output.json:
         parts = {"facts": dict(facts(metric)), "parameters": parameter_rows(metric)}
         session.deliver(Document(metric.name, data={"name": metric.name, **parts}))
     elif markdown:
-        typer.echo(card(metric), nl=False)
+        click.echo(card(metric), nl=False)
     else:
         from rich.markdown import Markdown
 
         output().print(Markdown(card(metric)))
+
+
+def _search(word: str) -> list[type[Metric]]:
+    """Return the metrics whose name or description contains a word."""
+    from captious.metrics.registry import metric_class, names
+
+    classes = [metric_class(one) for one in names()]
+    return [one for one in classes if word.lower() in f"{one.name} {inspect.getdoc(one) or ''}".lower()]
+
+
+ALL_OF_THEM = "--metrics all is every one that needs no model"
+
+
+def _list_metrics(classes: Sequence[type[Metric]]) -> Document:
+    """Return the list of metrics: their names by what they need, and each with a sentence."""
+    from captious.render import Document, Table
+
+    by_needs: dict[str, list[str]] = {}
+    for one in classes:
+        by_needs.setdefault(", ".join(one().needs) or "candidates only", []).append(one.name)
+    rows = [
+        (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
+        for one in classes
+    ]
+    short = Table("needs", "Metrics", ("needs", "metrics"), [(key, ", ".join(own)) for key, own in by_needs.items()])
+    table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
+    data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
+    return Document("Metrics", sections=[short, table], data=data)
 
 
 def card(metric: type[Metric]) -> str:

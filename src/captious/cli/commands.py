@@ -1,108 +1,212 @@
-"""Commands and groups of commands as typer runs them, with our help and our refusals."""
+"""Functions as commands of click, and groups of commands, with our help and our refusals.
+
+A group imports its module, and a command reads the parameters of its function, when they are first needed: a command
+that runs does not wait for the others.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
-if TYPE_CHECKING:
-    from captious.cli.params import Param
+from captious.cli.messages import with_flags
+from captious.cli.params import Param, arguments_of, params_of
+from captious.errors import InputError, nearest
+from captious.options import WORDING
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Command(TyperCommand):
-    """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
+def command(app: CommandGroup, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
+    """Register a function as a command of a group; the function itself stays as it is."""
 
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def register(function: Function) -> Function:
+        app.add_command(Command(function, name, panel))
+        return function
+
+    return register
+
+
+class Command(click.Command):
+    """A function as a command. It refuses an option given twice and an argument too many."""
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None, panel: str | None = None) -> None:
+        super().__init__(name or function.__name__.replace("_", "-"), callback=function, help=inspect.getdoc(function))
+        self.function, self.panel = function, panel
+        del self.params  # the property below takes its place
+
+    @cached_property
+    def own_params(self) -> list[Param]:
+        """The options and arguments of the function."""
+        params = params_of(self.function)
+        twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
+        if twice:
+            raise TypeError(f"{self.function.__name__}: several options are called {twice[0]}")
+        return params
+
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """The options and arguments as click parses them."""
+        return [*(param.parameter() for param in self.own_params), _help_all()]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function; its errors name arguments, which become the flags of this command."""
+        token = WORDING.set(partial(with_flags, params=self.own_params))
+        try:
+            values = {param.name: param.read(ctx.params[param.name]) for param in self.own_params}
+            return self.function(**arguments_of(self.function, values))
+        except InputError as error:
+            from captious.io.rows import EXPECTED
+
+            message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
+            error.args = (with_flags(message, self.own_params),)
+            raise
+        finally:
+            WORDING.reset(token)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help."""
         from captious.cli.help import command_help
 
-        formatter.write(command_help(ctx.command_path, self.help or "", self._own_params))
+        formatter.write(command_help(ctx.command_path, self.help or "", self.own_params))
 
-    @property
-    def _own_params(self) -> Sequence[Param]:
-        params: Sequence[Param] = getattr(self.callback, "params", ())
-        return params
+    def format_full_help(self, ctx: click.Context) -> str:
+        """Return the help with all options."""
+        from captious.cli.help import command_help
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        return command_help(ctx.command_path, self.help or "", self.own_params, full=True)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, after these two checks; a line that a shell completes is not whole yet."""
-        flags = [param.flag for param in self._own_params if param.option.words]
+        flags = [param.flag for param in self.own_params if param.option.words]
         args = _one_word_each(args, flags)
-        if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
-            values, extra, order = self.make_parser(ctx).parse_args(list(args))
-            for param in self.params:
-                if param.param_type_name == "argument" and param.required and not values.get(param.name):
-                    for flag in set(flags).intersection(args):
-                        ctx.fail(f"no {param.metavar or param.name}, expected it before {flag}")
-            for param, number in Counter(order).items():
-                if number > 1 and not getattr(param, "multiple", False):
-                    ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
-            if extra:
-                ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
-        _convert_plainly(self.get_params(ctx), self._own_params)
-        return super().parse_args(ctx, args)
+        try:
+            if not ctx.resilient_parsing and not {*args}.intersection((*ctx.help_option_names, HELP_ALL)):
+                self._refuse(ctx, args, flags)
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click's parser does not say of which command an option is wrong
+            raise
+
+    def _refuse(self, ctx: click.Context, args: list[str], flags: Sequence[str]) -> None:
+        values, extra, order = self.make_parser(ctx).parse_args(list(args))
+        for param in self.params:
+            if (
+                isinstance(param, click.Argument)
+                and param.required
+                and not isinstance(values.get(param.name), (str, tuple))
+            ):
+                for flag in {*flags}.intersection(args):
+                    ctx.fail(f"no {param.metavar}, expected it before {flag}")
+        for param, number in Counter(order).items():
+            if number > 1 and not param.multiple:
+                ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
+        if extra:
+            ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
 
     def _hint(self, extra: Sequence[str]) -> str:
-        """What arguments too many may be: references, or the many files that a shell makes of a pattern of shards."""
-        names = {param.name for param in self.params}
+        """Return what arguments too many may be: references, or the many files that a shell makes of a pattern."""
+        names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
         return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
 
 
-def _convert_plainly(params: Sequence[Any], own: Sequence[Param] = ()) -> None:
-    """Convert what needs no conversion without typer.
+class CommandGroup(click.Group):
+    """A group of commands, in the order in which they are registered."""
 
-    Typer converts each value by an adapter of pydantic. Its import and the adapters of all options of a command take a
-    fifth of the time of scoring a small file; texts, paths, defaults and options that are not given need none.
-    """
-    by_name = {param.name: param for param in own}
-    for param in params:
-        param.process_value = partial(_process_value, by_name.get(param.name), param)
+    def __init__(
+        self, name: str, help: str = "", panel: str | None = None, params: Sequence[click.Parameter] = ()
+    ) -> None:
+        settings = {"help_option_names": ["-h", "--help"]}
+        super().__init__(name, help=help, context_settings=settings, params=[*params, _help_all()])
+        self.panel, self.no_args_is_help = panel, False
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of their registration."""
+        return list(self.commands)
 
-def _process_value(own: Param | None, param: Any, ctx: typer.Context, value: Any) -> Any:
-    """The value of an option or argument; typer is asked where it is missing, a number or wrong."""
-    if value is None and not param.required:
-        value = () if param.nargs == -1 or getattr(param, "multiple", False) else None
-    elif own is not None and own.is_plain(value):
-        value = own.plain(value)
-    else:
-        if own is not None and (fault := own.find_fault(value)):
-            ctx.fail(fault)
-        return type(param).process_value(param, ctx, value)
-    return value if param.callback is None else param.callback(ctx, param, value)
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command of the first word."""
+        if not ctx.resilient_parsing and args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{nearest(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
 
-
-class CommandGroup(TyperGroup):
-    """A group of commands with our help."""
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse the options of the group itself."""
-        _convert_plainly(self.get_params(ctx))
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options of the group itself; without a word, print the help."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: the commands in their panels, then the options."""
+        formatter.write(self._help(ctx, [(name, one, one) for name, one in self.commands.items()]))
+
+    def format_full_help(self, ctx: click.Context) -> str:
+        """Return the help with the commands of groups, each in the panel of its group."""
+        rows = []
+        for name, one in self.commands.items():
+            inner = one.commands.items() if isinstance(one, CommandGroup) else ()
+            rows += [(f"{name} {own}", leaf, one) for own, leaf in inner] or [(name, one, one)]
+        return self._help(ctx, rows)
+
+    def _help(self, ctx: click.Context, commands: Sequence[tuple[str, click.Command, click.Command]]) -> str:
+        """Return the help with these commands, each with its name and with the one whose panel it is in."""
         from captious.cli.help import HelpRow, group_help
 
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [
-            HelpRow(getattr(command, "rich_help_panel", None) or "Commands", name, "", command.get_short_help_str(300))
-            for name, command in commands
-            if command is not None
+            HelpRow(getattr(owner, "panel", None) or "Commands", name, "", one.get_short_help_str(300))
+            for name, one, owner in commands
         ]
-        options = [(", ".join(param.opts), getattr(param, "help", "") or "") for param in self.get_params(ctx)]
-        formatter.write(group_help(ctx.command_path, self.help or "", options, rows))
+        options = [
+            (", ".join(sorted(param.opts, key=len, reverse=True)), getattr(param, "help", "") or "")
+            for param in self.get_params(ctx)
+        ]
+        return group_help(ctx.command_path, self.help or "", options, rows)
+
+
+class LazyGroup(CommandGroup):
+    """A group whose module, ``captious.cli.NAME``, is imported when a command of it is needed."""
+
+    def __init__(self, name: str, help: str, panel: str) -> None:
+        super().__init__(name, help, panel)
+        del self.commands  # the property below takes its place
+
+    @cached_property
+    def commands(self) -> dict[str, click.Command]:  # type: ignore[override]
+        """The commands of the module's ``app``."""
+        loaded: dict[str, click.Command] = import_module(f"captious.cli.{self.name}").app.commands
+        return loaded
+
+
+HELP_ALL = "--help-all"
+
+
+def _help_all() -> click.Option:
+    def show(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            click.echo(ctx.command.format_full_help(ctx).rstrip())  # type: ignore[attr-defined]
+            ctx.exit()
+
+    text = "Show everything and exit."
+    return click.Option([HELP_ALL], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text)
+
+
+def _is_missing(parsed: Any) -> bool:
+    """Return True unless click's parser found words; what it gives otherwise differs between its versions."""
+    return not isinstance(parsed, (str, tuple)) or parsed == ()
 
 
 def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The words of a command line with a flag before each word that belongs to it.
+    """Return the words of a command line with a flag before each word that belongs to it.
 
     >>> _one_word_each(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
     ['new.toml', '--captions', 'a.json', '--captions', 'b.json', '--images', 'photos']

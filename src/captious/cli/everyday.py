@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+import click
 
 from captious.cli.cards import metrics
+from captious.cli.commands import CommandGroup, command
 from captious.cli.gate import gate
 from captious.cli.messages import with_flags
-from captious.cli.params import Only, command, params_of
+from captious.cli.params import Only, params_of
 from captious.cli.score import USUAL, score
 from captious.cli.session import (
     EVERYDAY,
@@ -46,7 +47,7 @@ DEMO = Session(output=Output(out=Path("demo-report")))
 NAMES = ("score", "keep", "compare", "gate", "arena", "view", "check", "metrics", "demo")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: CommandGroup) -> None:
     """Add the commands."""
     for function in (score, keep, compare, gate, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
@@ -106,7 +107,7 @@ def keep(
         )
     printing.deliver(selection)
     if output.out is not None:
-        typer.echo(f"written: {output.out}", err=True)
+        click.echo(f"written: {output.out}", err=True)
 
 
 def compare(
@@ -160,14 +161,17 @@ def arena(
     comparisons: Annotated[
         int | None, Option("Maximum number of comparisons, drawn at random, equally for all pairs.", min=1)
     ] = None,
-    prompt: Annotated[Path | None, Option("File with your own prompt.", metavar="FILE")] = None,
+    prompt: Annotated[Path | None, Option("File with your own prompt.", metavar="FILE", rare=True)] = None,
     baselines: Annotated[
         tuple[str, ...], Option("Files of baselines: systems are compared only with these.", metavar="FILES")
     ] = (),
     assign: Annotated[
-        str | None, Option("Column that names the one baseline of each item; all by default.", metavar="NAME")
+        str | None,
+        Option("Column that names the one baseline of each item; all by default.", metavar="NAME", rare=True),
     ] = None,
-    orders: Annotated[Literal["both", "one"], Option("Compare in both orders, or in one drawn at random.")] = "both",
+    orders: Annotated[
+        Literal["both", "one"], Option("Compare in both orders, or in one drawn at random.", rare=True)
+    ] = "both",
     elo: EloPoints = "bradley-terry",
 ) -> None:
     """Let a chat model say which of two captions is better, for every two systems and every item, in both orders.
@@ -231,8 +235,8 @@ def view(
     place = (listening.host, listening.port)
     report = _reward_report(runs, session)
     server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place, audio, report)
-    typer.echo(f"Open {server.link}")
-    typer.echo("Ctrl-C ends it.", err=True)
+    click.echo(f"Open {server.link}")
+    click.echo("Ctrl-C ends it.", err=True)
     if browser:
         open_browser(server.link)
     server.run()
@@ -272,7 +276,7 @@ def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> 
         unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"), document)
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
-    typer.echo(f"written: {out / 'index.html'}", err=True)
+    click.echo(f"written: {out / 'index.html'}", err=True)
 
 
 def check(
@@ -321,7 +325,7 @@ def check(
         data = {"files": [result.document().data for result in results]}
         session.deliver(Document(f"{len(results)} files", sections=sections, data=data, name="check"))
     if any(result.errors for result in results):
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
 
 
 def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
@@ -343,7 +347,7 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
         )
     session.deliver(result)
     out = session.output.out or ""
-    typer.echo(
+    click.echo(
         "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
         f"Look at the captions, worst first:  {out if is_file(out) else Path(out) / 'report.html'}\n"
         f"Score your own:                     captious score preds.json --references refs.json\n"

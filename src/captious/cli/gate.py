@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from captious.cli.messages import with_flags
-from captious.cli.params import Omit, params_of
+from captious.cli.params import Omit, Rare, params_of
 from captious.cli.session import Metrics, Session, ignore_closed_pipes
 from captious.errors import InputError, one_line
 from captious.options import Argument, Bounds, Option, Options, Output, Undecided
@@ -34,10 +34,10 @@ class CIFiles(Options):
     title = "For CI"
 
     summary: Annotated[bool, Option("Append Markdown to the file of $GITHUB_STEP_SUMMARY.")] = False
-    markdown: Annotated[Path | None, Option("Write Markdown for a comment.", metavar="FILE")] = None
+    markdown: Annotated[Path | None, Option("Write Markdown for a comment.", metavar="FILE", rare=True)] = None
     junit: Annotated[Path | None, Option("Write JUnit XML.", metavar="FILE")] = None
     link: Annotated[
-        str | None, Option("Link in the Markdown; on GitHub, by default, that of the run.", metavar="URL")
+        str | None, Option("Link in the Markdown; on GitHub, by default, that of the run.", metavar="URL", rare=True)
     ] = None
 
     @property
@@ -74,9 +74,9 @@ class OtherTasks(Options):
     title = "Lock files and plans"
 
     update: Annotated[bool, Option("Write the values of NEW into the lock file BASE.")] = False
-    values_only: Annotated[bool, Option("Lock the values without the statistics of items.")] = False
+    values_only: Annotated[bool, Option("Lock the values without the statistics of items.", rare=True)] = False
     plan: Annotated[bool, Option("Test nothing; print which margins the items can confirm.")] = False
-    changed: Annotated[float, Option("For a plan: share of captions that change.", min=0, max=1)] = 0.2
+    changed: Annotated[float, Option("For a plan: share of captions that change.", min=0, max=1, rare=True)] = 0.2
 
     def refuse_contradictions(self, for_verdicts: Mapping[str, Any]) -> None:
         """Refuse options that do not go together, among them those that need a verdict."""
@@ -91,7 +91,7 @@ class OtherTasks(Options):
 
 def gate(
     base: Annotated[str, Argument("A run, a file of captions, or a lock file.", metavar="BASE")],
-    session: Annotated[Session, Omit("dry_run", "interval")],
+    session: Annotated[Session, Omit("dry_run", "interval"), Rare("endpoint", "latex", "csv", "device")],
     files: CIFiles,
     other: OtherTasks,
     new: Annotated[str | None, Argument("A run, or a file of captions.", metavar="NEW")] = None,
@@ -167,8 +167,8 @@ def _test(
         with _no_commands(session.output):
             session.deliver(result)
         if result.verdict == "undecided" and result.undecided == "warn":
-            typer.echo("captious: warning: the gate cannot tell, and --undecided warn lets it pass", err=True)
-    raise typer.Exit(result.exit_code)
+            click.echo("captious: warning: the gate cannot tell, and --undecided warn lets it pass", err=True)
+    raise click.exceptions.Exit(result.exit_code)
 
 
 @contextmanager
@@ -177,13 +177,13 @@ def _crash_as_error(files: CIFiles) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # while it was still working: click would exit with 1
-        raise typer.Exit(2) from None
-    except (typer.Exit, InputError, OSError, RecursionError):
+        raise click.exceptions.Exit(2) from None
+    except (click.exceptions.Exit, InputError, OSError, RecursionError):
         raise
     except Exception as error:
         files.write_error(f"captious failed: {type(error).__name__}: {one_line(error)}")
         traceback.print_exc()
-        raise typer.Exit(2) from None
+        raise click.exceptions.Exit(2) from None
 
 
 def _plan(
@@ -220,7 +220,7 @@ def _update(base: str, new: str, session: Session, metrics: Metrics, values_only
             statistics=not values_only,
         )
     session.deliver(report)
-    typer.echo(f"written: {base}", err=True)
+    click.echo(f"written: {base}", err=True)
 
 
 def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
@@ -249,7 +249,7 @@ def _append(path: Path, text: str) -> None:
     """Append to a step's summary, unless GitHub would then show nothing of it."""
     content = f"{text}\n".encode("utf-8", "replace")
     if (path.stat().st_size if path.exists() else 0) + len(content) > LARGEST_SUMMARY:
-        typer.echo(f"captious: warning: {path}: the summary is full, and nothing was added", err=True)
+        click.echo(f"captious: warning: {path}: the summary is full, and nothing was added", err=True)
         return
     with path.open("ab") as file:
         file.write(content)
@@ -267,9 +267,9 @@ def _no_commands(output: Output) -> Iterator[None]:
     guarded = os.environ.get("GITHUB_ACTIONS") == "true" and not (output.json or output.csv or output.latex)
     token = os.urandom(16).hex()
     if guarded:
-        typer.echo(f"::stop-commands::{token}")
+        click.echo(f"::stop-commands::{token}")
     try:
         yield
     finally:
         if guarded:
-            typer.echo(f"::{token}::")
+            click.echo(f"::{token}::")

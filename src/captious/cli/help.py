@@ -1,26 +1,23 @@
-"""The help of a command: its usage, what it does, and its options in panels, one line an option where it fits.
+"""The help of a command: its usage, what it does, and its options in panels, one line per option if it fits.
 
-A panel has a title in words. Types that a reader can see from the name are left out, and so are bounds: who crosses one
-is told.
+``--help`` shows the options that most users need, ``--help-all`` also the rare ones. A panel has a title in words.
+Types that a reader can see from the name are left out, and so are bounds: a value beyond one is refused with a message.
 """
 
 from __future__ import annotations
 
-import io
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from textwrap import wrap
+from typing import Any, NamedTuple
 
+from click import style
+
+from captious.cli.params import Param
 from captious.options import Argument, choices_of
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from captious.cli.params import Param
 
 WIDEST = 100
 """Columns that the help takes at most; longer lines are hard to read."""
@@ -32,8 +29,13 @@ LONGEST_UNBROKEN = 48
 """Characters of a list of choices that stays on one line."""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 """A space at which no line breaks; it is printed as any other."""
+FIRST_SCREEN = 20
+"""Most options that ``--help`` shows; a command that has no more shows its rare ones too."""
 OPTIONS = "Options"
-_HELP = ("--help, -h", "", "Show this message and exit.")
+_HELP = (
+    ("--help, -h", "", "Show the usual options and exit."),
+    ("--help-all", "", "Show all options and exit."),
+)
 
 
 class HelpRow(NamedTuple):
@@ -45,40 +47,48 @@ class HelpRow(NamedTuple):
     text: str
 
 
-def command_help(path: str, description: str, params: Sequence[Param]) -> str:
-    """The help of a command."""
+def command_help(path: str, description: str, params: Sequence[Param], full: bool = False) -> str:
+    """Return the help of a command, with its rare options if it is ``full``."""
     arguments = [param for param in params if isinstance(param.option, Argument)]
-    usage = " ".join([path, *map(_argument, arguments), "[OPTIONS]"])
-    options = [_row(param) for param in params if not isinstance(param.option, Argument)]
-    own = [row for row in options if row.panel == OPTIONS]
+    usage = " ".join([path, *map(argument_of, arguments), "[OPTIONS]"])
+    all_options = [param for param in params if not isinstance(param.option, Argument)]
+    full = full or len(all_options) <= FIRST_SCREEN
+    options = [_row(param) for param in all_options if full or not param.rare]
     rows = [
-        *(HelpRow("Arguments", _argument(param), "", _text(param)) for param in arguments),
-        *own,
-        HelpRow(OPTIONS, *_HELP),
+        *(HelpRow("Arguments", argument_of(param), "", _text(param)) for param in arguments),
+        *(row for row in options if row.panel == OPTIONS),
+        *(HelpRow(OPTIONS, *help_row) for help_row in _HELP),
         *(row for row in options if row.panel != OPTIONS),
     ]
-    return _drawn(usage, description, rows)
+    left_out = len(all_options) - len(options)
+    more = f"{left_out} more option{'s' * (left_out > 1)}: {path} --help-all"
+    return _draw(usage, description, rows, more if left_out else "")
 
 
 def group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]) -> str:
     """The help of a group of commands."""
     rows = [*commands, *(HelpRow(OPTIONS, name, "", text) for name, text in options)]
-    return _drawn(f"{path} COMMAND [ARGUMENTS]", description, rows)
+    return _draw(f"{path} COMMAND [ARGUMENTS]", description, rows)
 
 
-def _argument(param: Param) -> str:
+def argument_of(param: Param) -> str:
+    """Return an argument as the usage shows it: in brackets if it may be missing, with dots if there may be several."""
     name = param.option.metavar or param.name.upper()
     several = "..." if param.elements else ""
     return f"{name}{several}" if param.required else f"[{name}{several}]"
 
 
 def _row(param: Param) -> HelpRow:
-    flags = ", ".join([param.flag + param.negation, *param.option.flags])
-    return HelpRow(param.panel or OPTIONS, flags, _value(param), _text(param))
+    return HelpRow(param.panel or OPTIONS, flags_of(param), value_of(param), _text(param))
 
 
-def _value(param: Param) -> str:
-    """What follows a flag."""
+def flags_of(param: Param) -> str:
+    """Return all flags of an option."""
+    return ", ".join([param.flag + param.negation, *param.option.flags])
+
+
+def value_of(param: Param) -> str:
+    """Return what follows a flag."""
     if param.option.metavar or param.kind is bool:
         return param.option.metavar or ""
     if param.elements:
@@ -93,11 +103,11 @@ def _text(param: Param) -> str:
     """The help text, with choices, default and environment variable."""
     choices = [str(choice) for choice in choices_of(param.kind)]
     parts = [param.option.help]
-    if choices and _value(param) != "|".join(choices):
+    if choices and value_of(param) != "|".join(choices):
         parts.append(f"[{', '.join(choices)}]")
     if param.required and not isinstance(param.option, Argument):
         parts.append("[required]")
-    if default := _default(param.default):
+    if default := default_of(param.default):
         parts.append(f"[default: {default}]")
     if param.option.env:
         parts.append(f"[env: {param.option.env}]")
@@ -105,31 +115,29 @@ def _text(param: Param) -> str:
     return " ".join([parts[0], *rest])
 
 
-def _default(value: Any) -> str:
+def default_of(value: Any) -> str:
     """A default where it says something; absent values, zeros, switches and empty lists do not."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) if any(value) else ""
     return "" if isinstance(value, type) or not value or value is True else str(value)
 
 
-def _drawn(usage: str, description: str, rows: Sequence[HelpRow]) -> str:
-    from rich.console import Console
-    from rich.text import Text
-
+def _draw(usage: str, description: str, rows: Sequence[HelpRow], end: str = "") -> str:
     width = min(shutil.get_terminal_size((80, 24)).columns, WIDEST)
-    file = io.StringIO()
-    console = Console(file=file, width=width, force_terminal=sys.stdout.isatty(), highlight=False)
-    console.print(Text.assemble(("Usage: ", "bold"), usage))
+    lines = [style("Usage: ", bold=True) + usage]
     for line in _paragraphs(description):
-        console.print(Text(line), soft_wrap=False)
+        lines += _wrap(line, width)
     left = min(LEFT, 2 + max(len(f"{row.name} {row.value}".strip()) for row in rows))
     for panel, members in groupby(rows, key=lambda row: row.panel):
-        console.print()
-        console.print(Text(panel, style="bold"))
+        lines += ["", style(panel, bold=True)]
         for row in members:
-            for text in _lines(row, left, width):
-                console.print(text, soft_wrap=True)
-    return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))
+            lines += _lines(row, left, width)
+    lines += ["", end] if end else []
+    return "\n".join(lines) + "\n"
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _paragraphs(description: str) -> Iterator[str]:
@@ -146,19 +154,14 @@ def _paragraphs(description: str) -> Iterator[str]:
         yield from joined
 
 
-def _lines(row: HelpRow, left: int, width: int) -> Iterator[Text]:
-    """The lines of an option: its name and value, and its text beside them or below."""
-    from textwrap import wrap
-
-    from rich.text import Text
-
+def _lines(row: HelpRow, left: int, width: int) -> Iterator[str]:
+    """Yield the lines of an option: its name and value, and its text beside them or below."""
     name = f"  {row.name} {row.value}".rstrip()
-    texts = wrap(row.text, width - left - 2, break_long_words=False, break_on_hyphens=False) or [""]
-    head = Text.assemble(("  ", ""), (row.name, "cyan"), (f" {row.value}" if row.value else "", "yellow"))
+    head = "  " + style(row.name, fg="cyan") + (style(f" {row.value}", fg="yellow") if row.value else "")
     if len(name) > left:
         yield head
-        head = Text("")
-    head.append(" " * (left + 2 - len(head.plain)))
-    for text in texts:
-        yield head.append(text.replace(UNBROKEN, " "))
-        head = Text(" " * (left + 2))
+        name = head = ""
+    head += " " * (left + 2 - len(name))
+    for text in _wrap(row.text, width - left - 2):
+        yield (head + text.replace(UNBROKEN, " ")).rstrip()
+        head = " " * (left + 2)

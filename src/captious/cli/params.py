@@ -6,36 +6,33 @@ dataclass is flattened into one option per field (a `Param`), and rebuilt before
     def score(predictions: Predictions, resampling: Resampling)       the function of a command
                    │                        │
                    │           ┌────────────┼───────────┐             `params_of`: a dataclass is flattened
-    PREDICTIONS    ▼   --samples 100   --seed 7    --level 0.95       what a user writes, parsed by typer
+    PREDICTIONS    ▼   --samples 100   --seed 7    --level 0.95       what a user writes, parsed by click
                    │           └────────────┼───────────┘             `Param.read`, then the dataclass is rebuilt
                    ▼                        ▼
     score("preds.json", Resampling(samples=100, seed=7, level=0.95))
 
-The command line is the only layer that knows flags: errors from below name arguments, and `with_flags` translates
-them.
+Click parses words into texts, numbers, choices and paths, and completes them. `Param.read` makes of them what the
+function takes. The command line is the only layer that knows flags: errors from below name arguments, and `with_flags`
+translates them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
-import typer
+import click
+from click.shell_completion import CompletionItem
 
 from captious._core.files import expanded
 from captious._core.numbers import parse_number, parse_whole
 from captious._core.specs import split_specs
-from captious.cli.commands import Command
-from captious.cli.messages import with_flags
 from captious.errors import InputError
-from captious.options import WORDING, Argument, Declared, Option, check_value, choices_of, declared, without_none
+from captious.options import Argument, Declared, Option, check_value, choices_of, declared, without_none
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
 
 
@@ -58,44 +55,11 @@ class Only(Omit):
         return name not in self.names
 
 
-def command(app: typer.Typer, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
-    """Register a function as a command; the function itself stays as it is."""
+class Rare:
+    """Fields of an option dataclass that only ``--help-all`` of a command shows, besides those that always are rare."""
 
-    def register(function: Function) -> Function:
-        app.command(name, cls=Command, rich_help_panel=panel)(flattened(function))
-        return function
-
-    return register
-
-
-def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with one parameter for each option, as typer reads them."""
-    parts = _parts(function)
-    params = params_of(function)
-    twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
-    if twice:
-        raise TypeError(f"{function.__name__}: several options are called {twice[0]}")
-
-    def run(**parsed: Any) -> Any:
-        token = WORDING.set(partial(with_flags, params=params))
-        try:
-            values = {param.name: param.read(parsed[param.name]) for param in params}
-            return function(**{name: _build(name, *part, values) for name, part in parts.items()})
-        except InputError as error:
-            from captious.io.rows import EXPECTED
-
-            message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
-            error.args = (with_flags(message, params),)
-            raise
-        finally:
-            WORDING.reset(token)
-
-    run.__name__, run.__doc__ = function.__name__, function.__doc__
-    run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    run.params = params  # type: ignore[attr-defined]
-    run.__wrapped__ = function  # type: ignore[attr-defined]
-    return run
+    def __init__(self, *names: str) -> None:
+        self.names = names
 
 
 def _parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
@@ -109,17 +73,25 @@ def params_of(function: Callable[..., Any]) -> list[Param]:
     return [param for name, part in _parts(function).items() for param in _flatten(name, *part)]
 
 
+def arguments_of(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a command's function, from the values of its options by their names."""
+    return {name: _build(name, *part, values) for name, part in _parts(function).items()}
+
+
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
     """The options of a parameter: one, or those of the fields of an option dataclass."""
     if _is_group(declaration.kind):
+        rare = {name for part in declaration.metadata if isinstance(part, Rare) for name in part.names}
         for field, inner in _shown(declaration):
-            yield from _flatten(field.name, inner, _default(field, default), declaration.kind.title)
+            for param in _flatten(field.name, inner, _default(field, default), declaration.kind.title):
+                yield replace(param, rare=param.rare or param.name in rare)
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
     else:
         kind = declaration.option.type or without_none(declaration.kind)
         panel = declaration.option.panel or panel
-        yield Param(name, kind, declaration.option, default, panel, declaration.kind == str | Path | None)
+        addresses = declaration.kind == str | Path | None
+        yield Param(name, kind, declaration.option, default, panel, addresses, declaration.option.rare)
 
 
 def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any]) -> Any:
@@ -168,6 +140,8 @@ class Param:
     panel: str | None = None
     addresses: bool = False
     """Whether it takes addresses beside paths: as a path, ``s3://bucket`` would lose a slash."""
+    rare: bool = False
+    """Whether only ``--help-all`` shows it."""
 
     @property
     def flag(self) -> str:
@@ -193,86 +167,55 @@ class Param:
         """The flag that says no, where the default is neither yes nor no."""
         return f"/--no-{self.flag[2:]}" if self.kind is bool and self.default is None else ""
 
-    def parameter(self) -> inspect.Parameter:
-        """The parameter that typer sees."""
-        option, kind, default = self.option, self._parsed_kind, self.default
-        if self.elements and isinstance(default, (list, tuple)):
-            default = [str(part) for part in default]
-        metavar = option.metavar or ("LIST" if self.elements and not isinstance(option, Argument) else None)
-        shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
-        shown |= {"min": option.min, "max": option.max, "envvar": option.env}
-        shown |= {"autocompletion": complete_metrics} if option.metavar == "METRICS" else {}
+    def parameter(self) -> click.Parameter:
+        """The parameter that click parses. It has no default: what is not given is None, and `read` fills it in."""
+        option = self.option
+        shown: dict[str, Any] = {"type": self._click_type, "required": self.required, "envvar": option.env}
         if isinstance(option, Argument):
-            info = typer.Argument(**shown)
-        else:
-            info = typer.Option(self.flag + self.negation, *option.flags, *option.aliases, **shown)
-        return inspect.Parameter(
-            self.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[kind | None if default is None else kind, info],
-            default=False if self._negative else default,
+            words = -1 if self.elements else 1
+            return click.Argument([self.name], nargs=words, metavar=option.metavar or self.name.upper(), **shown)
+        several = bool(self.elements or option.repeated)
+        if self.kind is bool:
+            shown = {"is_flag": True, "default": None, "required": self.required}
+        return click.Option(
+            [self.name, self.flag + self.negation, *option.flags, *option.aliases],
+            multiple=several,
+            help=option.help,
+            **shown,
         )
 
     @property
-    def _parsed_kind(self) -> Any:
-        """The type that typer sees."""
-        if self.addresses:
-            return str
-        if self.option.repeated:
-            return list[str]
-        if self.elements:
-            return list[Path] if Path in self.elements else list[str]
-        return self.kind
-
-    def is_plain(self, value: Any) -> bool:
-        """Whether a word of the command line, or a default, needs no conversion but `plain`; None is missing."""
-        kind = self._parsed_kind
-        if get_origin(kind) is list:
-            return isinstance(value, (list, tuple))
-        if kind is Path:
-            return isinstance(value, (str, Path))
-        if kind in (str, int, float):
-            return isinstance(value, kind)
-        return value in choices_of(kind)
-
-    def find_fault(self, word: Any) -> str:
-        """Return what is wrong with a word for a number; typer would take 1_000 and the digits of other scripts."""
-        kind = without_none(self._parsed_kind)
-        if kind not in (int, float) or not isinstance(word, str):
-            return ""
-        try:
-            parse_whole(word) if kind is int else parse_number(word)
-        except ValueError:
-            number = "a whole number" if kind is int else "a number"
-            return f"Invalid value for {self.flag!r}: {word[:40]!r}, expected {number}"
-        return ""
-
-    def plain(self, value: Any) -> Any:
-        """The value of a plain word, as typer would give it."""
-        kind = self._parsed_kind
-        if get_origin(kind) is list:
-            return list(map(get_args(kind)[0], value))
-        return Path(value) if kind is Path else value
+    def _click_type(self) -> Any:
+        """The type of a value, or of an element of a list whose elements have no commas."""
+        if self.option.metavar == "METRICS":
+            return _MetricsType()
+        if choices := choices_of(self.kind):
+            return click.Choice(choices)
+        if self.kind in (int, float):
+            return _WholeNumberType() if self.kind is int else _NumberType()
+        return _PATH if self.kind is Path or Path in self.elements else _TextType()
 
     def read(self, parsed: Any) -> Any:
-        """The value for what typer parsed."""
-        if self._negative:
-            return not parsed
+        """The value for what click parsed."""
+        if parsed is None or parsed == ():
+            return self.default
+        if self.kind is bool:
+            return not parsed if self._negative else parsed
         if self.option.repeated:
             from captious.io.formats import FileList
 
-            parsed = FileList(parsed) if len(parsed or ()) > 1 else (parsed or [None])[0]
+            parsed = FileList(parsed) if len(parsed) > 1 else parsed[0]
         if isinstance(parsed, Path):
             return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             if isinstance(self.option, Argument):
                 raise InputError(f"{self.option.metavar or self.name.upper()} is empty, expected a text")
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
-        if self.addresses and parsed is not None:
+        if self.addresses:
             return parsed if "://" in parsed else expanded(Path(parsed))
         if self.elements:
-            return self._list(parsed) if parsed else self.default
-        if self.kind in (int, float) and parsed is not None:
+            return self._list(list(parsed))
+        if self.kind in (int, float):
             check_value(self.flag, parsed, self.kind, self.option)
         return parsed
 
@@ -303,6 +246,47 @@ class Param:
         except ValueError:
             choices = ("a whole number",) if kind is int else ("a number",)
         raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")
+
+
+class _WholeNumberType(click.types.IntParamType):
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert plain decimal digits; ``int`` would also take 1_000 and the digits of other scripts."""
+        try:
+            return parse_whole(value) if isinstance(value, str) else value
+        except ValueError:
+            self.fail(f"{value[:40]!r} is not a valid {self.name}", param, ctx)
+
+
+class _NumberType(click.types.FloatParamType):
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert plain decimal digits; ``float`` would also take 1_000 and the digits of other scripts."""
+        try:
+            return parse_number(value) if isinstance(value, str) else value
+        except ValueError:
+            self.fail(f"{value[:40]!r} is not a valid {self.name}", param, ctx)
+
+
+class _TextType(click.types.StringParamType):
+    """A text; most are names of files, which a shell completes."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete the name of a file."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+class _MetricsType(_TextType):
+    """A list of metrics."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete the last metric of the list."""
+        return list(map(CompletionItem, complete_metrics(incomplete)))
+
+
+_PATH = click.Path(readable=False, path_type=Path)
 
 
 def complete_metrics(incomplete: str) -> list[str]:

@@ -7,9 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+import click
 
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import (
     EditNames,
     Encoders,
@@ -28,7 +29,7 @@ from captious.cli.session import (
 from captious.errors import InputError
 from captious.options import Argument, Judging, Option, Reading
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("probe")
 RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
 MODELS = ("device", "batch", "precision", "cache", "workers", "upright")
 JUDGES = tuple(field.name for field in fields(Judging))
@@ -283,7 +284,7 @@ def entities(
         write_jsonl(draft, rows)
     questions = sum(len(row["entities"]) for row in rows)
     facts = {"tasks": len(rows), "entities": questions, "file": str(out)}
-    typer.echo(
+    click.echo(
         json.dumps(facts, indent=2)
         if session.output.json
         else f"{out}: {len(rows):,} pictures, {questions:,} questions"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
-import typer
+import click
 
 from captious.cli.session import Metrics, Session
 from captious.errors import InputError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Keep = Annotated[
     str | None,
-    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title),
+    Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title, rare=True),
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
@@ -38,12 +38,14 @@ def score(
     engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print this number of worst items.", min=0)] = 0,
-    where: Annotated[str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER")] = None,
+    where: Annotated[
+        str | None, Option("Only worst items that pass, such as 'words > 4'.", metavar="FILTER", rare=True)
+    ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
-    no_references: Annotated[bool, Option("Do not store references in the run.")] = False,
-    no_rows: Annotated[bool, Option("Do not store statistics of items in the run.")] = False,
+    no_references: Annotated[bool, Option("Do not store references in the run.", rare=True)] = False,
+    no_rows: Annotated[bool, Option("Do not store statistics of items in the run.", rare=True)] = False,
 ) -> None:
     """Score captions: print a table with intervals; with --out, write everything.
 
@@ -51,8 +53,8 @@ def score(
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
 
-    A pattern or a folder means shards: run the same command again to resume. Languages of a column "language" are scored
-    separately. A run prints its report.
+    A pattern or a folder means shards: run the same command again to resume. Languages of a column "language" are
+    scored separately. A run prints its report.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
@@ -246,7 +248,7 @@ def _score_shards(
         shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
-    typer.echo(f"written: {', '.join(written)}", err=True)
+    click.echo(f"written: {', '.join(written)}", err=True)
     if report.failed:
         _exit_partly(report, folder)
 
@@ -290,8 +292,8 @@ def _exit_partly(report: Report, folder: Storage) -> NoReturn:
 
     failed = failed_line(report.failed, len(report.failed) + len(report.parts))
     listed = f"left out and listed in {folder.address_of(FAILED)}"
-    typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
-    raise typer.Exit(PARTLY)
+    click.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+    raise click.exceptions.Exit(PARTLY)
 
 
 def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:

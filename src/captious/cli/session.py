@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+import click
 
 from captious._core.files import FULL
 from captious.errors import InputError
@@ -27,7 +27,7 @@ from captious.options import Argument, Option, Options, Output, Reading, Resampl
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
-    from captious.render import Result
+    from captious.render import Document, Result
 
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
@@ -44,7 +44,7 @@ Legacy = Annotated[bool, Option("Like the original code, including its quirks.")
 EloPoints = Annotated[
     Literal["bradley-terry", "online"], Option("Elo points: from all comparisons at once, or updated one by one.")
 ]
-Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000)]
+Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000, rare=True)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
@@ -61,6 +61,8 @@ Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NA
 Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
 Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
 Browser = Annotated[bool, Option("Print the link, but do not open a browser.")]
+All = Annotated[bool, Option("Print everything.")]
+Word = Annotated[str | None, Argument("Only what has this name or contains this word.", metavar="WORD")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 
@@ -169,6 +171,15 @@ class Session(Options):
         with using(self.runtime):
             deliver(result, self.output)
 
+    def deliver_short(self, document: Document, shown: int, hint: str) -> None:
+        """Print the first sections of a document and how to see the others; JSON and files have all of them."""
+        from captious.render.terminal import output
+
+        self.deliver(document.abridged(shown))
+        if not (self.output.json or self.output.latex or self.output.csv):
+            with ignore_closed_pipes():
+                output().print(hint, highlight=False, markup=False)
+
 
 def open_browser(address: str) -> None:
     """Open an address in the user's browser; nothing where there is no screen, so that no text browser starts."""
@@ -192,12 +203,12 @@ def deliver(result: Result, output: Output) -> None:
             shown = result.in_percent() if output.percent else result
             if output.json or output.latex or output.csv:
                 warn(result.document().warnings)
-                typer.echo(_text(shown if output.latex else result, output), nl=False)
+                click.echo(_text(shown if output.latex else result, output), nl=False)
             else:
                 shown.print(signatures=output.signatures)
         if output.out is not None:
             target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
-            typer.echo(f"written: {target}", err=True)
+            click.echo(f"written: {target}", err=True)
 
 
 @contextmanager

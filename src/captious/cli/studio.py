@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import Browser, Host, Metrics, Out, Port, Session, open_browser
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
@@ -20,7 +21,7 @@ from captious.studio.collect.plan import KindName
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("studio")
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Public address of the study, if it is not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
@@ -120,7 +121,7 @@ def new(
         draft.write_text(text, encoding="utf-8", newline="\n")
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
-    typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
+    click.echo(json.dumps(facts, indent=2) if session.output.json else line)
 
 
 def _new_rest(study: Path, source: Path, session: Session) -> None:
@@ -154,7 +155,7 @@ def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
         result = check_plan(read_plan(study))
     session.deliver(result)
     if result.errors:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
 
 
 @command(app)
@@ -179,11 +180,11 @@ def serve(
 
     plan, log = open_study(data.study, data.db)
     server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
-    typer.echo(f"{plan.title}\n  owner    {server.owner_link}")
+    click.echo(f"{plan.title}\n  owner    {server.owner_link}")
     invited = f"captious studio invite {data.study} --raters 20 --public-url {server.address} > links.csv"
-    typer.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
+    click.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
     server.run()
-    typer.echo("stopped; every answer that was confirmed is stored", err=True)
+    click.echo("stopped; every answer that was confirmed is stored", err=True)
 
 
 @command(app)
@@ -209,7 +210,7 @@ def invite(
         )
     links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
     log.close()
-    typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+    click.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
 
 
 @command(app)
@@ -249,7 +250,7 @@ def amend(data: StudyData, why: Why, session: Annotated[Session, Only("json")]) 
     with data.log() as log:
         amendment, unread = amend_study(log, data.study, why)
     if unread:
-        typer.echo(f"captious: no new items were looked for: {unread}", err=True)
+        click.echo(f"captious: no new items were looked for: {unread}", err=True)
     lines = "".join(f"\n  {line}" for line in amendment.lines)
     facts = {"kind": "amended", "why": amendment.why, "changes": list(amendment.changes), "tasks": amendment.tasks}
     _report(session, f"{data.study} is amended{lines}", **facts)
@@ -295,9 +296,9 @@ def show(
 
     with data.log() as log:
         if original:
-            typer.echo(log.plan().text.encode(), nl=False)
+            click.echo(log.plan().text.encode(), nl=False)
         elif unjudged:
-            typer.echo("".join(f"{item}\n" for item in unjudged_items(log)), nl=False)
+            click.echo("".join(f"{item}\n" for item in unjudged_items(log)), nl=False)
         else:
             session.deliver(study_account(log))
 
@@ -422,7 +423,7 @@ def demo(
             plan, log = demo_study(Path(session.output.out or folder))
         server = StudyServer.of(plan, log, port=port)
         ((_, link),) = new_links(log, 1, server.address)
-        typer.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
+        click.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
         for address in (link, server.owner_link) if browser else ():
             open_browser(address)
         server.run()
@@ -461,7 +462,7 @@ def verify(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
         result = verify(log)
     session.deliver(result)
     if result.problems:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
 
 
 @command(app)
@@ -474,7 +475,7 @@ def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrit
 
     with data.log() as log:
         size = back_up(log, out, session.output.overwrite)
-    typer.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
+    click.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
 
 
 def _expired(log: StudyLog) -> list[str]:
@@ -499,4 +500,4 @@ def _suspicious(log: StudyLog) -> dict[str, str]:
 
 def _report(session: Session, text: str, **facts: Any) -> None:
     """What was done, in a line or as JSON."""
-    typer.echo(json.dumps(facts, indent=2) if session.output.json else text)
+    click.echo(json.dumps(facts, indent=2) if session.output.json else text)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from captious.cli.params import Omit, Only, command
-from captious.cli.session import EloPoints, Folds, Items, Permutations, Seeds, Session, name_files
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Omit, Only, Rare
+from captious.cli.session import All, EloPoints, Folds, Items, Permutations, Seeds, Session, Word, name_files
 from captious.errors import InputError
 from captious.options import Argument, Option, Reading, Resampling
 from captious.study.options import StudyInput
@@ -18,7 +17,7 @@ from captious.study.options import StudyInput
 if TYPE_CHECKING:
     from captious.study import Study
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("study")
 UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 """Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
 SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
@@ -27,7 +26,7 @@ SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 @command(app)
 def run(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint")],
     test: Annotated[Literal["permutation", "bootstrap", "williams"], Option("Test behind the ranks.")] = "permutation",
     permutations: Permutations | None = None,
     where: Annotated[
@@ -166,13 +165,13 @@ def power(
 @command(app)
 def combine(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint", "id_column")],
     add: Annotated[
         tuple[str, ...],
         Option("Metrics to add, or files of values: id and name@1, name@2, … for seeds.", metavar="LIST"),
     ] = (),
     seeds: Seeds | None = None,
-    factors: Annotated[tuple[float, ...], Option("Factors of the added metric, such as 0.5,1,2.")] = (1.0,),
+    factors: Annotated[tuple[float, ...], Option("Factors of the added metric, such as 0.5,1,2.", rare=True)] = (1.0,),
     folds: Folds = 5,
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
@@ -209,7 +208,7 @@ def combine(
 @command(app)
 def lengths(
     study_input: StudyInput,
-    session: Annotated[Session, UNUSED],
+    session: Annotated[Session, UNUSED, Rare("language", "missing", "endpoint")],
     edges: Annotated[tuple[int, ...], Option("Lengths at which a new bucket begins, such as 10,20.")] = (),
     tokens: Annotated[str | None, Option("Count tokens of this encoder instead of words.", metavar="MODEL")] = None,
 ) -> None:
@@ -234,17 +233,29 @@ def lengths(
 @command(app)
 def leaderboard(
     session: Annotated[Session, Only(*SHOWN)],
+    word: Word = None,
     dataset: Annotated[str | None, Option("Only this data set.", metavar="NAME")] = None,
     metric: Annotated[str | None, Option("Only this metric.", metavar="METRIC")] = None,
+    all: All = False,
 ) -> None:
     """How well metrics agree with people on published data: computed, stored and printed numbers beside each other.
 
-    Example: captious study leaderboard --dataset flickr8k-expert
-    Example: captious study leaderboard --metric cider --json
+    It prints the data sets and their best metrics, or the numbers of one data set.
+
+    Example: captious study leaderboard
+    Example: captious study leaderboard flickr8k-expert
+    Example: captious study leaderboard --metric cider --all
     """
     from captious.study import leaderboard as board
 
-    session.deliver(board(dataset, metric))
+    result = board(dataset, metric)
+    if word is not None:
+        result = result.search(word)
+    if all or len(result.datasets) == 1:
+        session.deliver(result)
+        return
+    hint = "captious study leaderboard WORD prints the numbers of a data set or metric, and --all prints everything"
+    session.deliver_short(result.document(), 1, hint)
 
 
 @command(app)
@@ -263,6 +274,7 @@ def advise(
         Option("What the captions describe."),
     ] = "photographs",
     budget: Annotated[float | None, Option("Budget for chat models, with --prices.", min=0, metavar="USD")] = None,
+    all: All = False,
 ) -> None:
     """Which metric to trust for your captions, from the closest evidence, and what nobody has tested.
 
@@ -284,12 +296,25 @@ def advise(
             resampling=session.resampling,
             progress=step,
         )
-    session.deliver(result)
+    if all:
+        session.deliver(result)
+        return
+    hint = "--all prints the other evidence, what was never tested, and how many items are needed"
+    session.deliver_short(result.document(), 2, hint)
 
 
 @command(app)
-def recipes(session: Annotated[Session, Only("json")]) -> None:
-    """List the benchmarks that have a recipe: their protocol, and where to get the data."""
+def recipes(session: Annotated[Session, Only("json")], word: Word = None, all: All = False) -> None:
+    """List the benchmarks that have a recipe; with a word, their protocol and where to get the data.
+
+    Example: captious study recipes
+    Example: captious study recipes flickr8k
+    """
     from captious.study.recipes import Catalog
 
-    session.deliver(Catalog())
+    catalog = Catalog() if word is None else Catalog().search(word)
+    if all or len(catalog.recipes) <= 2:
+        session.deliver(catalog)
+        return
+    hint = "captious study recipes NAME prints the protocol and the source of one, and --all prints all of them"
+    session.deliver_short(catalog.document(), 1, hint)

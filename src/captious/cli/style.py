@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from captious.cli.params import Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Only
 from captious.cli.session import Folds, Session, Tokenizer, deliver
 from captious.errors import InputError
 from captious.io.columns import STYLE_COLUMN
@@ -17,7 +16,7 @@ from captious.options import Argument, Option, Output
 if TYPE_CHECKING:
     from captious.metrics.style.model import StyleModel
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("style")
 
 Model = Annotated[Path, Argument("A model from: captious style fit.")]
 Top = Annotated[int, Option("Number of n-grams to print for each.", min=1)]

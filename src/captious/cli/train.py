@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
+import click
 
-from captious.cli.params import Omit, Only, command
+from captious.cli.commands import CommandGroup, command
+from captious.cli.params import Omit, Only
 from captious.cli.session import Session, deliver
 from captious.options import Runtime
 from captious.train.options import (
@@ -20,7 +21,7 @@ from captious.train.options import (
     UmicOptions,
 )
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("train")
 
 Shared = Annotated[Session, Only("images", "missing", "device", "precision", "workers", "overwrite", "json")]
 EVERY = 30.0
@@ -91,7 +92,7 @@ def _train(training: Training, session: Session, options: ObjectiveOptions, sett
     if not trained.finished:
         if first_here():
             where = f"stopped after step {trained.steps} of {trained.of}"
-            typer.echo(
+            click.echo(
                 f"{where}; captious train {options.name} --resume --out {trained.folder} goes on from there", err=True
             )
-        raise typer.Exit(130)
+        raise click.exceptions.Exit(130)

@@ -208,6 +208,7 @@ def _intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
             parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
             text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
+        text += f" {one.names[point]}" if one.names else ""
         parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, one, point)))
         parts.append(_words(text, layout.text, top + 15 if layout.above else y + 4, anchor=layout.anchor))
     return "".join(parts), height
@@ -342,12 +343,9 @@ def _scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
         valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
-        drawn = valid
-        if len(valid) > layout.dots:
-            drawn = np.sort(np.random.default_rng(0).permutation(valid)[: layout.dots])
-        # Equal ratings would hide each other: a shift by index, the same each time.
-        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * (JITTER if chart.trend else 0)
-        for point, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
+        drawn = pick_dots(valid, layout.dots)
+        shifts = nudge(drawn) * (JITTER if chart.trend else 0)
+        for point, shift in zip(drawn.tolist(), shifts.tolist(), strict=True):
             label = _tag("title", escape(one.labels[point])) if one.labels else ""
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
             parts.append(_tag("circle", label, **at, **look, fill=_color(index)))
@@ -358,6 +356,17 @@ def _scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
         if chart.trend:
             parts.append(_trend(across[valid], up[valid], x, y))
     return _with_legend(chart, parts, layout)
+
+
+def pick_dots(valid: np.ndarray, most: int) -> np.ndarray:
+    """Return the indices of the dots that are drawn: all, or a part of a crowd, the same each time."""
+    return valid if len(valid) <= most else np.sort(np.random.default_rng(0).permutation(valid)[:most])
+
+
+def nudge(indices: np.ndarray) -> np.ndarray:
+    """Return a shift from -0.5 to 0.5 for each dot, the same each time: equal ratings would hide each other."""
+    shifts: np.ndarray = (indices * 7919) % 101 / 101 - 0.5
+    return shifts
 
 
 def trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:

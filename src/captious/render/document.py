@@ -218,7 +218,7 @@ class Series:
     labels: Sequence[str] = ()
     """Texts that are shown when the reader points at a dot."""
     names: Sequence[str] = ()
-    """Texts that are written beside the dots of a scatter chart."""
+    """Texts that are written beside the dots of a scatter chart, or marks, such as †, of the values of intervals."""
 
 
 @dataclass(frozen=True)
@@ -411,15 +411,18 @@ class Result(ABC):
 
         return notebook(self.document())
 
-    def plot(self, name: str | None = None) -> Any:
-        """An Altair chart of the result, to show, change or save; needs the extra ``plot``.
+    def plot(self, name: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the result with matplotlib and return the figure; needs the extra ``plot``, and no network.
 
         ``name`` is what to draw: a table with values by its key, such as ``differences``; ``items``, the distribution
         of the values per item; or a kind of chart, such as ``scatter``. By default it is the first that there is.
+        ``ax`` draws into axes of your own: into one, or into as many as the plot has panels.
+        ``result.plot().savefig("figure.pdf")`` writes a file for a paper; also PNG and SVG.
         """
-        from captious.render._altair import plot
+        from captious.render._matplotlib import draw_plot
+        from captious.render._plots import find_plot
 
-        return plot(self.document(), name)
+        return draw_plot(find_plot(self.document(), name), ax)
 
     def in_percent(self) -> Document:
         """What the result shows, with scores × 100 and one decimal, as papers print them.
@@ -621,6 +624,14 @@ class Document(Result):
             yield section
             if isinstance(section, Group):
                 yield from self.walk(section.sections)
+
+    def abridged(self, shown: int) -> Document:
+        """Return the document with only its first sections on the terminal; pages and files have the others too."""
+        details = [
+            replace(section, detail=True) if isinstance(section, (Text, Table)) else section
+            for section in self.sections[shown:]
+        ]
+        return replace(self, sections=[*self.sections[:shown], *details])
 
     @property
     def tables(self) -> dict[str, Table]:

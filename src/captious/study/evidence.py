@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious._core.records import from_json, read_text
-from captious.errors import InputError, nearest
+from captious.errors import InputError, choices_for, nearest
 from captious.options import LEVEL
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value
@@ -171,13 +171,27 @@ class Leaderboard(Result):
             found.setdefault((row.dataset, row.kind), []).append(row)
         return found
 
+    def search(self, word: str) -> Leaderboard:
+        """Return the data set of this name, or all whose name contains the word; if none does, metrics that do."""
+        wanted = word.lower()
+        for matches in (
+            [row for row in self.rows if wanted == row.dataset.lower()],
+            [row for row in self.rows if wanted in row.dataset.lower()],
+            [row for row in self.rows if wanted in f"{row.metric} {metric_label(row.metric)}".lower()],
+        ):
+            if matches:
+                return Leaderboard(tuple(matches))
+        known = dict.fromkeys(row.dataset for row in self.rows)
+        raise InputError(f"no data set or metric contains {word[:60]!r}{choices_for(word, known)}")
+
     def document(self) -> Document:
-        """A table for each data set, the best metric first, and what the columns mean."""
-        sections: list[Section] = [_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
+        """An overview of several data sets, a table for each, the best metric first, and what the columns mean."""
+        sections: list[Section] = [_overview(self.datasets)] if len(self.datasets) > 1 else []
+        sections += [_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
         sources = dict.fromkeys(row.where for row in self.rows if row.source == "printed")
         sections.append(Text([*NOTES, *(f"published: {where}" for where in sources)], "How to read it", bullets=True))
         return Document(
-            "Metrics against people",
+            TITLE,
             "How well metrics agree with people, on published data.",
             sections,
             data={"rows": [asdict(row) for row in self.rows]},
@@ -185,6 +199,7 @@ class Leaderboard(Result):
         )
 
 
+TITLE = "Metrics against people"
 NOTES = (
     f"{rank_note('metrics', LEVEL, 'permutation test')}; a dash: not tested",
     "source: computed by captious; stored: another program's values per caption, correlated by captious; printed: a "
@@ -192,6 +207,23 @@ NOTES = (
     "correlations and accuracies × 100; intervals are 95 % percentiles of the bootstrap over images",
 )
 SOURCES: dict[str, str] = {"computed": "computed", "stored-outputs": "stored", "printed": "printed"}
+
+
+def _overview(datasets: Mapping[tuple[str, Kind], Sequence[EvidenceRow]]) -> Table:
+    """The data sets, each with the metrics of the first rank that there is, or with the highest printed one."""
+    cells: list[list[Value]] = []
+    for (name, kind), rows in datasets.items():
+        first = headline(rows)
+        ranked = [(row.ranks, row) for row in rows if row.ranks is not None and row.statistic == first]
+        rank = min((min(ranks) for ranks, _ in ranked), default=None)
+        best = [metric_label(row.metric) for ranks, row in ranked if rank in ranks]
+        if not best:
+            highest = max((row for row in rows if row.statistic == first), key=lambda row: row.value)
+            best = [metric_label(highest.metric) + ", as printed" * (highest.source == "printed")]
+        more = f" = {len(best) - 1} more" if len(best) > 1 else ""
+        number = next((f"{row.items:,} {kind}" for row in rows if row.items), kind)
+        cells.append([name, number, "–" if rank is None else str(rank), f"{best[0]}{more}"])
+    return Table("datasets", TITLE, ["data set", "people gave", "rank", "best metric"], cells)
 
 
 def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:

@@ -25,16 +25,20 @@ class StudyInput(Options):
     rating: Annotated[
         tuple[str, ...], Option("Column of the rating or ratings; several, one for each rater.", metavar="NAMES")
     ] = ()
-    group: Annotated[str | None, Option("Column of the image: its captions are drawn together.", metavar="NAME")] = None
+    group: Annotated[
+        str | None, Option("Column of the image: its captions are drawn together.", metavar="NAME", rare=True)
+    ] = None
     system: Annotated[str | None, Option("Column of the system that wrote the caption.", metavar="NAME")] = None
-    rater: Annotated[str | None, Option("Column of the rater, if each row is one rating.", metavar="NAME")] = None
-    scale: Annotated[tuple[float, float] | None, Option("Lowest and highest rating, such as 1,5.")] = None
+    rater: Annotated[
+        str | None, Option("Column of the rater, if each row is one rating.", metavar="NAME", rare=True)
+    ] = None
+    scale: Annotated[tuple[float, float] | None, Option("Lowest and highest rating, such as 1,5.", rare=True)] = None
     rows: Annotated[
-        Literal["each", "mean"] | None, Option("One row per rating, or per caption with the mean rating.")
+        Literal["each", "mean"] | None, Option("One row per rating, or per caption with the mean rating.", rare=True)
     ] = None
     ties: Annotated[
         Literal["drop", "half", "match"] | None,
-        Option("Pairs that people tied: left out, half right, or matched by as many ties of the metric."),
+        Option("Pairs that people tied: left out, half right, or matched by as many ties of the metric.", rare=True),
     ] = None
     metrics: Annotated[
         tuple[str, ...],
@@ -48,7 +52,7 @@ class StudyInput(Options):
         ),
     ] = ()
     scores_id_column: Annotated[
-        str | None, Option("Column of the ids in the files of scores, if it differs.", metavar="NAME")
+        str | None, Option("Column of the ids in the files of scores, if it differs.", metavar="NAME", rare=True)
     ] = None
     statistic: Annotated[
         str | None, Option("Headline: tau_b, tau_c, pearson, spearman, sample_tau, system_tau, …", metavar="NAME")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from captious._core.records import parse_toml, read_text, record, rule
-from captious.errors import InputError, nearest
-from captious.render import Document, Result, Section, Table, Text
+from captious.errors import InputError, choices_for, nearest
+from captious.render import Document, Result, Table, Text
 from captious.stats.agreement import Measurement
 from captious.study._columns import label
 
@@ -240,11 +241,26 @@ RECIPES = _built_in()
 """The built-in recipes by name, those of ``recipes.toml``."""
 
 
+@dataclass(frozen=True, repr=False)
 class Catalog(Result):
     """The benchmarks that have a recipe."""
 
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: RECIPES)
+
     def __repr__(self) -> str:
-        return f"Catalog({', '.join(RECIPES)})"
+        return f"Catalog({', '.join(self.recipes)})"
+
+    def search(self, word: str) -> Catalog:
+        """Return the recipe of this name, or all whose name contains the word; if none does, those whose text does."""
+        wanted, texts = word.lower(), {name: " ".join(_recipe_lines(one)).lower() for name, one in self.recipes.items()}
+        for matches in (
+            [name for name in self.recipes if wanted == name],
+            [name for name in self.recipes if wanted in name],
+            [name for name, text in texts.items() if wanted in text],
+        ):
+            if matches:
+                return Catalog({name: self.recipes[name] for name in matches})
+        raise InputError(f"no recipe contains {word[:60]!r}{choices_for(word, self.recipes)}")
 
     def document(self) -> Document:
         """Each recipe's protocol, the files that are looked for, and where to get them."""
@@ -259,12 +275,13 @@ class Catalog(Result):
                     label(recipe.headline),
                     re.split(r"[;:,]", recipe.tried)[0],
                 ]
-                for recipe in RECIPES.values()
+                for recipe in self.recipes.values()
             ],
         )
-        sections: list[Section] = [overview]
-        for recipe in RECIPES.values():
-            files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
-            lines = [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]
-            sections.append(Text(lines, recipe.name, bullets=True))
-        return Document("Benchmarks that have a recipe", "", sections, data=RECIPES, name="recipes")
+        details = [Text(_recipe_lines(recipe), name, bullets=True) for name, recipe in self.recipes.items()]
+        return Document(overview.title, "", [overview, *details], data=self.recipes, name="recipes")
+
+
+def _recipe_lines(recipe: Recipe) -> list[str]:
+    files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
+    return [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]

@@ -37,19 +37,24 @@ class Settings(Options):
     )
     batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
     """The contrast is among these."""
-    accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
+    accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1, rare=True)] = 1
     lr: Annotated[float | None, Option("Largest learning rate.")] = None
-    head_lr: Annotated[float | None, Option("Learning rate of projection heads; 0 for the same.", min=0)] = None
+    head_lr: Annotated[float | None, Option("Learning rate of projection heads; 0 for the same.", min=0, rare=True)] = (
+        None
+    )
     """The learning rate of everything but the towers: projection heads and the logit scale."""
-    augment: Annotated[float | None, Option("Share of an image's area that a view of it may lose.")] = None
-    warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
-    weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
-    clip_norm: Annotated[float, Option("Maximum norm of the gradient; 0 for no limit.", min=0)] = 0.0
+    augment: Annotated[float | None, Option("Share of an image's area that a view of it may lose.", rare=True)] = None
+    warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0, rare=True)] = 100
+    weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0, rare=True)] = 1e-2
+    clip_norm: Annotated[float, Option("Maximum norm of the gradient; 0 for no limit.", min=0, rare=True)] = 0.0
     seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = 0
-    save_every: Annotated[int, Option("Steps between checkpoints.", min=1)] = 200
-    validate_every: Annotated[int, Option("Steps between validations, besides the ends of epochs.", min=0)] = 0
+    save_every: Annotated[int, Option("Steps between checkpoints.", min=1, rare=True)] = 200
+    validate_every: Annotated[
+        int, Option("Steps between validations, besides the ends of epochs.", min=0, rare=True)
+    ] = 0
     lock: Annotated[
-        tuple[str, ...], Option("Towers that do not learn: image, text; image:9 for nine layers.", metavar="TOWERS")
+        tuple[str, ...],
+        Option("Towers that do not learn: image, text; image:9 for nine layers.", metavar="TOWERS", rare=True),
     ] = ()
     together: int = 0
     """Batches of a step that are encoded at once, for speed: losses stay those of single batches. 0: all, on a GPU."""
@@ -88,9 +93,9 @@ class Training(Options):
     base: Annotated[str | None, Option("Model to start from: a folder, a checkpoint file, a hub id.")] = None
     validate: Annotated[str | None, Option("Rows to measure the model on while it learns.", metavar="FILE")] = None
     resume: Annotated[bool, Option("Continue from the checkpoint in --out.")] = False
-    image_features: Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")] = (
-        None
-    )
+    image_features: Annotated[
+        Path | None, Option("File of image features, instead of the images.", metavar="FILE", rare=True)
+    ] = None
     """Features of a locked image tower."""
     images: str | Path | None = None
     missing: Missing = "error"
@@ -195,9 +200,13 @@ class UmicOptions(ObjectiveOptions):
         *("hard", "random", "substitute", "shuffle", "repeat"),
     )
     margin: Annotated[float, Option("Margin between a true caption's score and a wrong one's.")] = 0.2
-    draws: Annotated[int, Option("Sets of negatives, used in turn by epochs; 0: new ones in each.", min=0)] = 3
+    draws: Annotated[
+        int, Option("Sets of negatives, used in turn by epochs; 0: new ones in each.", min=0, rare=True)
+    ] = 3
     hold_out: Annotated[float, Option("Share of images to validate on, without --validate.", min=0, max=0.9)] = 0.05
-    early_stop: Annotated[int, Option("Stop after this number of validations without a new best; 0: never.", min=0)] = 0
+    early_stop: Annotated[
+        int, Option("Stop after this number of validations without a new best; 0: never.", min=0, rare=True)
+    ] = 0
     warmup_share: Annotated[float, Option("Share of all steps until the largest learning rate.", min=0, max=0.2)] = 0.1
 
     def __post_init__(self) -> None:

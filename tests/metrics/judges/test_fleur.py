@@ -226,7 +226,7 @@ def test_a_cut_off_server_list_still_gives_a_value(model):
 
 @pytest.mark.shared_data
 def test_the_published_correlations_of_stored_outputs(shared_data):
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from captious.cli.app import build
 

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.metrics.meteor.conftest import phrase_hash
-from typer.testing import CliRunner
 
 from captious._core.files import data_folder
 from captious._core.hashing import text_hash

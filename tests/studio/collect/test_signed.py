@@ -2,16 +2,20 @@
 
 import base64
 import hashlib
+import hmac
 import json
+import sys
 import time
 
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
+pytest.importorskip("jwt", reason="PyJWT is not installed: pip install 'captious[studio]'")
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.studio.collect.test_pages import browser
 from tests.studio.studies import Study
 
-from captious.errors import InputError
+from captious.errors import InputError, MissingExtra
 from captious.studio.access import Rules
 from captious.studio.collect._signed import SignedEntries, read_keys
 from captious.studio.collect.plan import Source
@@ -38,6 +42,8 @@ SIGNATURE = (
     "sC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw"
 )
 KEY = {"kty": "RSA", "kid": "k1", "alg": "RS256", "n": N, "e": "AQAB", "use": "sig"}
+OTHER_D = D[:-4] + "AAAB"
+"""A private key that is not that of the public one."""
 HOST = "rate.example.org"
 
 
@@ -53,7 +59,7 @@ def number(text):
     return int.from_bytes(decoded(text), "big")
 
 
-def token(header=None, signature=None, **claims):
+def token(header=None, signature=None, key=D, **claims):
     """A token as Prolific makes it, signed with the private key of the RFC."""
     prolific = {"PROLIFIC_PID": "5f", "STUDY_ID": "s", "SESSION_ID": "q", "workspace_id": "w"}
     claims = {"exp": time.time() + 60, "aud": f"https://{HOST}/s/1?PROLIFIC_PID=5f", "prolific": prolific} | claims
@@ -61,8 +67,15 @@ def token(header=None, signature=None, **claims):
     message = ".".join(encoded(json.dumps(part).encode()) for part in parts)
     ending = bytes.fromhex("3031300d060960864801650304020105000420") + hashlib.sha256(message.encode()).digest()
     padded = b"\0\1" + b"\xff" * (256 - 3 - len(ending)) + b"\0" + ending
-    signed = pow(int.from_bytes(padded, "big"), number(D), number(N)).to_bytes(256, "big")
+    signed = pow(int.from_bytes(padded, "big"), number(key), number(N)).to_bytes(256, "big")
     return f"{message}.{encoded(signed) if signature is None else signature}"
+
+
+def confused(keys):
+    """A token with the public key, which everybody has, as the secret of HS256."""
+    public = next(iter(read_keys(keys).values())).key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    head, body, _ = token({"alg": "HS256"}).split(".")
+    return f"{head}.{body}.{encoded(hmac.digest(public, f'{head}.{body}'.encode(), 'sha256'))}"
 
 
 @pytest.fixture
@@ -74,10 +87,10 @@ def keys(tmp_path):
 
 def test_the_signature_of_the_rfc_is_right_and_no_other(keys):
     (key,) = read_keys(keys).values()
-    assert key.signed(MESSAGE, decoded(SIGNATURE))
-    assert not key.signed(MESSAGE + b" ", decoded(SIGNATURE))
+    assert key.Algorithm.verify(MESSAGE, key.key, decoded(SIGNATURE))
+    assert not key.Algorithm.verify(MESSAGE + b" ", key.key, decoded(SIGNATURE))
     for wrong in (b"", bytes(256), decoded(SIGNATURE)[:-1], decoded(SIGNATURE)[::-1], b"\xff" * 256):
-        assert not key.signed(MESSAGE, wrong)
+        assert not key.Algorithm.verify(MESSAGE, key.key, wrong)
 
 
 def test_a_token_names_the_person_for_this_server_and_for_now(keys):
@@ -93,6 +106,19 @@ def test_a_token_names_the_person_for_this_server_and_for_now(keys):
         token(prolific="5f"),
         token({"alg": "none"}, signature=""),
         token({"alg": "HS256"}),
+        confused(keys),
+        token({"alg": "RS512"}),
+        token({"kid": None}),
+        token({"kid": ["k1"]}),
+        token(key=OTHER_D),
+        token(exp="soon"),
+        token(exp=float("inf")),
+        token(nbf=time.time() + 3600),
+        token(iat=time.time() + 3600),
+        token(prolific=None),
+        token(aud=[]),
+        token(aud="https://[broken"),
+        token(aud=f"https://{HOST}.evil.example/"),
         token({"kid": "k2"}),
         token(signature=SIGNATURE),
         token().replace(".", "!", 1),
@@ -103,6 +129,8 @@ def test_a_token_names_the_person_for_this_server_and_for_now(keys):
         token() + "x" * 9000,
     ]
     assert [entries.parameters(one) for one in wrong] == [None] * len(wrong)
+    slow = {"exp": time.time() - 30, "iat": time.time() + 30}  # clocks that differ by half a minute
+    assert entries.parameters(token(**slow)) is not None
     head, body, signature = token().split(".")
     other = json.loads(decoded(body)) | {"prolific": {"PROLIFIC_PID": "60"}}
     assert entries.parameters(f"{head}.{encoded(json.dumps(other).encode())}.{signature}") is None
@@ -129,6 +157,9 @@ def test_a_study_with_keys_takes_signed_entries_alone(tmp_path, keys):
         '{"keys": [{"kty": "RSA", "kid": "k", "n": "AQAB", "e": "AQAB"}]}',
         '{"keys": 5}',
         "[" * 9999,
+        json.dumps({"keys": [KEY | {"alg": "RS512"}]}),
+        json.dumps({"keys": [KEY | {"n": "!"}]}),
+        json.dumps({"keys": [KEY | {"e": "AA"}]}),
     ],
 )
 def test_a_file_without_keys_is_one_line(tmp_path, content):
@@ -149,3 +180,16 @@ def test_new_keys_are_found_in_the_file(keys, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr("captious.studio.collect._signed.time.monotonic", lambda: now + 61)
     assert entries.parameters(renamed)["PROLIFIC_PID"] == "5f"
+
+
+def test_a_missing_claim_is_refused_on_a_server_without_a_name_too(keys):
+    entries = SignedEntries(keys)
+    assert entries.parameters(token(aud="https://any.example/")) is not None
+    for name in ("exp", "aud", "prolific"):
+        assert entries.parameters(token(**{name: None})) is None
+
+
+def test_without_pyjwt_the_extra_is_named(keys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(MissingExtra, match=r"needs jwt.*captious\[studio\]"):
+        read_keys(keys)

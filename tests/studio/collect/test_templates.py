@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from PIL import Image
-from typer.testing import CliRunner
 
 from captious.cli.app import build
 from captious.errors import InputError
@@ -42,7 +42,7 @@ def lines(folder, name, rows):
 
 
 def new(*words):
-    return CliRunner().invoke(build(["studio"]), ["studio", "new", *words])
+    return CliRunner().invoke(build(), ["studio", "new", *words])
 
 
 PREDS = [f"preds/{system}.jsonl" for system in SYSTEMS]

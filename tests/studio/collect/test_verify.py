@@ -160,7 +160,7 @@ def test_a_backup_of_postgresql_without_pg_dump(postgres, tmp_path, monkeypatch)
 def captious(monkeypatch, *arguments):
     monkeypatch.setattr("sys.argv", ["captious", "studio", *map(str, arguments)])
     with pytest.raises(SystemExit) as exit:
-        run(build(["studio"]))
+        run(build())
     return exit.value.code
 
 

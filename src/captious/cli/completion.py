@@ -1,0 +1,82 @@
+"""Shell completion: click's scripts for bash, zsh and fish, printed or installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from captious.errors import InputError
+
+SHELLS = ("bash", "zsh", "fish")
+CURRENT = "current"
+"""The shell of the user, where no other is named."""
+
+
+def completion_options() -> list[click.Option]:
+    """Return the two options of the root."""
+    return [
+        _option("--install-completion", _install, "Install completion for your shell, or for bash, zsh or fish."),
+        _option("--show-completion", _show, "Print the script of completion instead."),
+    ]
+
+
+def _option(flag: str, action: Callable[[str], None], text: str) -> click.Option:
+    def callback(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+        if shell is not None and not ctx.resilient_parsing:
+            action(_find_shell() if shell == CURRENT else shell)
+            ctx.exit()
+
+    return click.Option(
+        [flag],
+        type=click.Choice([*SHELLS, CURRENT]),
+        is_flag=False,
+        flag_value=CURRENT,
+        is_eager=True,
+        expose_value=False,
+        callback=callback,
+        help=text,
+    )
+
+
+def _find_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise InputError(f"$SHELL is {name!r}, expected {', '.join(SHELLS)}; name one of them after the option")
+    return name
+
+
+def _script(shell: str) -> str:
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(click.Group("captious"), {}, "captious", "_CAPTIOUS_COMPLETE").source()
+
+
+def _show(shell: str) -> None:
+    click.echo(_script(shell))
+
+
+def _install(shell: str) -> None:
+    """Write the script, and the line that loads it into the file that the shell reads when it starts."""
+    home = Path.home()
+    scripts = {
+        "bash": home / ".bash_completions" / "captious.sh",
+        "zsh": home / ".zfunc" / "_captious",
+        "fish": home / ".config" / "fish" / "completions" / "captious.fish",
+    }
+    starts = {
+        "bash": (home / ".bashrc", f"source '{scripts['bash']}'"),
+        "zsh": (home / ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+    }
+    scripts[shell].parent.mkdir(parents=True, exist_ok=True)
+    scripts[shell].write_text(_script(shell), encoding="utf-8")
+    if shell in starts:
+        file, line = starts[shell]
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        if line not in text:
+            file.write_text(f"{text.rstrip()}\n{line}\n".lstrip(), encoding="utf-8")
+    click.echo(f"{shell} completion installed in {scripts[shell]}")
+    click.echo("Completion will take effect once you restart the terminal")
