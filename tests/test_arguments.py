@@ -134,8 +134,8 @@ def test_an_audit_trains_where_its_runtime_says(monkeypatch):
     from captious.bias import audit as module
 
     seen = []
-    real = module._train
-    monkeypatch.setattr(module, "_train", lambda *rest: seen.append(module.current().batch) or real(*rest))
+    real = module._train_all
+    monkeypatch.setattr(module, "_train_all", lambda *rest: seen.append(module.current().batch) or real(*rest))
     rows = [
         {"id": str(n), "caption": f"a {w} {n % 5}", "references": [f"the {w} {n % 7}"], "gender": g}
         for n in range(60)

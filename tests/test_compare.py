@@ -230,7 +230,7 @@ def test_pairs_tested_together_have_the_values_of_each_alone(systems, monkeypatc
 def test_a_file_of_references_is_read_once(tmp_path, monkeypatch):
     path = tmp_path / "refs.json"
     path.write_text('{"1": ["a dog"], "2": ["a cat"]}')
-    reads, original = [], formats._content
-    monkeypatch.setattr(formats, "_content", lambda source, *rest: reads.append(str(source)) or original(source))
+    reads, original = [], formats._read_content
+    monkeypatch.setattr(formats, "_read_content", lambda source, *rest: reads.append(str(source)) or original(source))
     compare({name: {"1": "a dog", "2": f"a {name}"} for name in ("one", "two", "three")}, "rouge", references=path)
     assert reads == [str(path)]

@@ -73,13 +73,13 @@ def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_c
     """Of n-gram counts nothing is kept for the second pass, those of some chunks, or all; the values are the same."""
     monkeypatch.setattr("captious.metrics.chunks.KEPT", kept)
     whole = evaluate(captions, "bleu,rouge,cider,vocab_size")
-    sizes, tokenize = [], TextTable._of
+    sizes, tokenize = [], TextTable._build
 
     def counted(captions, tool):
         sizes.append(len(captions))
         return tokenize(captions, tool)
 
-    monkeypatch.setattr(TextTable, "_of", counted)
+    monkeypatch.setattr(TextTable, "_build", counted)
     orders, count = [], NgramTable.of
     monkeypatch.setattr(NgramTable, "of", lambda table, n: orders.append(n) or count(table, n))
     monkeypatch.setattr(KeyCounts, "lookup", lambda self, keys: pytest.fail("a document frequency was looked up"))

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from captious.errors import InputError
-from captious.options import Judging, Option, Output, Reading, Resampling, Runtime, current, declared, using
+from captious.options import Judging, Option, Output, Reading, Resampling, Runtime, get_declarations, get_runtime, using
 
 Seeds = Annotated[int, Option("Seeds.")]
 
@@ -53,24 +53,24 @@ def test_the_runtime_in_force_is_that_of_the_innermost_block():
     outer, inner = Runtime(device="cpu"), Runtime(batch=2)
     with using(outer):
         with pytest.raises(KeyError), using(inner):
-            assert current() is inner
+            assert get_runtime() is inner
             raise KeyError
-        assert current() is outer
-    assert current() == Runtime()
+        assert get_runtime() is outer
+    assert get_runtime() == Runtime()
 
 
 def test_every_field_is_explained_or_is_for_python_alone():
     silent = [
         name
         for group in (Reading, Resampling, Judging, Runtime, Output)
-        for name, field in declared(group).items()
+        for name, field in get_declarations(group).items()
         if field.option is None and field.kind is not Judging
     ]
     assert silent == ["progress", "log"]
     assert all(
         field.option.help.endswith(".")
         for group in (Reading, Resampling, Judging, Runtime, Output)
-        for field in declared(group).values()
+        for field in get_declarations(group).values()
         if isinstance(field.option, Option)
     )
 
@@ -84,4 +84,7 @@ def test_options_need_the_standard_library_alone():
 def test_a_shared_annotation_may_allow_none():
     def command(seeds: Seeds | None = None) -> None: ...
 
-    assert declared(command)["seeds"].kind == int | None and declared(command)["seeds"].option.help == "Seeds."
+    assert (
+        get_declarations(command)["seeds"].kind == int | None
+        and get_declarations(command)["seeds"].option.help == "Seeds."
+    )

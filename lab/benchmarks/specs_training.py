@@ -27,11 +27,11 @@ from captious.models.mini import WordTokenizer
 from captious.options import Runtime
 from captious.train import _packing as packing
 from captious.train._contrast import contrast as contrast_loss
-from captious.train._data import Example, tokenized
+from captious.train._data import Example, tokenize_texts
 from captious.train._loop import Trainer
 from captious.train._schedule import EpochPlan
-from captious.train._specs import Margin, NegativeUnits, SpecsObjective, chains
-from captious.train._towers import Towers, unit
+from captious.train._specs import Margin, NegativeUnits, SpecsObjective, build_chains
+from captious.train._towers import Towers, normalize
 from captious.train.options import Settings
 
 LIMIT = 248
@@ -84,16 +84,16 @@ def objective_of(count: int, device: str, small: bool) -> SpecsObjective:
     units = captions(count)
     encoder = encoder_of(units, device, small)
     examples = [Example(str(n), Path(str(n)), (" ".join(one),), one) for n, one in enumerate(units)]
-    found, rows = chains(examples, np.arange(count), NegativeUnits(), encoder)
+    found, rows = build_chains(examples, np.arange(count), NegativeUnits(), encoder)
     assert len(rows) == count
-    full = tokenized(encoder, [one.captions[0] for one in examples])
+    full = tokenize_texts(encoder, [one.captions[0] for one in examples])
     return SpecsObjective(Towers(encoder, Noise(count, encoder.preparation.crop), ()), full, found)
 
 
 def ready(objective: SpecsObjective, rows: np.ndarray, epoch: int) -> tuple[Any, list[Any]]:
     """A batch for the straightforward loop: normalized images, and four blocks of ids padded to the limit."""
     frame, encoder = objective.towers.frame, objective.towers.encoder
-    triplets = objective.chains.triplets(rows, objective.chains.steps(rows, epoch), epoch)
+    triplets = objective.chains.make_triplets(rows, objective.chains.steps(rows, epoch), epoch)
     texts = [
         (frame.around(objective.full[row]), positive, base, negative)
         for row, (base, positive, negative) in zip(rows.tolist(), triplets, strict=True)
@@ -114,16 +114,16 @@ def pooled(found: Any) -> Any:
 def plain_loss(model: Any, margin: Margin, images: Any, blocks: list[Any], once: bool) -> Any:
     """The published objective the plain way; ``once`` at least encodes the image once and the texts together."""
     if once:
-        image = unit(pooled(model.get_image_features(images)))
-        texts = unit(pooled(model.get_text_features(torch.cat(blocks)))).chunk(4)
+        image = normalize(pooled(model.get_image_features(images)))
+        texts = normalize(pooled(model.get_text_features(torch.cat(blocks)))).chunk(4)
         pairs = [(image, text) for text in texts]
     else:
         found = [model(pixel_values=images, input_ids=ids) for ids in blocks]
-        pairs = [(unit(one.image_embeds), unit(one.text_embeds)) for one in found]
+        pairs = [(normalize(one.image_embeds), normalize(one.text_embeds)) for one in found]
     scale = model.logit_scale.exp()
     contrast = contrast_loss(*pairs[0], scale, both=False)
     positive, base, negative = (scale * (image * text).sum(-1) for image, text in pairs[1:])
-    first, second = margin.hinges(base, positive, negative)
+    first, second = margin.compute_hinges(base, positive, negative)
     return contrast + 8 * first + 0.8 * second
 
 
@@ -229,8 +229,8 @@ def arithmetic(objective: SpecsObjective, batch: int) -> tuple[float, float]:
 
     model = copy.deepcopy(objective.towers.encoder.module).to("meta")
     packed = objective.batch(np.arange(batch), 0).texts.packed.to("meta")
-    usual = packing._bias
-    packing._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
+    usual = packing._make_bias
+    packing._make_bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
     side = objective.towers.encoder.preparation.crop
     try:
         with FlopCounterMode(display=False) as image:
@@ -240,7 +240,7 @@ def arithmetic(objective: SpecsObjective, batch: int) -> tuple[float, float]:
         with FlopCounterMode(display=False) as text:
             model.get_text_features(torch.empty(batch, LIMIT, dtype=torch.long, device="meta"))
     finally:
-        packing._bias = usual
+        packing._make_bias = usual
     one, shared, whole = (counted.get_total_flops() / batch / 1e9 for counted in (image, tree, text))
     return 4 * (one + whole), one + shared
 

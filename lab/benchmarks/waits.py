@@ -252,9 +252,9 @@ def reward(folder: Path) -> Figures:
     from lab.benchmarks import reward as training
 
     import captious
-    from captious.text.tokenizers import tokenizer_named
+    from captious.text.tokenizers import find_tokenizer
 
-    plain, tokenize = captions("karpathy")[1], tokenizer_named("ptb").tokenize
+    plain, tokenize = captions("karpathy")[1], find_tokenizer("ptb").tokenize
     references = {key: [" ".join(tokenize(text)) for text in texts] for key, texts in plain.items()}
     batches, clock = training.sampled(references), Clock()
     scorers = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import captious
-from captious.io.images import with_images
+from captious.io.images import add_images
 from captious.study import RECIPES, MetricScores, Preferences, Ratings, Recipe, open_recipe
 from captious.study.ratings import clean
 from captious.study.scores import read_scores
@@ -61,7 +61,7 @@ class Dataset:
         recipe = RECIPES[self.recipe]
         rated = open_recipe(recipe, data / self.folder)
         if self.images and rated.captions is not None:
-            rated = replace(rated, captions=with_images(rated.captions, data / self.images))
+            rated = replace(rated, captions=add_images(rated.captions, data / self.images))
         return rated, recipe
 
 

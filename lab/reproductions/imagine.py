@@ -26,7 +26,7 @@ from lab.toy.sample import CAPTIONERS
 from lab.toy.scenes import KINDS, PERSON_WORDS, SETTINGS, Scene
 
 from captious import CaptionSet
-from captious.edits.masks import universal
+from captious.edits.masks import get_universal_tag
 from captious.metrics.clip.encoded import to_references
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all
@@ -152,7 +152,7 @@ def masking(texts: list[str]) -> Iterator[Row]:
     """Figure 5: words taken out of references; colors apart from other adjectives."""
 
     def grouping(token: str, tag: str) -> str:
-        return "ADJ, colors" if token.lower() in COLORS else universal(token, tag)
+        return "ADJ, colors" if token.lower() in COLORS else get_universal_tag(token, tag)
 
     groups, _, _ = influences(texts, Drawn.of(), load("captious-mini"), SEEDS, Resampling(), grouping=grouping)
     what = "Figure 5, decrease of the similarity without words of a tag, %"

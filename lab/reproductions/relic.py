@@ -17,10 +17,10 @@ from lab.reproductions.beside import Beside, Row, arguments, show
 
 from captious._core.specs import split_specs
 from captious.bias.audit import Audit, AuditRow, audit
-from captious.bias.classifiers import classifier_named
+from captious.bias.classifiers import make_classifier
 from captious.bias.corpus import AuditedCaptioner, Classifier, read_subjects
-from captious.bias.protocol import PRESETS, Protocol, published_seeds
-from captious.errors import InputError, one_line
+from captious.bias.protocol import PRESETS, Protocol, get_published_seeds
+from captious.errors import InputError, format_one_line
 from captious.models.devices import resolve_device
 from captious.options import Reading, Runtime, using
 
@@ -104,12 +104,12 @@ def subjects(data: Path, table: str) -> list[AuditedCaptioner]:
 
 def protocol(data: Path, table: str, number: int) -> Protocol:
     """The preset of a table, with the originals' vocabularies."""
-    chosen = replace(PRESETS[NAMES[table]], seeds=published_seeds(number))
+    chosen = replace(PRESETS[NAMES[table]], seeds=get_published_seeds(number))
     return chosen if table == "4" else replace(chosen, vocabulary=str(data / "lic" / "vocabulary" / "{model}.txt"))
 
 
 def classifiers(names: str, table: str) -> list[Classifier]:
-    return [classifier_named(text, PRESETS[NAMES[table]].frozen) for text in split_specs(names)]
+    return [make_classifier(text, PRESETS[NAMES[table]].frozen) for text in split_specs(names)]
 
 
 REASONS = {
@@ -134,7 +134,7 @@ def rows(table: str, args: argparse.Namespace) -> Iterator[Row]:
     try:
         people = subjects(args.data, table)
     except InputError as error:
-        yield Row(f"Table {name}", "all captioners", note=f"not run: {one_line(error)}")
+        yield Row(f"Table {name}", "all captioners", note=f"not run: {format_one_line(error)}")
         return
     chosen = classifiers(args.classifiers, table)
     yield from table_rows(audit(people, protocol(args.data, table, args.seeds), chosen, work=args.work), name)

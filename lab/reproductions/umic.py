@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lab.reproductions.beside import Beside, Row, arguments, show
 
 from captious import Resampling
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.options import Runtime, using
 from captious.stats.ranks import format_ranks
 from captious.study import RECIPES, MetricScores, Preferences, Ratings, Study, correlate, open_recipe
@@ -121,7 +121,7 @@ def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
     try:
         people = open_recipe(RECIPES[bench.recipe], args.data / bench.folder)
     except InputError as error:
-        yield Row(bench.what, "all metrics", note=f"not run: {one_line(error)}")
+        yield Row(bench.what, "all metrics", note=f"not run: {format_one_line(error)}")
         return
     scores: dict[str, MetricScores] = {}
     reasons = {UNITER: NO_WEIGHTS}
@@ -137,7 +137,7 @@ def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
             try:
                 (scores[name],) = measure(people, [written])
             except InputError as error:
-                reasons[name] = one_line(error)
+                reasons[name] = format_one_line(error)
     agreeing = agreements(bench, people, scores, args.quick) if scores else {}
     for name in (*metrics(args), UNITER):
         missing = Row(bench.what, name, published=bench.published.get(name), note=f"not run: {reasons.get(name)}")

@@ -224,14 +224,14 @@ def _ranked(model: Path, data: Path, images: str, device: str) -> str:
     from captious.models.features import image_features
     from captious.options import Runtime, using
     from captious.train._data import read_examples
-    from captious.train._umic import RankingAccuracy, distinct, prepared
+    from captious.train._umic import RankingAccuracy, prepare_corpus, sort_examples
     from captious.train.negatives import KINDS
 
     with using(Runtime(device=device)):
         after = open_backbone(model)
-        examples = distinct(read_examples(data, images)[0])
+        examples = sort_examples(read_examples(data, images)[0])
         vectors = image_features(after.encoder, [one.image for one in examples])
-        made = prepared(examples, KINDS, 1, 1, vectors.rows[vectors.index], data.name)
+        made = prepare_corpus(examples, KINDS, 1, 1, vectors.rows[vectors.index], data.name)
         pictures, texts = after.pictures(made.paths), after.texts(made.texts, keep=False)
         judge = RankingAccuracy(after, pictures, texts, made.table)
         found = judge()

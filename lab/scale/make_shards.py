@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from captious._core.files import whole_file
+from captious._core.files import write_atomically
 
 Format = Literal["tar", "parquet", "jsonl", "jsonl.gz"]
 Source = Literal["scenes", "words"]
@@ -55,7 +55,7 @@ def make_shards(
     make = _scenes if source == "scenes" else _words
     for number, path in enumerate(paths):
         samples = make(number * items, items, seed, size if format == "tar" else 0)
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             _WRITERS[format](draft, samples)
     return paths
 

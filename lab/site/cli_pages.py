@@ -8,7 +8,7 @@ from typing import Any
 from captious.cli.app import build
 from captious.cli.help import argument_of, default_of, flags_of, value_of
 from captious.cli.params import Param
-from captious.options import Argument, choices_of
+from captious.options import Argument, get_choices
 
 FOLDER = "reference/cli"
 WIDE = 30
@@ -64,7 +64,7 @@ def _panels(params: list[Param]) -> dict[str, list[Param]]:
 def _row(param: Param) -> str:
     name, text = argument_of(param).strip("[]"), param.option.help
     if not isinstance(param.option, Argument):
-        choices = [str(choice) for choice in choices_of(param.kind)]
+        choices = [str(choice) for choice in get_choices(param.kind)]
         value = "|".join(choices) if choices and len("|".join(choices)) <= WIDE else value_of(param)
         name = f"{flags_of(param)} {value}".strip()
         if choices and "|" not in value:

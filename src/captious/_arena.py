@@ -19,8 +19,8 @@ from captious._evaluate import settings_of
 from captious._tournament import Elo, Tournament, online_estimates
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
-from captious.errors import InputError, nearest
-from captious.io.join import first_few
+from captious.errors import InputError, format_suggestion
+from captious.io.join import format_first
 from captious.io.read import read, reading_of
 from captious.metrics.judges.dry_run import DryRun
 from captious.metrics.judges.judged import PROMPTS, JudgeSetup, plan_requests, read_prompt
@@ -38,7 +38,7 @@ from captious.metrics.judges.matches import (
 )
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
-from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, choices_of, using
+from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, get_choices, using
 from captious.render import (
     Cell,
     Column,
@@ -56,7 +56,7 @@ from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import pairwise_values, win_rows
 from captious.stats.ranks import rank_signature
 from captious.stats.resampling import cluster_sums, id_order
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 REPLY_TOKENS = 60
 """Length of a usual reply, for the estimate before a run."""
@@ -223,7 +223,7 @@ class Arena(Result):
 
     def _words(self, name: str) -> float:
         captions = self.systems[name]
-        return sum(word_counts(captions.candidates.values, captions.language)) / max(len(captions.candidates.values), 1)
+        return sum(count_words(captions.candidates.values, captions.language)) / max(len(captions.candidates.values), 1)
 
     @cached_property
     def _hits_and_trials(self) -> Floats:
@@ -286,7 +286,7 @@ class Arena(Result):
             if match.outcome is None:
                 failed.setdefault(match.failure, []).append(match.id)
         warnings = [
-            f"{len(ids):,} of {len(self.matches):,} comparisons have no verdict: {reason} (id {first_few(ids)})"
+            f"{len(ids):,} of {len(self.matches):,} comparisons have no verdict: {reason} (id {format_first(ids)})"
             for reason, ids in sorted(failed.items(), key=lambda entry: -len(entry[1]))
         ]
         if self.blind:
@@ -354,7 +354,7 @@ def shares_of(match: Match, language: str = "") -> list[tuple[float, float]]:
     [(0.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     """
     shown = [one.better for one in match.opinions if isinstance(one, Preference) and one.better != "tie"]
-    lengths = word_counts(match.captions, language)
+    lengths = count_words(match.captions, language)
     decided = match.winner is not None and lengths[0] != lengths[1]
     longer = decided and (match.outcome == "first") == (lengths[0] > lengths[1])
     return [
@@ -483,8 +483,10 @@ class _Rules(NamedTuple):
         if self.comparisons is not None:
             check_value("comparisons", self.comparisons, int, Option("", min=1))
         for name, value, kind in (("orders", self.orders, Orders), ("elo", self.elo, Elo)):
-            if value not in (choices := choices_of(kind)):
-                raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+            if value not in (choices := get_choices(kind)):
+                raise InputError(
+                    f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}"
+                )
         if self.assign is not None and self.baselines is None:
             raise InputError("assign=... names the baseline of each item, and there are none; pass baselines=...")
 

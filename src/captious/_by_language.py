@@ -9,12 +9,12 @@ from typing import Any
 
 from captious._compare import by_system
 from captious._core.arguments import accept_positions
-from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, language_code, language_named
+from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, find_language, parse_language_code
 from captious._core.values import PlainState
 from captious._evaluate import Specs, evaluate, metric_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.join import first_few, in_language
+from captious.io.join import format_first, set_language
 from captious.io.read import read, reading_of
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
@@ -132,7 +132,7 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
 
     A code may have a region, such as ``zh-CN``. An item without a code, or with an unknown one, is refused.
     """
-    codes = list(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
+    codes = list(map(parse_language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
     if captions.language and {*codes} != {captions.language}:
         raise InputError(f"{captions.name}: language={captions.language!r} was named for all items, expected none")
     if LANGUAGE_COLUMN not in captions.columns:
@@ -142,15 +142,15 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
         indices.setdefault(code, []).append(index)
     for code, own in indices.items():
         number = "1 item" if len(own) == 1 else f"{len(own):,} items"
-        where = f"{captions.name}: {number} ({first_few([captions.ids[index] for index in own])})"
+        where = f"{captions.name}: {number} ({format_first([captions.ids[index] for index in own])})"
         if not code:
             raise InputError(f"{where} without a value in the column {LANGUAGE_COLUMN!r}")
         try:
-            language_named(code)
+            find_language(code)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
     try:
-        return {code: in_language(captions.take(own), code) for code, own in indices.items()}
+        return {code: set_language(captions.take(own), code) for code, own in indices.items()}
     except InputError as error:
         raise InputError(
             f"{error}; the column {LANGUAGE_COLUMN!r} says so, and language=... for all items goes before it"
@@ -159,5 +159,5 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
 
 def names_languages(captions: CaptionSet) -> bool:
     """Whether a column names the languages of items, and one of them is not English; `by_language` refuses the rest."""
-    codes = set(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
+    codes = set(map(parse_language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
     return not captions.language and not codes.isdisjoint(LANGUAGES.keys() - {ENGLISH})

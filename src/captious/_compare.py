@@ -16,7 +16,7 @@ from captious._core.values import PlainState
 from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.formats import name_of
+from captious.io.formats import get_name
 from captious.io.read import read_all
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
@@ -517,7 +517,7 @@ def named_systems(systems: Any) -> dict[str, Any]:
         raise InputError(f"systems: {type(systems).__name__}, expected {{name: captions}} or a list of captions")
     sets = list(systems)
     numbered = [f"system-{number}" for number in range(1, len(sets) + 1)]
-    sources = [one.name if isinstance(one, Report) else name_of(one) for one in sets]
+    sources = [one.name if isinstance(one, Report) else get_name(one) for one in sets]
     names = [
         number if source == "captions" else PurePath(source).name.split(".")[0] or source
         for source, number in zip(sources, numbered, strict=True)

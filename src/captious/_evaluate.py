@@ -13,13 +13,13 @@ from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.check import findings_that_mislead
+from captious.io.check import find_misleading
 from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
-from captious.options import Missing, Reading, Resampling, Runtime, current, using
+from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
 from captious.runs.report import Report, intervals_of_systems, resampled_intervals
 from captious.runs.report_sections import reasons_line
 from captious.runs.source import MemoryItems, StoredItems
@@ -56,7 +56,7 @@ class Scoring:
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
     """What a person should know before trusting these numbers."""
-    warnings = [finding.message for finding in findings_that_mislead(captions)]
+    warnings = [finding.message for finding in find_misleading(captions)]
     warnings += [warning for measurement in measurements for warning in measurement.warnings]
     labels: dict[str, list[str]] = {}
     for measurement in measurements:
@@ -275,4 +275,4 @@ def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Re
         raise InputError(f"runtime: {type(runtime).__name__}, expected one such as Runtime(device='cpu')")
     if progress is not None and not callable(progress):
         raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
-    return resampling, runtime or current()
+    return resampling, runtime or get_runtime()

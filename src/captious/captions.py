@@ -1,4 +1,4 @@
-"""Items, images in memory, and the immutable, columnar table of items that every metric reads."""
+"""Items, images in memory, and the immutable columnar table of items that every metric reads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.hashing import text_hashes
+from captious._core.hashing import hash_texts
 from captious._core.languages import Scripts
 from captious._core.types import Bools, Ints
 from captious._core.values import PlainState
-from captious.errors import InputError, UnknownKey, nearest
+from captious.errors import InputError, UnknownKey, format_suggestion
 from captious.render import Document, Entry, Gallery, Line, Picture
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _WIDTHLESS = (
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that is described: its candidate captions, its references, and whatever else its row carried."""
+    """One captioned item: its candidate captions, its references, and the other fields of its row."""
 
     id: str
     candidates: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ _LOADING = threading.Lock()
 class ImageData:
     """An image in memory: a PIL image, an array or a tensor of pixels, or the bytes of an image file.
 
-    Nothing is copied, decoded or moved off a GPU before a metric or a page asks for it. An array has height × width ×
-    channels; channels first is read too where the shape shows it, and for a tensor it is the rule. Pixels are whole
-    numbers from 0 to 255 or floats from 0 to 1.
+    Nothing is copied, decoded or moved off a GPU until it is needed. An array has the shape height × width × channels,
+    or channels first if only that fits the shape; for a tensor channels first is preferred. Pixels are integers from 0
+    to 255 or floats from 0 to 1.
     """
 
     def __init__(self, value: Any, name: str = "image") -> None:
@@ -93,7 +93,9 @@ class ImageData:
 
     @classmethod
     def of(cls, value: Any, name: str) -> ImageData | None:
-        """The image that a value is, one as data sets hold it (``{"bytes": …}``) too; None for any other value."""
+        """Wrap a value that is an image, or ``{"bytes": …}`` as in Hugging Face data sets; return None for other
+        values.
+        """
         if isinstance(value, ImageData):
             return value
         if isinstance(value, Mapping):
@@ -108,7 +110,7 @@ class ImageData:
         return f"<ImageData {self.name}>"
 
     def picture(self) -> Image:
-        """The image as Pillow has it, in its own mode. An array with values out of range is an error."""
+        """Return the image as a PIL image in its own mode. Raise InputError if pixels of an array are out of range."""
         from io import BytesIO
 
         from PIL import Image
@@ -121,12 +123,12 @@ class ImageData:
                 value.load()
             picture: Image.Image = value
             return picture
-        array = _array(value)
+        array = _to_array(value)
         array = np.moveaxis(array, 0, -1) if self.channels_first else array
-        return Image.fromarray(_bytes(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array))
+        return Image.fromarray(_to_bytes(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array))
 
     def content(self) -> bytes:
-        """What the image is, for a cache: the same pixels of the same mode have the same content."""
+        """Return bytes that identify the image in a cache: equal for the same pixels in the same mode."""
         value = self.value
         if isinstance(value, bytes):
             return value
@@ -137,7 +139,7 @@ class ImageData:
 
 
 class FileParts:
-    """An open file whose parts are read when they are asked for, by any thread. The file is closed with this object."""
+    """An open file from which any thread reads parts on demand. The file is closed with this object."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._lock, self._number = file, threading.Lock(), -1
@@ -146,15 +148,15 @@ class FileParts:
                 self._number = file.fileno()
 
     def read(self, start: int, size: int) -> bytes:
-        """So many bytes from a position on."""
+        """Read ``size`` bytes from an offset."""
         if self._number >= 0:  # without moving the position, which a forked process shares
-            return b"".join(self._pieces(start, size))
+            return b"".join(self._read_pieces(start, size))
         with self._lock:
             self._file.seek(start)
             return self._file.read(size)
 
-    def _pieces(self, start: int, size: int) -> Iterator[bytes]:
-        """The bytes as the system gives them, which may be fewer at a time than were asked for."""
+    def _read_pieces(self, start: int, size: int) -> Iterator[bytes]:
+        """Read until ``size`` bytes are complete: `os.pread` may return fewer than requested."""
         while size and (piece := os.pread(self._number, size, start)):
             yield piece
             start, size = start + len(piece), size - len(piece)
@@ -164,7 +166,7 @@ class FileParts:
 
 
 class FileImage(ImageData):
-    """An image that is a part of a file, such as a member of a tar. It is in memory only while somebody uses it."""
+    """An image that is part of a file, such as a member of a tar; read from disk on each use."""
 
     def __init__(self, parts: FileParts, start: int, size: int, name: str) -> None:
         self.parts, self.start, self.size, self.name = parts, start, size, name
@@ -181,7 +183,7 @@ class FileImage(ImageData):
 
 @dataclass(frozen=True)
 class Origin:
-    """What reading used as captions, references and images, and what it changed or left out."""
+    """The columns or files that were read as captions, references and images, and what reading changed or left out."""
 
     candidates: str = ""
     """The column of the candidates, or how they were found without one, such as *by id*; empty for a set in memory."""
@@ -211,19 +213,19 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value holds numbers in two or more dimensions, as arrays of every library do."""
+    """Return True for an array of two or more dimensions, of any library."""
     return hasattr(value, "__array__") and len(getattr(value, "shape", ())) >= 2
 
 
-def _array(value: Any) -> npt.NDArray[Any]:
+def _to_array(value: Any) -> npt.NDArray[Any]:
     if _is_tensor(value):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() else value
     return np.asarray(value)
 
 
-def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Pixels from 0 to 255."""
+def _to_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Convert pixels to integers from 0 to 255. Raise InputError if they are out of range."""
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
     if array.dtype.kind not in "iuf":
@@ -239,25 +241,25 @@ def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 class Memo(PlainState):
-    """A base of immutable values: what several users need of one is computed by the first that asks."""
+    """A base of immutable values with a cache of derived values, which the metrics share."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` returns, computed once for each key."""
+        """Return the cached value of a key; call ``make`` to compute it the first time."""
         if key not in self._computed:
             self._computed[key] = make()
         result: T = self._computed[key]
         return result
 
     def known(self, key: Any) -> Any:
-        """What `once` would return for a key without computing it; None where it must be computed."""
+        """Return the cached value of a key, or None if it was not computed yet."""
         return self._computed.get(key)
 
     def keep(self, key: Any, value: Any) -> None:
-        """Make this what `once` returns for a key."""
+        """Store a value in the cache."""
         self._computed[key] = value
 
     def forget(self) -> None:
-        """Let go of everything that was computed."""
+        """Clear the cache."""
         self._computed.clear()
 
     @cached_property
@@ -285,7 +287,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The lists of several, one after the other.
+        """Concatenate the lists of several.
 
         >>> Ragged.joined([Ragged.of([["a dog", "dogs"]]), Ragged.of([[], ["a cat"]])]).offsets.tolist()
         [0, 2, 2, 3]
@@ -295,12 +297,12 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
         return cls(values, np.concatenate(([0], np.cumsum(counts))))
 
     def part(self, first: int, end: int) -> Ragged:
-        """The lists from one index up to another."""
+        """Return the lists from ``first`` up to ``end``, exclusive."""
         offsets = self.offsets[first : end + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, indices: Sequence[int]) -> Ragged:
-        """The lists at these indices, in this order.
+        """Return the lists at these indices, in this order.
 
         >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).take([2, 0]).values
         ('a cat', 'a dog', 'dogs')
@@ -319,7 +321,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @property
     def counts(self) -> Ints:
-        """How many texts each list holds."""
+        """The number of texts in each list."""
         return self.offsets[1:] - self.offsets[:-1]
 
     @cached_property
@@ -333,21 +335,21 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @property
     def distinct(self) -> tuple[Sequence[str], Ints]:
-        """The different texts if they were kept under this name, otherwise all; and the index of each value in them."""
+        """The distinct texts if they are cached, otherwise all texts; and the index of each value in them."""
         return self.known("distinct") or (self.values, np.arange(len(self.values)))
 
     def scripts(self, step: int) -> Scripts:
-        """The scripts of every so many texts, counted once."""
+        """Count the letters of each script in every ``step``-th text, once."""
         return self.once(("scripts", step), lambda: Scripts.of(self.values, step))
 
     @cached_property
     def types(self) -> set[type]:
-        """The types of the texts, which are strings if all is well."""
+        """The types of the texts; `CaptionSet` allows only strings."""
         return set(map(type, self.values))
 
     @cached_property
     def blank(self) -> Bools:
-        """Which texts have nothing but white space and characters without a width."""
+        """A mask of the texts that contain only white space and zero-width characters."""
         blank, first = np.zeros(len(self.values), dtype=np.bool_), {"", *_WIDTHLESS}
         for index, text in enumerate(self.values):
             if text[:1] in first and not text.strip(_WIDTHLESS):
@@ -401,7 +403,7 @@ class CaptionSet(Memo):
             if len(values) != len(self.ids):
                 raise InputError(f"{self.name}: column {column!r} has {len(values)} values for {len(self.ids)} ids")
         if set(map(type, self.columns.get("image", ()))) - {str, NoneType, ImageData}:
-            images = tuple(map(_image, self.columns["image"], self.ids))
+            images = tuple(map(_convert_image, self.columns["image"], self.ids))
             object.__setattr__(self, "columns", {**self.columns, "image": images})
 
     @classmethod
@@ -412,12 +414,12 @@ class CaptionSet(Memo):
         columns: Mapping[str, Sequence[Any]] | None = None,
         name: str = "captions",
     ) -> CaptionSet:
-        """Build a set from plain dictionaries; ``captious.read`` also joins, checks and explains."""
+        """Build a set from dictionaries; ``captious.read`` also joins, checks and explains."""
         by_id = {str(key): value for key, value in (references or {}).items()}
         return cls(
             ids=tuple(str(key) for key in candidates),
-            candidates=Ragged.of([_listed(value) for value in candidates.values()]),
-            references=Ragged.of([_listed(by_id.get(str(key), ())) for key in candidates]),
+            candidates=Ragged.of([_to_list(value) for value in candidates.values()]),
+            references=Ragged.of([_to_list(by_id.get(str(key), ())) for key in candidates]),
             columns={column: tuple(values) for column, values in (columns or {}).items()},
             name=name,
         )
@@ -430,7 +432,7 @@ class CaptionSet(Memo):
         from captious.render.notebook import notebook
 
         images = self.images
-        entries = [gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
+        entries = [make_gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
         columns = f"; columns: {', '.join(self.columns)}" if self.columns else ""
         about = f"{len(self.candidates.values):,} candidates, {len(self.references.values):,} references{columns}"
         first = f"the first {FIRST}" if len(self) > FIRST else ""
@@ -447,24 +449,24 @@ class CaptionSet(Memo):
         return self.item(self.position(key))
 
     def position(self, key: str | int) -> int:
-        """The index of the item with this id."""
+        """Return the index of the item with this id."""
         try:
             return self._positions[str(key)]
         except KeyError:
             raise UnknownKey(f"{self.name}: no item with id {str(key)!r}{self._hint(key)}") from None
 
     def _hint(self, key: object) -> str:
-        """What helps a person who asked for an id that is not there."""
+        """Return a hint for the message about an unknown id."""
         if key in range(len(self)):
             return f"; ids are such as {self.ids[0]!r}, and item({key}) is the item at that position"
-        similar = nearest(str(key), self.ids) if len(self) <= COMPARED else ""
+        similar = format_suggestion(str(key), self.ids) if len(self) <= COMPARED else ""
         return similar or (f"; ids are such as {self.ids[0]!r}" if self.ids else "")
 
     def __contains__(self, key: object) -> bool:
         return str(key) in self._positions
 
     def item(self, index: int) -> Item:
-        """The item at a position, which counts from the end where it is negative; use the id where there is one."""
+        """Return the item at a position; negative positions count from the end. Prefer ids, as in ``captions[id]``."""
         if not -len(self) <= index < len(self):
             raise UnknownKey(f"{self.name}: no item at position {index}, there are {len(self)} items")
         index %= len(self)
@@ -472,7 +474,7 @@ class CaptionSet(Memo):
         return Item(self.ids[index], self.candidates[index], self.references[index], fields)
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
-        """The items at these positions, in this order: a shard, a filter, a reordering."""
+        """Return the items at these positions, in this order: a shard, a filter, a reordering."""
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
@@ -482,7 +484,7 @@ class CaptionSet(Memo):
         )
 
     def part(self, first: int, end: int) -> CaptionSet:
-        """The items from one position up to another, without a copy of their texts.
+        """Return the items from ``first`` up to ``end``, exclusive, without checking them again.
 
         >>> CaptionSet.of({"7": "a dog", "8": "a cat", "9": "a bird"}).part(1, 3).ids
         ('8', '9')
@@ -499,11 +501,11 @@ class CaptionSet(Memo):
         )
         return part
 
-    def candidates_alone(self) -> CaptionSet:
-        """A set with an item for each candidate, beside the references and columns of its item.
+    def split_candidates(self) -> CaptionSet:
+        """Return a set with one item per candidate, with the references and columns of its original item.
 
         >>> captions = CaptionSet.of({"7": ["a dog", "dogs"]}, {"7": ["a dog runs"]})
-        >>> captions.candidates_alone().ids, captions.candidates_alone()["7#1"].candidates
+        >>> captions.split_candidates().ids, captions.split_candidates()["7#1"].candidates
         (('7#0', '7#1'), ('dogs',))
         """
         owners, values = self.candidates.owners.tolist(), self.candidates.values
@@ -520,7 +522,9 @@ class CaptionSet(Memo):
 
     @property
     def item_ids(self) -> tuple[str, ...]:
-        """The ids by which tables of other files know the items: of a candidate that stands alone, that of its item."""
+        """The ids by which other tables know the items; for a candidate of `split_candidates`, that of its original
+        item.
+        """
         return self.once("item ids", lambda: self.ids)
 
     @property
@@ -530,16 +534,16 @@ class CaptionSet(Memo):
         return self.once("scripts", lambda: self.candidates.scripts(step) + self.references.scripts(step))
 
     def positions(self, ids: Iterable[str]) -> list[int]:
-        """The indices of these ids."""
+        """Return the indices of these ids."""
         return [self._positions[key] for key in ids]
 
-    def known_positions(self, ids: Sequence[str]) -> Ints:
-        """The indices of these ids as an array; -1 for an id that no item has."""
+    def find_positions(self, ids: Sequence[str]) -> Ints:
+        """Return the indices of these ids as an array, with -1 for unknown ids."""
         return np.fromiter(map(self._positions.get, ids, repeat(-1)), np.int64, len(ids))
 
     @property
     def origin_line(self) -> str:
-        """What was read as what, for the end of a result; empty for a set that was not read.
+        """A summary of the columns that were read, for the end of a result; empty for a set that was built in memory.
 
         >>> from captious.io.read import read
         >>> read([{"id": 1, "caption": "a dog", "references": ["dogs", "the dog"]}]).origin_line
@@ -556,7 +560,7 @@ class CaptionSet(Memo):
 
     @property
     def images(self) -> list[ImageSource | None]:
-        """The image of each item, by its path or in memory; None where it has none."""
+        """The image of each item, as a path or in memory; None if it has none."""
         images = self.columns.get("image", (None,) * len(self))
         return [image if isinstance(image, (str, ImageData)) and image else None for image in images]
 
@@ -568,15 +572,15 @@ class CaptionSet(Memo):
         """
         return int(self._digests.sum(dtype=np.uint64))
 
-    def share_digests(self, other: CaptionSet) -> None:
-        """Take the digests of a set with the same ids and references."""
+    def copy_digests(self, other: CaptionSet) -> None:
+        """Copy the digests of a set with the same ids and references."""
         self.__dict__["_digests"] = other._digests
 
     @cached_property
     def _digests(self) -> npt.NDArray[np.uint64]:
-        """A digest of the id and the references of each item."""
+        """A 64-bit hash of the id and the references of each item."""
         values, bounds = self.references.values, self.references.offsets.tolist()
-        return text_hashes(
+        return hash_texts(
             "\x1f".join((key, *values[first:end]))
             for key, first, end in zip(self.ids, bounds[:-1], bounds[1:], strict=True)
         )
@@ -586,12 +590,12 @@ class CaptionSet(Memo):
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
 
-def _listed(value: str | Sequence[str]) -> Sequence[str]:
+def _to_list(value: str | Sequence[str]) -> Sequence[str]:
     return (value,) if isinstance(value, str) else value
 
 
-def _image(value: Any, key: str) -> Any:
-    """A value of the column ``image``: a path as text, an image in memory, or whatever else it is."""
+def _convert_image(value: Any, key: str) -> Any:
+    """Convert a value of the column ``image``: paths to text, pixels to `ImageData`; other values unchanged."""
     if value is None or isinstance(value, (str, ImageData)):
         return value
     if isinstance(value, os.PathLike):
@@ -601,7 +605,7 @@ def _image(value: Any, key: str) -> Any:
     return ImageData.of(value, f"image of {key}") or value
 
 
-def gallery_entry(item: Item, image: ImageSource | None, facts: Sequence[str] = ()) -> Entry:
-    """An item as galleries show it."""
+def make_gallery_entry(item: Item, image: ImageSource | None, facts: Sequence[str] = ()) -> Entry:
+    """Make the gallery entry of an item."""
     lines = [Line(text) for text in item.candidates]
     return Entry(item.id, lines, Picture(image) if image else None, facts, references=item.references)

@@ -1,4 +1,4 @@
-"""The error that a user can fix: one line that says where, what was found, what was expected."""
+"""Errors that a user can fix, with one-line messages: where, what was found, what was expected."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used. The command line prints the message and exits with code 2."""
+    """An unusable input of the user. The command line prints the message and exits with code 2."""
 
 
 class UnknownKey(InputError, KeyError):
-    """What was asked for by name or id is not there."""
+    """A name or id that does not exist."""
 
     __str__ = Exception.__str__  # that of KeyError would put the message in quotation marks
 
 
 class AmbiguousKey(UnknownKey):
-    """A name that was asked for means several things; the message names them."""
+    """A name that matches several objects; the message lists them."""
 
 
 class MissingExtra(InputError, ImportError):
-    """An optional library is absent; the message names the extra that brings it."""
+    """A missing optional library; the message names the extra that installs it."""
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint for a misspelt name, or an empty string.
+def format_suggestion(name: str, choices: Iterable[str]) -> str:
+    """Return a hint with the most similar choice for a misspelt name, or an empty string.
 
-    >>> nearest("cidr", ["bleu", "cider"])
+    >>> format_suggestion("cidr", ["bleu", "cider"])
     "; did you mean 'cider'?"
     """
     matches = get_close_matches(name, list(choices), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
-def choices_for(name: str, choices: Iterable[str], hint: str | None = None, most: int = 10) -> str:
-    """The end of a message about an unknown name: the nearest choice, or the hint that is given; then some choices.
+def format_choices(name: str, choices: Iterable[str], hint: str | None = None, most: int = 10) -> str:
+    """Format the end of a message about an unknown name: the nearest choice or the given hint, then some choices.
 
-    >>> choices_for("cidr", ["bleu", "rouge", "cider"], most=2)
+    >>> format_choices("cidr", ["bleu", "rouge", "cider"], most=2)
     "; did you mean 'cider'? There are bleu, rouge, and 1 more"
     """
     known = list(choices)
-    hint = nearest(name, known) if hint is None else hint
+    hint = format_suggestion(name, known) if hint is None else hint
     rest = f", and {len(known) - most} more" if len(known) > most else ""
     listed = f"here are {', '.join(known[:most])}{rest}" if known else "here are none"
     return f"{hint} T{listed}" if hint else f"; t{listed}"
 
 
-def one_line(error: BaseException, most: int = 160) -> str:
-    """The message of an error of some library, on one line and cut short."""
+def format_one_line(error: BaseException, most: int = 160) -> str:
+    """Return the message of an error on one line, shortened to ``most`` characters."""
     return " ".join(str(error).split())[:most]
 
 

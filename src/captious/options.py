@@ -1,7 +1,7 @@
-"""Options as values: arguments of the Python API, which the command line flattens into its options.
+"""Options as dataclasses: arguments of the Python API, which the command line flattens into its options.
 
-A default, its bounds and its help text are written here and nowhere else. Other rooms add dataclasses of their own in
-the same manner; `captious.cli.params` turns any of them into options.
+A default, its bounds and its help text are written here and nowhere else. Other packages add dataclasses in the same
+way; `captious.cli.params` turns any of them into options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 Missing = Literal["error", "skip"]
 Format = Literal[
@@ -39,7 +39,7 @@ SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
 
 @dataclass(frozen=True)
 class Option:
-    """How a field appears on the command line, and which values it takes. A field without one is for Python only."""
+    """The command-line form and the bounds of a field. A field without an Option is available in Python only."""
 
     help: str
     flags: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Argument(Option):
-    """An option that the command line takes by its position, without a flag."""
+    """A positional argument of the command line."""
 
 
 class Declared(NamedTuple):
@@ -82,32 +82,32 @@ class Declared(NamedTuple):
 
 
 @cache
-def declared(owner: Any) -> dict[str, Declared]:
-    """Types and metadata of the fields of a class or the parameters of a function, by name.
+def get_declarations(owner: Any) -> dict[str, Declared]:
+    """Return the types and metadata of the fields of a class or the parameters of a function, by name.
 
-    >>> declared(Resampling)["seed"].kind
+    >>> get_declarations(Resampling)["seed"].kind
     <class 'int'>
     """
-    return {name: _declaration(hint) for name, hint in get_type_hints(owner, include_extras=True).items()}
+    return {name: _parse_declaration(hint) for name, hint in get_type_hints(owner, include_extras=True).items()}
 
 
-def _declaration(hint: Any) -> Declared:
+def _parse_declaration(hint: Any) -> Declared:
     if get_origin(hint) is Annotated:
         return Declared(get_args(hint)[0], hint.__metadata__)
-    shared = without_none(hint)
+    shared = strip_none(hint)
     if get_origin(shared) is Annotated:  # an annotation that several commands share, where None is allowed
         return Declared(get_args(shared)[0] | None, shared.__metadata__)
     return Declared(hint, ())
 
 
 class Options:
-    """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
+    """Base of the option dataclasses. It checks values against the bounds and choices that the fields declare."""
 
     title = "Options"
     """The title of the panel in which the help of a command shows these options."""
 
     def __post_init__(self) -> None:
-        declarations = declared(type(self))  # type: ignore[arg-type]
+        declarations = get_declarations(type(self))  # type: ignore[arg-type]
         for field in fields(self):  # type: ignore[arg-type]
             value, declaration = getattr(self, field.name), declarations[field.name]
             if declaration.option is not None and value is not None:
@@ -115,15 +115,15 @@ class Options:
 
 
 def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
-    """Refuse a value that is not one of the choices, is outside the bounds, or is infinite."""
-    kind = without_none(kind)
+    """Raise InputError if a value is not one of the choices, is out of bounds, or is infinite."""
+    kind = strip_none(kind)
     if get_origin(kind) in (list, tuple):
         for element in value:
             check_value(name, element, get_args(kind)[0], option)
         return
-    choices = choices_of(kind)
+    choices = get_choices(kind)
     if choices and value not in choices:
-        raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+        raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}")
     number = "a whole number" if kind is int else "a number"
     if option.min is not None and not value >= option.min:
         raise InputError(f"{name} {value}, expected {number} of at least {option.min}")
@@ -134,18 +134,18 @@ def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
         raise InputError(f"{name} {value}, expected {number} of at most {largest}")
 
 
-def without_none(kind: Any) -> Any:
-    """The type of an optional value where there is one.
+def strip_none(kind: Any) -> Any:
+    """Return the type ``T`` of an optional ``T | None``; other types unchanged.
 
-    >>> without_none(int | None), without_none(str)
+    >>> strip_none(int | None), strip_none(str)
     (<class 'int'>, <class 'str'>)
     """
     kinds = [part for part in get_args(kind) if part is not NoneType]
     return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind
 
 
-def choices_of(kind: Any) -> tuple[str, ...]:
-    """The words that a Literal allows; nothing for another type."""
+def get_choices(kind: Any) -> tuple[str, ...]:
+    """Return the values that a Literal allows; an empty tuple for another type."""
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
@@ -184,9 +184,9 @@ class Reading(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language is not None:
-            from captious._core.languages import language_named
+            from captious._core.languages import find_language
 
-            language_named(self.language)
+            find_language(self.language)
 
 
 Interval = Literal["percentile", "t"]
@@ -216,9 +216,7 @@ class Resampling(Options):
         super().__post_init__()
 
     def signature(self, unit: str = "", bounds: Bounds | None = None) -> str:
-        """How the intervals were made, with the unit that was resampled where it is not the item.
-
-        ``bounds`` is the method of a gate, in place of ``interval``.
+        """Return how the intervals were computed, with the resampled unit if it is not the item.
 
         >>> Resampling().signature(), Resampling(200).signature("images")
         ('bootstrap(1000,seed=12345,95%)', 'bootstrap(200,images,seed=12345,95%)')
@@ -329,13 +327,13 @@ class Runtime(Options):
 _CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())
 
 
-def current() -> Runtime:
-    """The current runtime.
+def get_runtime() -> Runtime:
+    """Return the current runtime.
 
-    >>> current().batch
+    >>> get_runtime().batch
     256
     >>> with using(Runtime(batch=8)):
-    ...     current().batch
+    ...     get_runtime().batch
     8
     """
     return _CURRENT.get()
@@ -343,7 +341,7 @@ def current() -> Runtime:
 
 @contextmanager
 def using(runtime: Runtime) -> Iterator[None]:
-    """Run models this way inside the block."""
+    """Use this runtime for models inside the block."""
     token = _CURRENT.set(runtime)
     try:
         yield

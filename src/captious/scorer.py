@@ -20,16 +20,16 @@ from captious._evaluate import Specs
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import name_of, rows_of
-from captious.io.images import images_by_id, with_images
-from captious.io.join import first_few, gather_references, in_language
+from captious.io.formats import get_name, read_rows
+from captious.io.images import add_images, index_images
+from captious.io.join import format_first, gather_references, set_language
 from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.rows import TypeSets, missing_inputs
-from captious.options import Reading, Runtime, current, using
+from captious.options import Reading, Runtime, get_runtime, using
 from captious.runs.report import ByMetric
-from captious.text.tables import TextTable, changes, table_key
+from captious.text.tables import TextTable, make_table_key, mark_changes
 
 
 class CaptionValues(NamedTuple):
@@ -90,12 +90,12 @@ class Scorer:
         later: Collection[Need] = (),
     ) -> None:
         self._runtime = runtime
-        self._items = in_language(_items(references, images), language)
+        self._items = set_language(_items(references, images), language)
         self.metrics = parse_all(metrics, [self._items])
         for metric in self.metrics:
             _refuse_unfit(metric, self._items, later)
         warn_of_language(self.metrics, self._items)
-        with using(self._runtime or current()):
+        with using(self._runtime or get_runtime()):
             self._states = {metric: metric.prepared(self._items) for metric in self.metrics}
         self._read_references()
 
@@ -159,7 +159,7 @@ class Scorer:
 
     def positions(self, ids: Sequence[str]) -> Ints:
         """The index of each id among its items; -1 for an id that it does not have."""
-        return self._items.known_positions(ids)
+        return self._items.find_positions(ids)
 
     def measured(
         self, ids: Sequence[Any], captions: Sequence[str], names: Sequence[str], columns: Mapping[str, Sequence[Any]]
@@ -177,7 +177,7 @@ class Scorer:
             language=self._items.language,
         )
         batch.keep("item ids", tuple(item.id for item in items))
-        with using(self._runtime or current()):
+        with using(self._runtime or get_runtime()):
             states = {metric: self._state(metric) for metric in self.metrics}
             return batch, {str(one): one.measurement(batch, of, one.score(batch, of)) for one, of in states.items()}
 
@@ -189,7 +189,7 @@ class Scorer:
         order = np.argsort(positions, kind="stable")
         batch = self._captions(positions[order], [texts[index] for index in order.tolist()])
         scores = {}
-        with using(self._runtime or current()):
+        with using(self._runtime or get_runtime()):
             for metric in metrics:
                 sorted_values, reasons = _candidate_values(metric, batch, self._state(metric))
                 values = np.empty(len(texts))
@@ -219,7 +219,7 @@ class Scorer:
     @property
     def signatures(self) -> dict[str, str]:
         """What moves the values of each metric, with the items and references of the scorer."""
-        with using(self._runtime or current()):
+        with using(self._runtime or get_runtime()):
             states = {metric: self._state(metric) for metric in self.metrics}
             return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in states.items()}
 
@@ -232,10 +232,13 @@ class Scorer:
             raise InputError(
                 f"{len(captions)} captions for {len(keys)} ids, expected one caption, or one list of captions, per id"
             )
-        positions = self._items.known_positions(keys)
+        positions = self._items.find_positions(keys)
         if positions.min(initial=0) < 0:
-            unknown, known = [key for key in dict.fromkeys(keys) if key not in self._items], first_few(self._items.ids)
-            raise InputError(f"{len(unknown)} ids ({first_few(unknown)}) are not in the scorer, which has {known}")
+            unknown, known = (
+                [key for key in dict.fromkeys(keys) if key not in self._items],
+                format_first(self._items.ids),
+            )
+            raise InputError(f"{len(unknown)} ids ({format_first(unknown)}) are not in the scorer, which has {known}")
         shape: tuple[int, ...] = (len(captions),)
         if captions and not isinstance(captions[0], str):
             rows = captions
@@ -258,7 +261,7 @@ class Scorer:
 
     def _captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:
         """The batch as a set, of positions that ascend; the references are not tokenized again."""
-        starts = changes(positions).nonzero()[0]
+        starts = mark_changes(positions).nonzero()[0]
         items = positions.take(starts)
         candidates = Ragged(tuple(texts), np.append(starts, len(texts)))
         indices = items.tolist()
@@ -271,7 +274,7 @@ class Scorer:
             name="batch",
         )
         for name, table in self._tables.items():
-            batch.once(table_key(name), partial(table.with_candidates, candidates, items))
+            batch.once(make_table_key(name), partial(table.with_candidates, candidates, items))
         return batch
 
 
@@ -292,7 +295,7 @@ def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple
         for index in np.flatnonzero(np.isnan(values)).tolist():
             reasons.setdefault(index, metric.undefined_reason)
     else:
-        alone = captions.once("candidates alone", captions.candidates_alone)
+        alone = captions.once("candidates alone", captions.split_candidates)
         scored = metric.score(alone, state)
         values = metric.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
         reasons = dict(scored.reasons)
@@ -306,7 +309,7 @@ def _items(references: Any, images: Any) -> CaptionSet:
     """Items without captions, by the ids of the references, or of the images where there are none."""
     if references is None:
         if isinstance(images, (str, os.PathLike)):
-            images = images_by_id(Path(images))
+            images = index_images(Path(images))
         if not isinstance(images, Mapping):
             raise InputError(
                 "no references, expected them by id; or images for metrics that need no more, by id or a folder"
@@ -317,7 +320,7 @@ def _items(references: Any, images: Any) -> CaptionSet:
     if isinstance(references, CaptionSet):
         items = replace(references, candidates=Ragged.of([()] * len(references)))
     else:
-        gathered = gather_references(rows_of(references), Reading())
+        gathered = gather_references(read_rows(references), Reading())
         keys = list(gathered.references)
         names = dict.fromkeys(name for key in keys for name in gathered.fields.get(key, {}))
         items = CaptionSet(
@@ -325,11 +328,11 @@ def _items(references: Any, images: Any) -> CaptionSet:
             candidates=Ragged.of([()] * len(keys)),
             references=Ragged.of(gathered.references.values()),
             columns={name: tuple(gathered.fields.get(key, {}).get(name) for key in keys) for name in names},
-            name=name_of(references),
+            name=get_name(references),
         )
     if not len(items):
         raise InputError(f"{items.name}: contains no references")
-    return items if images is None else with_images(items, images)
+    return items if images is None else add_images(items, images)
 
 
 def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) -> None:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.io.read import read
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric, Need, refuse_undeclared
@@ -43,7 +43,7 @@ from captious.models.encoder import (
 )
 from captious.models.loading import load
 from captious.text.states import State
-from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
+from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 M = TypeVar("M", Measurement, State)
 ROUNDING = 1e-9
@@ -88,7 +88,7 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
         if len(trial.captions) < LEAST:
             raise InputError(f"{len(trial.captions)} captions, expected at least {LEAST} items to check a metric with")
     except (InputError, TypeError) as error:
-        raise ContractError(name, [one_line(error)]) from error
+        raise ContractError(name, [format_one_line(error)]) from error
     for names in (FIRST, [promise for promise in CHECKS if promise not in FIRST]):
         if faults := [fault for promise in names for fault in _faults(promise, trial)]:
             raise ContractError(name, faults)
@@ -178,9 +178,9 @@ def _faults(promise: str, trial: Trial) -> list[str]:
     try:
         return list(CHECKS[promise](trial))
     except InputError as error:
-        return [one_line(error, LONGEST)]
+        return [format_one_line(error, LONGEST)]
     except Exception as error:
-        return [f"it fails where {promise}: {type(error).__name__}: {one_line(error, LONGEST)}"]
+        return [f"it fails where {promise}: {type(error).__name__}: {format_one_line(error, LONGEST)}"]
 
 
 def _declarations(trial: Trial) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _written_form(trial: Trial) -> Iterator[str]:
     try:
         again = parse(written)
     except InputError as error:
-        yield f"its written form {written} is not read back: {one_line(error)}"
+        yield f"its written form {written} is not read back: {format_one_line(error)}"
         return
     if again != metric or hash(again) != hash(metric):
         yield f"its written form {written} is read back as another metric: {again!r}"
@@ -326,7 +326,7 @@ def _parts_alone(trial: Trial) -> Iterator[str]:
         try:
             state = metric.prepared(trial.captions.take([]))
         except Exception as error:
-            text = f"{type(error).__name__}: {one_line(error, LONGEST)}"
+            text = f"{type(error).__name__}: {format_one_line(error, LONGEST)}"
             yield f"prepare fails on a set without items, which workers prepare before they read a shard: {text}"
             return
         how = "scored in parts by themselves"
@@ -417,18 +417,18 @@ def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> No
     >>> check_tokenizer("13a")
     """
     try:
-        tool = tokenizer_named(tokenizer)
+        tool = find_tokenizer(tokenizer)
         if isinstance(tokenizer, Tokenizer):
             name_tokenizer(tokenizer)
     except InputError as error:
-        raise ContractError(str(tokenizer), [one_line(error)], "a tokenizer") from error
+        raise ContractError(str(tokenizer), [format_one_line(error)], "a tokenizer") from error
     faults: list[str] = []
     try:
         faults = [fault for text in (*TEXTS, *texts) for fault in _token_faults(tool, text)]
         if pickle.loads(pickle.dumps(tool)) != tool:
             faults.append("pickled and read back it is another tokenizer")
     except Exception as error:
-        faults.append(f"{type(error).__name__}: {one_line(error, LONGEST)}")
+        faults.append(f"{type(error).__name__}: {format_one_line(error, LONGEST)}")
     if faults:
         raise ContractError(tool.name, list(dict.fromkeys(faults)), "a tokenizer")
 
@@ -470,9 +470,11 @@ def check_encoder(encoder: Weights | TextWeights) -> None:
         if hasattr(model, "prepare") or hasattr(model, "image_features"):
             faults += _image_faults(given_encoder(model))
     except InputError as error:
-        raise ContractError(name, [one_line(error)], "an encoder") from error
+        raise ContractError(name, [format_one_line(error)], "an encoder") from error
     except Exception as error:
-        raise ContractError(name, [f"{type(error).__name__}: {one_line(error, LONGEST)}"], "an encoder") from error
+        raise ContractError(
+            name, [f"{type(error).__name__}: {format_one_line(error, LONGEST)}"], "an encoder"
+        ) from error
     if faults:
         raise ContractError(name, faults, "an encoder")
 

@@ -14,14 +14,14 @@ import captious
 from captious._core.files import (
     PRIVATE,
     RUN,
-    _neighbor,
+    _make_draft_path,
     load_json,
     make_private,
     refuse_existing,
     refuse_occupied,
     sweep,
-    whole_file,
     whole_folder,
+    write_atomically,
 )
 from captious.errors import InputError
 from captious.io.storage import Storage
@@ -38,11 +38,11 @@ from captious.train._loop import put_model
 
 def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
     target = tmp_path / "out.json"
-    with pytest.raises(RuntimeError), whole_file(target) as draft:
+    with pytest.raises(RuntimeError), write_atomically(target) as draft:
         draft.write_text("half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
-    with whole_file(target) as draft:
+    with write_atomically(target) as draft:
         draft.write_text("whole")
         assert not target.exists()
     assert target.read_text() == "whole"
@@ -52,7 +52,7 @@ def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
 def test_a_failed_write_leaves_the_earlier_file_alone(tmp_path):
     target = tmp_path / "out.json"
     target.write_text("before")
-    with pytest.raises(RuntimeError), whole_file(target) as draft:
+    with pytest.raises(RuntimeError), write_atomically(target) as draft:
         draft.write_text("half")
         raise RuntimeError
     assert target.read_text() == "before"
@@ -138,7 +138,7 @@ def modes(folder):
 def test_outputs_have_the_mode_that_the_umask_leaves_and_nobody_touches_the_umask(tmp_path, umask, monkeypatch):
     """It belongs to the whole process: a file that another thread makes meanwhile would be open to everybody."""
     monkeypatch.setattr(os, "umask", None)
-    with whole_file(tmp_path / "out.json") as draft:
+    with write_atomically(tmp_path / "out.json") as draft:
         draft.write_text("whole")
     run_into(tmp_path / "run", "one")
     run_into(tmp_path / "run", "two", overwrite=True)
@@ -189,7 +189,7 @@ def dead_process():
 
 def named(target, pid, start, suffix=".part"):
     """A draft beside a target, as a process with this id that began then would have named it."""
-    own = _neighbor(target, suffix).name
+    own = _make_draft_path(target, suffix).name
     host = own.removeprefix(f".{target.name}.").partition("-")[0]
     number = len(list(target.parent.iterdir()))
     return target.with_name(f".{target.name}.{host}-{pid}-{start}.{number:08x}{suffix}")
@@ -201,7 +201,7 @@ def test_fifty_drafts_of_dead_processes_are_removed_and_those_at_work_stay(tmp_p
         draft = named(target, pid, number)
         draft.mkdir()
         (draft / "half").write_text("x")
-    alive, unknown = _neighbor(target, ".part"), tmp_path / ".run.00000000-1-1.aabbccdd.part"
+    alive, unknown = _make_draft_path(target, ".part"), tmp_path / ".run.00000000-1-1.aabbccdd.part"
     alive.mkdir()
     unknown.mkdir()  # of another host
     reused = named(target, os.getpid(), 1)  # this process began later: the number was another's
@@ -222,7 +222,7 @@ def test_a_draft_at_work_is_not_swept_from_another_container_of_the_same_name(tm
     prefix = [str(unshare), "--pid", "--fork", "--mount-proc"]
     if unshare is None or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no PID namespace can be made here (unshare needs root)")
-    alive = _neighbor(tmp_path / "run", ".part")
+    alive = _make_draft_path(tmp_path / "run", ".part")
     alive.mkdir()
     program = "import sys; from pathlib import Path; from captious._core.files import sweep; sweep(Path(sys.argv[1]))"
     subprocess.run([*prefix, sys.executable, "-c", program, str(tmp_path / "run")], check=True)
@@ -232,7 +232,7 @@ def test_a_draft_at_work_is_not_swept_from_another_container_of_the_same_name(tm
 def test_drafts_of_files_are_swept_too(tmp_path):
     draft = named(tmp_path / "other.json", dead_process(), 1)
     draft.write_text("half")
-    with whole_file(tmp_path / "out.json") as path:
+    with write_atomically(tmp_path / "out.json") as path:
         path.write_text("whole")
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
@@ -254,7 +254,7 @@ def test_files_have_the_mode_of_new_ones(tmp_path):
     usual = (tmp_path / "sample").stat().st_mode
     with whole_folder(tmp_path / "run") as draft:
         (draft / RUN).touch(mode=0o600)
-    with whole_file(tmp_path / "model.safetensors") as draft:
+    with write_atomically(tmp_path / "model.safetensors") as draft:
         draft.unlink()
         draft.touch(mode=0o600)
     assert (tmp_path / "run" / RUN).stat().st_mode == usual
@@ -263,7 +263,7 @@ def test_files_have_the_mode_of_new_ones(tmp_path):
 
 def test_private_files_are_for_their_owner_alone(tmp_path, umask):
     make_private(tmp_path / "store.db")
-    with whole_file(tmp_path / "copy.db", PRIVATE) as draft:
+    with write_atomically(tmp_path / "copy.db", PRIVATE) as draft:
         draft.write_text("x")
     assert modes(tmp_path) == {"store.db": "0o600", "copy.db": "0o600"}
     (tmp_path / "store.db").write_text("kept")
@@ -330,13 +330,13 @@ def full_disk(monkeypatch, kind=OSError):
 
 def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path, monkeypatch):
     full_disk(monkeypatch)
-    with pytest.raises(OSError) as error, whole_file(tmp_path / "scores.csv") as draft:
+    with pytest.raises(OSError) as error, write_atomically(tmp_path / "scores.csv") as draft:
         draft.write_text("a")
     assert error.value.filename == str(tmp_path / "scores.csv") and not list(tmp_path.iterdir())
     with (
         pytest.raises(OSError) as error,
         whole_folder(tmp_path / "run") as folder,
-        whole_file(folder / "items" / "a.parquet") as draft,
+        write_atomically(folder / "items" / "a.parquet") as draft,
     ):
         draft.write_bytes(b"a")
     assert error.value.filename == str(tmp_path / "run" / "items" / "a.parquet") and not list(tmp_path.iterdir())
@@ -346,7 +346,7 @@ def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path, monkeypatch):
 
 
 def test_an_error_of_reading_keeps_its_own_name(tmp_path):
-    with pytest.raises(FileNotFoundError) as error, whole_file(tmp_path / "copy") as draft:
+    with pytest.raises(FileNotFoundError) as error, write_atomically(tmp_path / "copy") as draft:
         draft.write_bytes((tmp_path / "none").read_bytes())
     assert error.value.filename == str(tmp_path / "none")
 

@@ -10,7 +10,7 @@ from tests.merging import measure_parts
 
 import captious
 from captious import InputError, Reading, Resampling
-from captious._core.languages import LANGUAGES, SCRIPTS, Scripts, language_named
+from captious._core.languages import LANGUAGES, SCRIPTS, Scripts, find_language
 from captious._evaluate import add_metrics
 from captious.edits.lexicon import CaptionCorpus
 from captious.metrics.registry import METRICS, metric_class, parse, parse_all
@@ -332,7 +332,7 @@ def test_an_unknown_language_is_refused_with_what_was_meant(code, hint):
 
 def test_every_language_has_a_known_tokenizer_and_script():
     for code in LANGUAGES:
-        one = language_named(code)
+        one = find_language(code)
         assert one.tokenizer in TOKENIZERS and one.script in ("", *SCRIPTS)
 
 

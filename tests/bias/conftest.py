@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lab.toy import make
 
-from captious.bias.corpus import AuditedCaptioner, ClassifierTask, balanced_split
+from captious.bias.corpus import AuditedCaptioner, ClassifierTask, draw_split
 
 
 def small_task(seed, role, images=60, classes=2):
@@ -15,7 +15,7 @@ def small_task(seed, role, images=60, classes=2):
         (*(f"w{number}" for number in rng.integers(0, 30, rng.integers(1, 9))), *((f"tell{label}",) if label else ()))
         for label in labels
     ]
-    split = balanced_split([str(image) for image in range(images)], labels.tolist(), seed)
+    split = draw_split([str(image) for image in range(images)], labels.tolist(), seed)
     return ClassifierTask(captions, labels, classes, split, seed, role)
 
 

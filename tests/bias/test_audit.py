@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import RunStore, _divided, audit
+from captious.bias.audit import RunStore, _split_stacks, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.corpus import AuditedCaptioner
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol
-from captious.bias.protocol import published_seeds as seeds
+from captious.bias.protocol import get_published_seeds as seeds
 from captious.errors import InputError
 from captious.options import Engine
 
@@ -21,7 +21,7 @@ class Counting(Linear):
     trained: list
     stop_after = 10**9
 
-    def stacks(self, tasks):
+    def group_tasks(self, tasks):
         return [[task] for task in tasks]
 
     def train(self, tasks, progress):
@@ -107,9 +107,9 @@ def test_runs_trained_side_by_side_give_the_same_numbers(planted, tmp_path, engi
 
 
 def test_stacks_are_halved_until_every_worker_has_one():
-    assert _divided([["a", "b", "c", "d"], ["e"]], 3) == [["a", "b"], ["c", "d"], ["e"]]
-    assert _divided([["a"], ["b"]], 5) == [["a"], ["b"]]
-    assert _divided([], 2) == []
+    assert _split_stacks([["a", "b", "c", "d"], ["e"]], 3) == [["a", "b"], ["c", "d"], ["e"]]
+    assert _split_stacks([["a"], ["b"]], 5) == [["a"], ["b"]]
+    assert _split_stacks([], 2) == []
 
 
 def test_human_runs_that_no_vocabulary_changes_are_trained_once(planted, counting):

@@ -39,17 +39,17 @@ def test_it_learns_and_repeats_itself(tiny, make_task, kind):
 
 
 def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, make_task):
-    from captious.bias.classifiers.bert import loaded
+    from captious.bias.classifiers.bert import load_bert
 
-    before = {name: value.clone() for name, value in loaded(tiny)[1].state_dict().items()}
+    before = {name: value.clone() for name, value in load_bert(tiny)[1].state_dict().items()}
     state = torch.get_rng_state()
     Bert(model=tiny, epochs=1).train([make_task(0, "model")], silent)
     assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(value, before[name]) for name, value in loaded(tiny)[1].state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in load_bert(tiny)[1].state_dict().items())
 
 
 def test_a_frozen_encoder_trains_its_head_only_and_a_tuned_one_all_but_the_pooler(tiny, make_task, monkeypatch):
-    from captious.bias.classifiers.bert import loaded
+    from captious.bias.classifiers.bert import load_bert
 
     stepped = []
     usual = torch.optim.AdamW.__init__
@@ -61,7 +61,7 @@ def test_a_frozen_encoder_trains_its_head_only_and_a_tuned_one_all_but_the_poole
     monkeypatch.setattr(torch.optim.AdamW, "__init__", init)
     for config in (Bert.pre(model=tiny, epochs=1), Bert(model=tiny, epochs=1)):
         config.train([make_task(0, "model")], silent)
-    names = [name for name, _ in loaded(tiny)[1].named_parameters() if "pooler" not in name]
+    names = [name for name, _ in load_bert(tiny)[1].named_parameters() if "pooler" not in name]
     plain = sum(name.endswith("bias") or "LayerNorm.weight" in name for name in names)
     # The head has two batch norms and two linear layers, each with weight and bias.
     assert stepped == [[(4, 0.1), (4, 0.0)], [(4 + len(names) - plain, 0.1), (4 + plain, 0.0)]]

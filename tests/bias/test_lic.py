@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from captious.bias.lic import Lic, chance, item_scores
+from captious.bias.lic import Lic, chance, score_items
 from captious.stats.tests import t_point, t_tail
 
 
 def test_score_is_confidence_where_right_over_all_captions():
     # Right at .9 and .6, wrong at .8: (.9 + .6 + 0) / 3 = .5
     shares = np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
-    assert item_scores(shares, np.array([0, 1, 1])).mean() == pytest.approx(0.5)
+    assert score_items(shares, np.array([0, 1, 1])).mean() == pytest.approx(0.5)
 
 
 def test_three_classes():
-    assert item_scores(np.array([[0.2, 0.3, 0.5]]), np.array([2])).tolist() == [0.5]
+    assert score_items(np.array([[0.2, 0.3, 0.5]]), np.array([2])).tolist() == [0.5]
     assert chance(3) == pytest.approx(100 / 9)
 
 

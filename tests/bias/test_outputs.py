@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from lab.toy.sample import OWN
 
-from captious.bias._leaks import Prediction, leaking_words, salient_ngrams, surest
+from captious.bias._leaks import Prediction, find_leaking_words, find_salient_ngrams, select_surest
 from captious.bias.audit import Audit, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.masking import Mask
-from captious.bias.protocol import Protocol, published_seeds
+from captious.bias.protocol import Protocol, get_published_seeds
 from captious.render import html
 from captious.render.terminal import plain_text
 
@@ -21,7 +21,7 @@ from captious.render.terminal import plain_text
 def result():
     from .conftest import planted_subject
 
-    return audit([planted_subject(0.6, 0.2)], Protocol(Mask.named("gender"), seeds=published_seeds(3)), [Linear()])
+    return audit([planted_subject(0.6, 0.2)], Protocol(Mask.named("gender"), seeds=get_published_seeds(3)), [Linear()])
 
 
 def renamed(result, name):
@@ -38,7 +38,7 @@ def test_the_planted_words_are_found_as_leaks_and_as_salient(result):
     assert leaks and leaks <= own
     for label, (name, group) in enumerate((("female", "a"), ("male", "b"))):
         assert result.classes[label] == name
-        grams = salient_ngrams(result.rows[0].predictions(), 2)[label]
+        grams = find_salient_ngrams(result.rows[0].predictions(), 2)[label]
         assert any(set(gram.ngram.split()) & set(OWN[group]) for gram in grams[:3])
 
 
@@ -46,7 +46,7 @@ def test_shares_of_leaks_are_of_equally_frequent_classes():
     # "hat": 10 of 90 captions of class 0, 10 of 10 of class 1: (1/9) against 1, a share of 9/10 for class 1.
     captions = [("hat",)] * 10 + [("cap",)] * 80 + [("hat",)] * 10
     labels = np.array([0] * 90 + [1] * 10)
-    leaks = {leak.word: leak for leak in leaking_words(captions, labels, ("a", "b"), share=0.89)}
+    leaks = {leak.word: leak for leak in find_leaking_words(captions, labels, ("a", "b"), share=0.89)}
     assert leaks["hat"].label == "b" and leaks["hat"].share == pytest.approx(0.9)
     assert leaks["cap"].share == 1.0
 
@@ -55,10 +55,10 @@ def test_the_weight_of_a_salient_ngram_by_hand():
     # p: ten captions at .5, five at .8 with "x": mean .6, sd √.02; (.8 − .6)·√5/√.02 = √10.
     tested = [Prediction(str(n), ("a",), 0, np.array([0.5, 0.5])) for n in range(10)]
     tested += [Prediction(str(n), ("x",), 1, np.array([0.2, 0.8])) for n in range(5)]
-    grams = salient_ngrams(tested, 2)[1]
+    grams = find_salient_ngrams(tested, 2)[1]
     assert [(one.ngram, one.captions) for one in grams] == [("x", 5)]
     assert grams[0].weight == pytest.approx(10**0.5)
-    assert [one.caption for one in surest(tested, 1)] == [("x",)]
+    assert [one.caption for one in select_surest(tested, 1)] == [("x",)]
 
 
 def test_the_folder_is_whole(result, tmp_path):
@@ -146,7 +146,7 @@ def test_runs_from_the_store_are_said_to_be(planted, tmp_path):
     subject = planted(0.6, 0.2, items=200)
     texts = []
     for seeds in (1, 2):  # a seed has 6 runs: the model's captions, and those of five people
-        protocol = Protocol(Mask.named("gender"), seeds=published_seeds(seeds))
+        protocol = Protocol(Mask.named("gender"), seeds=get_published_seeds(seeds))
         texts.append(plain_text(audit([subject], protocol, [Linear()], work=tmp_path).document(), 200))
     assert "come from the store" not in texts[0]
     assert "linear: 6 of 12 training runs were finished before and come from the store" in texts[1]

@@ -1,6 +1,6 @@
 import pytest
 
-from captious.bias.corpus import balanced_split, classes_of
+from captious.bias.corpus import draw_split, list_classes
 from captious.errors import InputError
 
 
@@ -11,7 +11,7 @@ from captious.errors import InputError
 def test_sizes_are_the_published_ones(counts, train, test):
     # gender, race and age of the papers: m − round(m/10) and round(m/10) of each class.
     labels = [label for label, count in enumerate(counts) for _ in range(count)]
-    split = balanced_split([str(number) for number in range(len(labels))], labels, 0)
+    split = draw_split([str(number) for number in range(len(labels))], labels, 0)
     assert (len(split.train), len(split.test)) == (train, test)
     for part in (split.train, split.test):
         drawn = [labels[position] for position in part]
@@ -21,14 +21,14 @@ def test_sizes_are_the_published_ones(counts, train, test):
 
 def test_the_split_follows_ids_not_their_order():
     ids, labels = [str(number) for number in range(60)], [number % 2 for number in range(60)]
-    forth = balanced_split(ids, labels, 3)
-    back = balanced_split(ids[::-1], labels[::-1], 3)
+    forth = draw_split(ids, labels, 3)
+    back = draw_split(ids[::-1], labels[::-1], 3)
     assert [ids[position] for position in forth.test] == [ids[::-1][position] for position in back.test]
 
 
 def test_seeds_and_streams_draw_anew():
     ids, labels = [str(number) for number in range(200)], [number % 2 for number in range(200)]
-    draws = {tuple(balanced_split(ids, labels, seed, stream).test) for seed in (0, 1) for stream in ("model", "human")}
+    draws = {tuple(draw_split(ids, labels, seed, stream).test) for seed in (0, 1) for stream in ("model", "human")}
     assert len(draws) == 4
 
 
@@ -41,4 +41,4 @@ def test_seeds_and_streams_draw_anew():
 )
 def test_labels_that_cannot_be_learned(labels, message):
     with pytest.raises(InputError, match=message):
-        classes_of(labels, "preds")
+        list_classes(labels, "preds")

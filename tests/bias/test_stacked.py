@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.bias.classifiers import _stack as stacked
-from captious.bias.classifiers._encoding import encode, epoch_batches
+from captious.bias.classifiers._encoding import draw_batches, encode
 from captious.bias.classifiers.lstm import Lstm
 
 SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16)
@@ -43,7 +43,7 @@ def reference_run(config, task):
     generator = [np.random.default_rng([*task.entropy, 1])]
     truth = torch.from_numpy(task.train_labels)
     for epoch in range(config.epochs):
-        for batch in epoch_batches(encoded.train.lengths[None], generator, epoch, config.batch)[:, 0]:
+        for batch in draw_batches(encoded.train.lengths[None], generator, epoch, config.batch)[:, 0]:
             chosen = batch[batch >= 0]
             optimizer.zero_grad()
             result = logits(encoded.train, chosen)
@@ -105,7 +105,7 @@ def test_initial_weights_follow_torchs_distributions(make_task):
 
 def test_tasks_of_unequal_size_are_not_stacked(make_task):
     tasks = [make_task(0, "model", 60), make_task(0, "model", 80), make_task(1, "model", 60)]
-    stacks = replace(SMALL, stack=2).stacks(tasks)
+    stacks = replace(SMALL, stack=2).group_tasks(tasks)
     assert [[len(task.split.train) for task in stack] for stack in stacks] == [[54, 54], [72]]
 
 
@@ -116,10 +116,10 @@ def test_the_fused_cell_does_what_the_plain_one_does():
 
     def run(device):
         inputs, recurrent, before = (part.to(device) for part in parts)
-        hidden, memory, activated = stacked.cell(inputs, recurrent, before)
+        hidden, memory, activated = stacked.compute_cell(inputs, recurrent, before)
         # Gradients of the sum of hidden states and of the memory.
         of_each = torch.ones_like(hidden), torch.ones_like(memory)
-        of_gates, of_before = stacked.cell_gradient(*of_each, before, memory, activated)
+        of_gates, of_before = stacked.compute_cell_gradient(*of_each, before, memory, activated)
         return [part.cpu() for part in (hidden, memory, activated, of_gates, of_before)]
 
     for plain, fused in zip(run("cpu"), run("cuda"), strict=True):

@@ -1,11 +1,11 @@
 import pytest
 
-from captious.bias.masking import LISTS, Mask, listed_words
+from captious.bias.masking import LISTS, Mask, read_word_list
 from captious.errors import InputError
 
 
 def test_lists_have_the_published_sizes():
-    assert {name: len(set(listed_words(name))) for name in LISTS} == {"gender": 27 + 23, "race": 11, "age": 33}
+    assert {name: len(set(read_word_list(name))) for name in LISTS} == {"gender": 27 + 23, "race": 11, "age": 33}
 
 
 def test_a_file_is_a_mask(tmp_path):

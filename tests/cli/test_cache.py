@@ -96,11 +96,11 @@ def test_an_empty_cache_is_listed(run, show):
 
 def test_show_lists_idf_corpora_and_tables_and_what_is_wrong_with_them(run, show):
     from captious.metrics.meteor.resources import added_file
-    from captious.text.idf import DocumentFrequency, named_path
+    from captious.text.idf import DocumentFrequency, get_named_path
 
     captions = CaptionSet.of({"1": ()}, {"1": ("a cat",)})
-    DocumentFrequency.of(captions, name="mine").save(named_path("mine"))
-    named_path("broken").write_bytes(b"nothing")
+    DocumentFrequency.of(captions, name="mine").save(get_named_path("mine"))
+    get_named_path("broken").write_bytes(b"nothing")
     added_file().write_bytes(b"no tables")
     facts = show("show")
     corpora = {row["name"]: row for row in facts["corpora"]}

@@ -7,7 +7,7 @@ from lab.toy import make, write
 
 from captious._core.files import RUN
 from captious._evaluate import evaluate
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 pytestmark = pytest.mark.usefixtures("colors")
 
@@ -43,7 +43,7 @@ def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
     seen = []
 
     def load(weights, **options):
-        seen.append(current())
+        seen.append(get_runtime())
         return colors(weights)
 
     monkeypatch.setattr(loading, "load", load)
@@ -58,7 +58,7 @@ def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
 
     captions = read(sample / "predictions" / "solid.json", images=sample / "images")
     evaluate(captions, "specs", runtime=Runtime(batch=3))
-    assert seen[-1].batch == 3 and current().batch == 256
+    assert seen[-1].batch == 3 and get_runtime().batch == 256
 
 
 def test_compare_and_study_with_images(run, sample):

@@ -15,7 +15,7 @@ from lab.house import Commands, read_modules
 
 from captious.cli.app import GROUPS, build
 from captious.cli.params import _flatten
-from captious.options import Argument, declared
+from captious.options import Argument, get_declarations
 
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
@@ -78,7 +78,7 @@ def function_of(command):
 def params_of(name):
     function = function_of(LEAVES[name])
     for key, parameter in inspect.signature(function).parameters.items():
-        yield from _flatten(key, declared(function)[key], parameter.default)
+        yield from _flatten(key, get_declarations(function)[key], parameter.default)
 
 
 def test_the_groups_stand_in_their_panels():
@@ -114,7 +114,7 @@ def test_no_command_shows_an_option_that_it_ignores(name):
     asked = {node.attr for node in body if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "session"}
     handed_on = any(isinstance(node, ast.Call) and "session" in map(ast.unparse, node.args) for node in body)
     session = inspect.signature(function).parameters["session"]
-    for panel in {param.panel for param in _flatten("session", declared(function)["session"], session.default)}:
+    for panel in {param.panel for param in _flatten("session", get_declarations(function)["session"], session.default)}:
         assert handed_on or asked & VERBS[panel], f"{name} shows options of {panel}"
 
 

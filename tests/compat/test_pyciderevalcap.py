@@ -9,7 +9,7 @@ from tests.text.test_idf import counted, reference_cider
 
 from captious import InputError
 from captious.compat.pyciderevalcap import Cider, CiderD
-from captious.text.idf import from_pickle, named_path
+from captious.text.idf import from_pickle, get_named_path
 
 GTS = {
     1: ["a UNK dog runs <eos>", "a dog 's ball <eos>"],
@@ -40,7 +40,7 @@ def expected(frequencies, items):
 
 
 def test_a_pickle_is_found_by_name_by_path_and_as_a_corpus_of_captious(table):
-    from_pickle(table, "mine").save(named_path("mine"))
+    from_pickle(table, "mine").save(get_named_path("mine"))
     for df in ("coco-train-words", str(table), "data/coco-train-words", "mine"):
         score, scores = CiderD(df=df).compute_score(GTS, RES)
         assert scores.tolist() == pytest.approx(expected(counted(GTS), 3), abs=1e-12)

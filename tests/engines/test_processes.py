@@ -49,7 +49,7 @@ def test_a_function_of_the_main_script_is_refused_with_a_remedy(tmp_path):
 
 
 def test_cores_are_shared_by_the_workers(monkeypatch):
-    monkeypatch.setattr(processes, "cores", lambda: 6)
+    monkeypatch.setattr(processes, "count_cores", lambda: 6)
     ends = list(run_tasks(partial(work.settings, "OMP_NUM_THREADS"), range(4), TWO))
     assert [end.result for end in ends] == [(256, 3, "3")] * 4
 
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_all(tmp_path):
 @pytest.mark.parametrize(("gpus", "expected"), [(0.5, ["4", "6", "4", "6"]), (1.0, ["4", "6"]), (2.0, ["4,6"])])
 def test_workers_share_the_gpus_that_this_process_sees(monkeypatch, gpus, expected):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    assert processes._gpus_of_workers(Engine("processes", gpus=gpus)) == expected
+    assert processes._list_worker_gpus(Engine("processes", gpus=gpus)) == expected
 
 
 def test_a_worker_sees_its_gpu_alone(monkeypatch):

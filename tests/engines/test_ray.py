@@ -16,7 +16,7 @@ from tests.engines import work
 from tests.engines.driver import announced, ended
 
 from captious.engines import ray as engine
-from captious.engines.ray import ActorResources, _capacity, _cpus
+from captious.engines.ray import ActorResources, _count_actors, _count_cpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.options import Engine
@@ -161,17 +161,17 @@ def test_an_address_where_nothing_listens_is_named_at_once(scheme):
         address = f"{scheme}127.0.0.1:{free.getsockname()[1]}"
         with (
             pytest.raises(InputError, match=rf"^address={address}: no connection to Ray \(.*refused\)$"),
-            engine._connected(patient, Engine("ray", address=address)),
+            engine._connect(patient, Engine("ray", address=address)),
         ):
             pytest.fail("connected")
 
 
 def test_actors_take_what_the_nodes_have():
     nodes = [node(CPU=16, GPU=2), node(CPU=6, GPU=1), node(CPU=64), node(alive=False, CPU=1, GPU=8), node()]
-    assert _cpus(nodes, 0) == 1
-    assert _cpus(nodes, 1) == 6  # 16 / 2 and 6 / 1
-    assert _cpus(nodes, 0.5) == 3  # 16 / 4 and 6 / 2
-    assert _cpus([node(CPU=2, GPU=4)], 0.25) == 1
-    assert _capacity(nodes, ActorResources(1, 0)) == 16 + 6 + 64
-    assert _capacity(nodes, ActorResources(3, 0.5)) == 4 + 2
-    assert _capacity(nodes, ActorResources(8, 1)) == 2 + 0
+    assert _count_cpus(nodes, 0) == 1
+    assert _count_cpus(nodes, 1) == 6  # 16 / 2 and 6 / 1
+    assert _count_cpus(nodes, 0.5) == 3  # 16 / 4 and 6 / 2
+    assert _count_cpus([node(CPU=2, GPU=4)], 0.25) == 1
+    assert _count_actors(nodes, ActorResources(1, 0)) == 16 + 6 + 64
+    assert _count_actors(nodes, ActorResources(3, 0.5)) == 4 + 2
+    assert _count_actors(nodes, ActorResources(8, 1)) == 2 + 0

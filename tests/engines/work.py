@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from captious.errors import InputError
-from captious.options import current
+from captious.options import get_runtime
 
 
 def reciprocals():
@@ -66,13 +66,13 @@ def settings(variable):
     """What a task sees of the runtime and of the environment."""
 
     def setup():
-        current().log("the setup says this")
+        get_runtime().log("the setup says this")
 
         def work(task):
-            current().log("a task says this")
+            get_runtime().log("a task says this")
             print("printed by a task")
             sys.stdin.read()
-            return current().batch, current().workers, os.environ.get(variable)
+            return get_runtime().batch, get_runtime().workers, os.environ.get(variable)
 
         return work
 

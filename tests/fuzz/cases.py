@@ -14,7 +14,7 @@ from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place,
 
 from captious.cli.app import build
 from captious.cli.params import _flatten
-from captious.options import Argument, choices_of, declared
+from captious.options import Argument, get_choices, get_declarations
 
 ROOT = build()
 READS_NOTHING = {
@@ -691,7 +691,7 @@ def params_of(command):
     """The options of a command, as captious declares them."""
     function = inspect.unwrap(command.callback)
     for key, parameter in inspect.signature(function).parameters.items():
-        yield from _flatten(key, declared(function)[key], parameter.default)
+        yield from _flatten(key, get_declarations(function)[key], parameter.default)
 
 
 OPTIONS = {
@@ -791,8 +791,8 @@ def option_value(rng, param, folder):
         return Input("", "is set", ODD)
     elements = [one for one in get_args(kind) if one is not Ellipsis] if get_origin(kind) in (list, tuple) else []
     inner = elements[0] if elements else kind
-    if choices_of(inner):
-        text = rng.choice(("nosuch", "", "--", choices_of(inner)[0].upper() + "x"))
+    if get_choices(inner):
+        text = rng.choice(("nosuch", "", "--", get_choices(inner)[0].upper() + "x"))
         return Input(text, f"is {text!r}", WRONG)
     if inner is int:
         low = [] if bounds.min is None else [str(bounds.min - 1)]

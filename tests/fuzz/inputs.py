@@ -177,10 +177,10 @@ class Table:
 
     def spoiled(self, rng, folder, name):
         """A wrong or an odd file."""
-        ways = [self._value] * 5 + [self._bytes] * 4 + [self._row] * 2 + [self._place]
+        ways = [self._value] * 5 + [self._bytes] * 4 + [self._row] * 2 + [self._resolve]
         return rng.choice(ways)(rng, folder, name)
 
-    def _place(self, rng, folder, name):
+    def _resolve(self, rng, folder, name):
         return odd_place(rng, folder, rng.choice((".json", ".jsonl", ".csv", ".parquet", "")))
 
     def _text(self, rows, format):

@@ -103,9 +103,9 @@ def test_references_of_a_file_with_predictions_are_the_list(tmp_path):
 
 
 def read_rows(rows):
-    from captious.io.formats import rows_of
+    from captious.io.formats import read_rows
 
-    return rows_of(rows)
+    return read_rows(rows)
 
 
 def test_what_was_read_stays_in_the_report_and_in_a_run(tmp_path):

@@ -440,7 +440,7 @@ def test_rows_read_column_by_column_are_those_read_one_by_one(gather, records, c
     for complain in ({}, {"complain": stop}):
         try:
             gathered = gather(rows(), Reading(), **complain)
-            outcomes.append((gathered, [gathered.first_row(key) for key in gathered.candidates]))
+            outcomes.append((gathered, [gathered.find_first_row(key) for key in gathered.candidates]))
         except InputError as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]
@@ -480,12 +480,12 @@ ODD_LINES = [
 @settings(max_examples=500, deadline=None)
 def test_lines_parsed_together_are_those_parsed_one_by_one(lines):
     content, outcomes = "\n".join(lines).encode(), []
-    for together in (json_layouts._plain_lines, lambda *given: None):
+    for together in (json_layouts._parse_plain_lines, lambda *given: None):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(json_layouts, "_plain_lines", together)
+            patch.setattr(json_layouts, "_parse_plain_lines", together)
             patch.setattr(json_layouts, "_PART", 40)
             try:
-                outcomes.append(list(formats.rows_of_content(content, "x.jsonl")))
+                outcomes.append(list(formats.parse_rows(content, "x.jsonl")))
             except InputError as error:
                 outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]

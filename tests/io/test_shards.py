@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from captious.errors import InputError
 from captious.io import shards
-from captious.io.formats import rows_of
+from captious.io.formats import read_rows
 from captious.io.read import read
 from captious.io.shards import Shard, expand, is_sharded, read_shard
 from captious.options import Reading
@@ -363,7 +363,9 @@ class TestReferences:
 
     def test_a_file_is_read_once_and_again_when_it_changed(self, shard, tmp_path, monkeypatch):
         files = []
-        monkeypatch.setattr(shards, "rows_of", lambda path, **options: files.append(path) or rows_of(path, **options))
+        monkeypatch.setattr(
+            shards, "read_rows", lambda path, **options: files.append(path) or read_rows(path, **options)
+        )
         path = self.references(tmp_path, "79")
         for _ in range(3):
             assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
@@ -468,7 +470,7 @@ def test_only_the_columns_of_ids_and_captions_are_read_where_no_other_is_wanted(
     pq.write_table(pa.table({"key": ["7", "8"], "caption": ["a dog", "a cat"], **FURTHER}), tmp_path / "a.parquet")
     read_columns, read_file = [], pq.ParquetFile.read
     monkeypatch.setattr(
-        pq.ParquetFile, "read", lambda file, names, **options: read_columns.append(names) or read_file(file, names)
+        pq.ParquetFile, "read_log", lambda file, names, **options: read_columns.append(names) or read_file(file, names)
     )
     (shard,) = expand(tmp_path / "a.parquet")
     whole, texts = read_shard(shard).captions, read_shard(shard, further=False).captions

@@ -126,7 +126,7 @@ def test_what_is_not_installed_or_unknown_is_said_in_one_line(monkeypatch):
 )
 def test_an_address_is_a_folder_and_a_rest(address, parts):
     assert split_address(address) == parts
-    assert Storage.at(parts[0]).address_of(parts[1]) == address
+    assert Storage.at(parts[0]).get_address(parts[1]) == address
 
 
 def test_a_large_object_is_copied_again_from_its_beginning(monkeypatch):

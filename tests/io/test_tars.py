@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.shards import Shard, expand, read_shard
-from captious.io.tars import tar_rows
+from captious.io.tars import read_tar
 from captious.options import Reading
 
 JPEG = b"\xff\xd8 not decoded"
@@ -100,7 +100,7 @@ class CountedFile(io.BytesIO):
 @pytest.mark.parametrize("images", [False, True])
 def test_images_are_not_read_before_somebody_looks_at_them(images):
     file = CountedFile(tar([("0.txt", b"a dog"), ("0.png", b"x" * 1_000_000), ("1.json", b'{"style": "calm"}')]))
-    rows = list(tar_rows(file, "0.tar", Reading(), images, pytest.fail))
+    rows = list(read_tar(file, "0.tar", Reading(), images, pytest.fail))
     assert file.bytes_read < 20_000
     if images:
         assert rows[0].fields["image"].value == b"x" * 1_000_000 and file.bytes_read > 1_000_000

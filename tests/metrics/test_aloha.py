@@ -18,9 +18,9 @@ from captious.metrics.hallucination.aloha import (
     Aloha,
     MatchedObject,
     NamedObject,
+    add_head_nouns,
     match_objects,
     read_objects,
-    with_head_nouns,
 )
 from captious.metrics.judges.dry_run import dry_run
 from captious.models.chat.messages import Reply
@@ -156,7 +156,7 @@ def test_lists_of_objects():
         NamedObject(("tree",), unsure=True),
     ]
     assert read_objects(Reply("- none")) == []
-    assert with_head_nouns([NamedObject(("red cars", "bus"), unsure=True)]) == [
+    assert add_head_nouns([NamedObject(("red cars", "bus"), unsure=True)]) == [
         NamedObject(("red cars", "bus")),
         NamedObject(("car",)),
         NamedObject(("bu",)),  # by the rules of pattern.en

@@ -11,7 +11,7 @@ import pytest
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.hallucination.chair import STATISTICS, Chair, finished_part, first_words
+from captious.metrics.hallucination.chair import STATISTICS, Chair, find_finished_part, take_first_words
 from captious.metrics.hallucination.truth import ObjectTable, build_table, open_table
 from captious.metrics.registry import parse, parse_all
 from captious.options import Reading, Resampling
@@ -263,11 +263,11 @@ def test_the_last_sentence_that_breaks_off(tmp_path):
     ],
 )
 def test_where_the_finished_part_ends(text, finished):
-    assert text[: finished_part(text)] == finished
+    assert text[: find_finished_part(text)] == finished
 
 
 def test_the_first_words():
-    assert [first_words(" a  dog\nruns ", number) for number in (1, 2, 9)] == [" a", " a  dog", " a  dog\nruns"]
+    assert [take_first_words(" a  dog\nruns ", number) for number in (1, 2, 9)] == [" a", " a  dog", " a  dog\nruns"]
     with pytest.raises(InputError, match=r"chair\(max_words=-1\): expected at least 1"):
         Chair(max_words=-1)
 

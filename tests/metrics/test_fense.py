@@ -71,7 +71,7 @@ def test_threshold_and_penalty(folder, similarity):
 
 def test_several_candidates_have_a_probability_each(folder):
     captions = CaptionSet.of({"1": ["a dog", "a cat runs and"]}, REFERENCES | {"1": ["a red dog"]})
-    each = Sbert(folder, over="mean").measure(captions.candidates_alone()).values
+    each = Sbert(folder, over="mean").measure(captions.split_candidates()).values
     measured = Fense(folder).measure(
         CaptionSet.of({"1": ["a dog", "a cat runs and"]}, {"1": ["a red dog"]}, {"error_probability": [[0.1, 0.99]]})
     )

@@ -14,7 +14,7 @@ import pytest
 
 import captious
 from captious import InputError
-from captious._core.files import whole_file
+from captious._core.files import write_atomically
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
 from captious.rewarding._log import RewardLog, open_log
@@ -249,7 +249,7 @@ def test_ranks_begin_and_resume_one_log_at_the_same_moment(tmp_path, monkeypatch
     """What a rank sees while another one writes the marker for the first time, or moves its parts aside."""
     out = tmp_path / "run"
     out.mkdir()
-    with whole_file(out / "captious-run.json") as draft:
+    with write_atomically(out / "captious-run.json") as draft:
         draft.write_text("{", encoding="utf-8")
         monitored(out)  # and this rank is done first
     (out / "captious-run.json").unlink()

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from captious.errors import InputError
-from captious.syntax.chunking import bracketed, outline, tree
+from captious.syntax.chunking import build_tree, format_chunks, outline
 
 AS_NLTK_READS_THEM = {
     "code": """
@@ -53,13 +53,13 @@ def test_trees_are_those_of_nltk(grammar):
     for _ in range(3000):
         tags = draw.choices(TAGS, k=draw.randint(1, 24))
         expected = nested(parser.parse([(str(number), tag) for number, tag in enumerate(tags)]))
-        assert tree(tags, grammar) == expected, tags
+        assert build_tree(tags, grammar) == expected, tags
 
 
 def test_a_verb_takes_noun_phrases_only_for_the_others_are_not_there_yet():
     words = ["A", "man", "rides", "a", "horse", "on", "sand"]
     tags = ["DT", "NN", "VBZ", "DT", "NN", "IN", "NN"]
-    assert bracketed(words, tags) == "[CLAUSE [NP A man] [VP rides [NP a horse]]] [PP on [NP sand]]"
+    assert format_chunks(words, tags) == "[CLAUSE [NP A man] [VP rides [NP a horse]]] [PP on [NP sand]]"
 
 
 def test_the_papers_verb_phrase_needs_the_end_of_the_sentence():

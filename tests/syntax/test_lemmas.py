@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from captious.syntax.lemmas import lemmatize, singularize, wordnet_lemma
+from captious.syntax.lemmas import find_wordnet_lemma, lemmatize, singularize
 
 PATTERN = """
 dogs:dog people:person children:child women:woman firemen:fireman geese:goose teeth:tooth feet:foot leaves:leaf
@@ -44,19 +44,19 @@ def test_wordnet_lemmas_are_the_shortest_that_wordnet_knows():
         "buses": "bus",
         "bus": "bus",
     }
-    assert {word: wordnet_lemma(word) for word in nouns} == nouns
-    assert [wordnet_lemma(word, "v") for word in ("seated", "tied", "skiing", "monitoring")] == [
+    assert {word: find_wordnet_lemma(word) for word in nouns} == nouns
+    assert [find_wordnet_lemma(word, "v") for word in ("seated", "tied", "skiing", "monitoring")] == [
         "seat", "tie", "ski", "monitor",
     ]  # fmt: skip
-    assert wordnet_lemma("hotter", "a") == "hot" and wordnet_lemma("dogs", "r") == "dogs"
+    assert find_wordnet_lemma("hotter", "a") == "hot" and find_wordnet_lemma("dogs", "r") == "dogs"
 
 
 def test_a_word_of_another_vocabulary_is_reduced_by_wordnets_rules():
-    assert wordnet_lemma("yurts") == "yurts"
-    assert wordnet_lemma("yurts", known={"yurt"}) == "yurt"
-    assert wordnet_lemma("whiskies", known={"whisky"}) == "whisky"
-    assert wordnet_lemma("glamping", "v", {"glamp"}) == "glamp"
-    assert wordnet_lemma("glamping", "n", {"glamp"}) == "glamping"
+    assert find_wordnet_lemma("yurts") == "yurts"
+    assert find_wordnet_lemma("yurts", known={"yurt"}) == "yurt"
+    assert find_wordnet_lemma("whiskies", known={"whisky"}) == "whisky"
+    assert find_wordnet_lemma("glamping", "v", {"glamp"}) == "glamp"
+    assert find_wordnet_lemma("glamping", "n", {"glamp"}) == "glamping"
 
 
 @pytest.mark.shared_data
@@ -64,10 +64,10 @@ def test_the_table_agrees_with_one_that_others_made_from_wordnet(shared_data):
     with gzip.open(shared_data / "chair" / "wordnet_lemmas.json.gz", "rt") as file:
         tables = json.load(file)
     wrong = {
-        (form, part): (wordnet_lemma(form, part), lemma)
+        (form, part): (find_wordnet_lemma(form, part), lemma)
         for part, lemmas in tables.items()
         for form, lemma in lemmas.items()
-        if wordnet_lemma(form, part) != lemma
+        if find_wordnet_lemma(form, part) != lemma
     }
     assert sum(map(len, tables.values())) == 1088 and wrong == {}
 

@@ -85,9 +85,9 @@ def test_the_two_stored_examples_word_by_word(shared_data):
 
 
 def _tokens(text):
-    from captious.syntax.sentences import sentences
+    from captious.syntax.sentences import split_sentences
 
-    return [token for sentence in sentences(text) for token in sentence.tokens]
+    return [token for sentence in split_sentences(text) for token in sentence.tokens]
 
 
 def test_a_vocabulary_of_lines(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captious.syntax.sentences import sentences
+from captious.syntax.sentences import split_sentences
 
 
 def cut(caption):
-    return [" ".join(sentence.tokens) for sentence in sentences(caption)]
+    return [" ".join(sentence.tokens) for sentence in split_sentences(caption)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_tokens_follow_the_treebank(caption, expected):
 @given(st.text(alphabet="ab A.,'\"!?-()—’ \n3", max_size=40))
 def test_every_character_but_spaces_belongs_to_one_token_in_order(caption):
     at = 0
-    for sentence in sentences(caption):
+    for sentence in split_sentences(caption):
         for token, start, stop in zip(*sentence, strict=True):
             assert start >= at and not caption[at:start].strip()
             assert caption[start:stop] == token or caption[start:stop] == '"'
@@ -76,7 +76,7 @@ def test_tokens_are_those_of_nltk(shared_data):
         captions += [json.loads(line)["IIW"] for line in lines]
     differ = total = 0
     for caption in captions:
-        for sentence in sentences(caption):
+        for sentence in split_sentences(caption):
             total += 1
             differ += list(sentence.tokens) != reference.tokenize(caption[sentence.starts[0] : sentence.stops[-1]])
     assert total > 7000

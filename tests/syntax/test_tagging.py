@@ -11,14 +11,14 @@ from captious.syntax.tagging import (
     SHIPPED,
     START,
     Tagger,
-    ambiguous_number,
-    features,
-    form,
-    penn,
+    convert_to_penn,
+    find_ambiguous,
+    find_tagger,
+    list_features,
+    load_tagger,
+    make_form,
     read_tagger,
-    shipped,
     tag,
-    tagger_named,
 )
 
 BY_HAND = """
@@ -49,7 +49,7 @@ def test_captions_tagged_by_hand():
 
 def plainly(tagger, words):
     """Greedy decoding word by word over named features: no lock step, no sums kept, no arrays of sentences."""
-    forms = [START, START, *(form(word, number == 0) for number, word in enumerate(words)), END, END]
+    forms = [START, START, *(make_form(word, number == 0) for number, word in enumerate(words)), END, END]
     size = len(tagger.tags)
     before = last = size
     result = []
@@ -59,13 +59,13 @@ def plainly(tagger, words):
         if best is None:
             scores = [0] * size
             for position, shift in (("own", 0), ("before", -1), ("after", 1), ("two-before", -2), ("two-after", 2)):
-                for name in features(forms[at + shift])[position]:
+                for name in list_features(forms[at + shift])[position]:
                     if name in tagger.rows:
                         row = tagger.weights[tagger.rows[name]]
                         scores = [score + int(weight) for score, weight in zip(scores, row, strict=True)]
             for number in range(size):
                 scores[number] += int(tagger.history[before, last, number])
-                scores[number] += int(tagger.after_tag[ambiguous_number(low, tagger.ambiguous), last, number])
+                scores[number] += int(tagger.after_tag[find_ambiguous(low, tagger.ambiguous), last, number])
             best = scores.index(max(scores))
         result.append(tagger.tags[best])
         before, last = last, best
@@ -73,7 +73,7 @@ def plainly(tagger, words):
 
 
 def test_lock_step_is_plain_greedy_decoding():
-    tagger = shipped()
+    tagger = load_tagger()
     draw = random.Random(3)
     words = [
         "A",
@@ -126,7 +126,7 @@ def test_forgotten_forms_are_learnt_again(monkeypatch):
 
 def test_the_file_is_small_and_reads_as_it_was_written(tmp_path):
     assert SHIPPED.stat().st_size < 2_000_000
-    tagger = shipped()
+    tagger = load_tagger()
     tagger.save(tmp_path / "again")
     again = read_tagger(tmp_path / "again")
     assert (again.tags, again.only, again.rows, again.ambiguous) == (
@@ -150,28 +150,28 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 
 def test_sums_of_weights_cannot_overflow():
-    tagger = shipped()
-    most = max(sum(map(len, features("\x01Sun-Lit9").values())), 24)
+    tagger = load_tagger()
+    most = max(sum(map(len, list_features("\x01Sun-Lit9").values())), 24)
     assert 127 * most + int(np.abs(tagger.history).max()) + 127 < np.iinfo(np.int16).max
 
 
 def test_tags_of_spacy_are_made_those_of_the_treebank():
     words = ["Close-up", "of", "a", "low-lying", "stem", "(", "pale", "tan", ")", "next", "to", "it"]
     tags = ["NNP", "IN", "DT", "VBG", "NN", "-LRB-", "NNP", "NNPS", "-RRB-", "RB", "IN", "PRP"]
-    assert penn(words, tags) == ["NNP", "IN", "DT", "JJ", "NN", "(", "NN", "NNS", ")", "RB", "TO", "PRP"]
+    assert convert_to_penn(words, tags) == ["NNP", "IN", "DT", "JJ", "NN", "(", "NN", "NNS", ")", "RB", "TO", "PRP"]
 
 
 def test_an_unknown_tagger_is_named():
     with pytest.raises(
         InputError, match="unknown tagger 'spacey', expected captious or spacy or nltk; did you mean 'spacy'"
     ):
-        tagger_named("spacey")
+        find_tagger("spacey")
 
 
 def test_spacy_is_asked_for_by_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
     with pytest.raises(MissingExtra, match=r"captious\[spacy\]"):
-        tagger_named("spacy")([["A", "dog"]])
+        find_tagger("spacy")([["A", "dog"]])
 
 
 def test_nltk_says_what_to_download(monkeypatch):
@@ -179,9 +179,9 @@ def test_nltk_says_what_to_download(monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [])
     nltk.tag._get_tagger.cache_clear()  # another test may have loaded it
     with pytest.raises(InputError, match=r"nltk\.downloader averaged_perceptron_tagger_eng"):
-        tagger_named("nltk")([["A", "dog"]])
+        find_tagger("nltk")([["A", "dog"]])
     monkeypatch.setattr(nltk, "pos_tag", lambda words: [(word, "NN") for word in words])
-    assert tagger_named("nltk")([("A", "dog"), ()]) == [["NN", "NN"], []]
+    assert find_tagger("nltk")([("A", "dog"), ()]) == [["NN", "NN"], []]
 
 
 def test_a_tagger_without_weights_says_the_first_tag():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from captious.errors import InputError
-from captious.syntax.sentences import sentences
+from captious.syntax.sentences import split_sentences
 from captious.syntax.units import CutRules, unit_spans, units
 
 FIGURE_1 = (
@@ -136,7 +136,7 @@ def test_surface_units_are_parts_of_the_caption():
     spans = unit_spans([caption, ""], tagger=tagged)
     assert [caption[start:stop] for start, stop in spans[0]] == surface
     assert spans[1] == []
-    assert [" ".join(token for one in sentences(unit) for token in one.tokens) for unit in surface] == units(
+    assert [" ".join(token for one in split_sentences(unit) for token in one.tokens) for unit in surface] == units(
         caption, tagger=tagged
     )
 
@@ -225,7 +225,7 @@ def test_iiw_sentences_read_by_eye(shared_data):
     for line in READ_BY_EYE.strip().splitlines():
         image, number, _, *expected = line.split()
         caption = captions[int(image)]
-        starts = sentences(caption)[int(number)].starts
+        starts = split_sentences(caption)[int(number)].starts
         spans = unit_spans([caption])[0]
         counts = [sum(start <= at < stop for at in starts) for start, stop in spans]
         if [count for count in counts if count] != list(map(int, expected)):

@@ -11,7 +11,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.text.counts import COUNT, CountsKind, KeyCounts, LazyCounts, merged
+from captious.text.counts import COUNT, CountsKind, KeyCounts, LazyCounts, merge_counts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
@@ -41,7 +41,7 @@ def test_files_merge_block_by_block_into_the_sums(tmp_path, sizes, block):
     parts = [random_counts(number, size) for number, size in enumerate(sizes)]
     for number, part in enumerate(parts):
         KIND.write_counts(tmp_path / str(number), {}, [part])
-    blocks = list(merged([KIND.open_counts(tmp_path / str(number)) for number in range(len(parts))], block))
+    blocks = list(merge_counts([KIND.open_counts(tmp_path / str(number)) for number in range(len(parts))], block))
     keys = np.concatenate([np.zeros(0, np.uint64), *(one.keys for one in blocks)])
     assert (np.diff(keys.astype(np.int64)) > 0).all(), "keys ascend from block to block"
     assert added_up(blocks) == added_up(parts)
@@ -52,7 +52,7 @@ def test_merging_holds_about_a_block(tmp_path):
         KIND.write_counts(tmp_path / str(number), {}, [random_counts(number, 20_000)])
     files = [KIND.open_counts(tmp_path / str(number)) for number in range(4)]
     assert sum(file.entries for file in files) > 15_000
-    assert all(len(one) <= 6000 for one in merged(files, 4096))
+    assert all(len(one) <= 6000 for one in merge_counts(files, 4096))
 
 
 def test_a_file_gives_back_what_was_written_without_reading_it_all(tmp_path):
@@ -60,7 +60,7 @@ def test_a_file_gives_back_what_was_written_without_reading_it_all(tmp_path):
     KIND.write_counts(tmp_path / "a", {"name": "é" * 100, "number": 2**70}, [counts[:10], counts[10:]])
     file = KIND.open_counts(tmp_path / "a")
     assert file.header == {"name": "é" * 100, "number": 2**70}
-    mapped = file.mapped()
+    mapped = file.map_counts()
     assert as_dict(mapped) == as_dict(counts)
     assert all(isinstance(array.base, np.memmap) and not array.flags.writeable for array in mapped.arrays)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
@@ -121,18 +121,18 @@ def test_keys_are_those_of_the_words_in_every_table():
     other = TextTable.of(CaptionSet.of({"1": "zebras see a red dog runs away"}))
     for n in range(1, 5):
         keys = [
-            {table.ngram(n, gram): int(key) for gram, key in enumerate(table.ngram_keys(n))} for table in (one, other)
+            {table.ngram(n, gram): int(key) for gram, key in enumerate(table.hash_ngrams(n))} for table in (one, other)
         ]
         common = set(keys[0]) & set(keys[1])
         assert len(common) == {1: 4, 2: 3, 3: 2, 4: 1}[n]
         assert all(keys[0][text] == keys[1][text] for text in common)
-    every = np.concatenate([table.ngram_keys(n) for table in (one, other) for n in range(1, 5)])
+    every = np.concatenate([table.hash_ngrams(n) for table in (one, other) for n in range(1, 5)])
     texts = [
         table.ngram(n, gram) for table in (one, other) for n in range(1, 5) for gram in range(table.ngrams(n).size)
     ]
     assert len(set(every.tolist())) == len(set(texts))
     assert "a red dog runs" in texts
-    assert int(one.caption_keys(np.array([0]))[0]) == int(one.ngram_keys(4)[0])
+    assert int(one.hash_captions(np.array([0]))[0]) == int(one.hash_ngrams(4)[0])
 
 
 def test_a_state_that_was_saved_or_pickled_does_not_hold_the_table_of_its_shard(tmp_path):

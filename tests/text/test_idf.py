@@ -9,7 +9,7 @@ from tests.merging import measure_parts
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.cider import Cider
-from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path
+from captious.text.idf import DocumentFrequency, find, from_pickle, get_named_path, list_names, load
 from captious.text.tables import TextTable
 
 REFERENCES = {
@@ -90,8 +90,8 @@ def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):
 
 def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path))
-    DocumentFrequency.of(whole(), name="coco").save(named_path("coco"))
-    assert named() == ["coco"]
+    DocumentFrequency.of(whole(), name="coco").save(get_named_path("coco"))
+    assert list_names() == ["coco"]
     assert find("coco").items == 3
     with pytest.raises(InputError, match=r"no idf corpus 'cocoa'.*named corpora: coco; did you mean 'coco'"):
         find("cocoa")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
-from captious.text.idf import DocumentFrequency, NgramTrie, summed_counts
+from captious.text.idf import DocumentFrequency, NgramTrie, sum_counts
 from captious.text.tables import TextTable
 
 WORDS = [f"{letter}{number}" for letter in "abc" for number in range(4)]
@@ -40,7 +40,7 @@ def test_every_chunk_gets_the_document_frequencies_of_the_whole_set_for_its_own_
     captions = random_items(40)
     expected = counted(captions.part(bounds[0], bounds[-1]))
     tables = [TextTable.of(captions.part(first, end)) for first, end in pairwise(bounds)]
-    for table, sums in zip(tables, summed_counts([NgramTrie.of(table) for table in tables]), strict=True):
+    for table, sums in zip(tables, sum_counts([NgramTrie.of(table) for table in tables]), strict=True):
         for n, own in enumerate(sums, 1):
             ngrams = [tuple(table.ngram(n, gram).split()) for gram in range(table.ngrams(n).size)]
             assert own.tolist() == [expected[ngram] for ngram in ngrams]
@@ -49,12 +49,12 @@ def test_every_chunk_gets_the_document_frequencies_of_the_whole_set_for_its_own_
 def test_a_trie_has_the_keys_of_its_table_and_counts_only_what_references_have():
     captions = random_items(12)
     table, trie = TextTable.of(captions), NgramTrie.of(TextTable.of(captions))
-    keys = np.concatenate([table.ngram_keys(n) for n in range(1, 5)])
+    keys = np.concatenate([table.hash_ngrams(n) for n in range(1, 5)])
     assert trie.keys.tolist() == keys.tolist()
     names = [tuple(table.ngram(n, gram).split()) for n in range(1, 5) for gram in range(table.ngrams(n).size)]
     expected = counted(captions)
     assert len(expected) < len(names), "some n-grams are only in candidates"
-    counts = trie.key_counts()
+    counts = trie.to_key_counts()
     assert counts.lookup(keys).tolist() == [expected[name] for name in names]
     assert len(counts) == len(expected) and (np.diff(counts.keys.astype(object)) > 0).all()
 

@@ -13,7 +13,7 @@ import captious
 from captious.errors import InputError, MissingExtra
 from captious.text import _segmenters
 from captious.text.tables import tokenize
-from captious.text.tokenizers import TOKENIZERS, Tokenizer, tokenizer_named
+from captious.text.tokenizers import TOKENIZERS, Tokenizer, find_tokenizer
 
 REAL = [
     "一只棕色的狗在草地上奔跑。",
@@ -120,7 +120,7 @@ def test_jieba_cuts_in_its_precise_mode_and_keeps_its_cache_at_home(tmp_path, mo
     shared.mkdir()
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(shared))
-    _segmenters._jieba.cache_clear()
+    _segmenters._load_jieba.cache_clear()
     assert TOKENIZERS["zh-jieba"].tokenize("一只棕色的狗，在草地上奔跑。") == [
         "一只", "棕色", "的", "狗", "在", "草地", "上", "奔跑",
     ]  # fmt: skip
@@ -146,7 +146,7 @@ def test_sudachi_gives_short_units():
 
 @pytest.mark.parametrize("name", [name for name, one in TOKENIZERS.items() if one.packages])
 def test_the_signature_names_the_packages_that_segment(name, monkeypatch):
-    monkeypatch.setattr(_segmenters, "installed_version", lambda package, extra: "9.8")
+    monkeypatch.setattr(_segmenters, "get_installed_version", lambda package, extra: "9.8")
     tokenizer = TOKENIZERS[name]
     assert str(tokenizer) == f"{name}.1[{'+'.join(f'{package}-9.8' for package in tokenizer.packages)}]"
 
@@ -177,7 +177,7 @@ def test_the_version_of_a_missing_package_is_one_line_too():
 def test_another_dictionary_of_mecab_is_refused(dictionary, monkeypatch):
     pytest.importorskip("MeCab")
     monkeypatch.setattr("MeCab.Tagger", lambda arguments: FakeTagger(dictionary))
-    _segmenters._mecab.cache_clear()
+    _segmenters._load_mecab.cache_clear()
     with pytest.raises(
         InputError, match=r"^MeCab: (its dictionary ipadic cannot be opened|a dictionary of [\d,]+ words)"
     ):
@@ -227,7 +227,7 @@ def test_a_segmenter_gets_every_distinct_caption_once_and_whole():
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_tables_have_the_tokens_of_whole_captions(name):
-    tokenizer = tokenizer_named(name)
+    tokenizer = find_tokenizer(name)
     try:
         str(tokenizer)
     except MissingExtra as error:

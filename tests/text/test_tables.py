@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.captions import CaptionSet, Ragged
-from captious.text.tables import TextTable, _arrow_chunks, _chunks, _sorted_by, tokenize
+from captious.text.tables import TextTable, _sort_by_keys, _split_chunks, _split_chunks_by_arrow, tokenize
 from captious.text.tokenizers import TOKENIZERS
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "the", "runs", "red"]), max_size=9).map(" ".join)
@@ -58,7 +58,7 @@ def test_ngram_rows_are_the_counts_of_each_caption(items, n):
 @given(ITEMS, st.integers(1, 4))
 def test_compact_rows_are_the_same_rows_in_fewer_bytes(items, n):
     table = TextTable.of(caption_set(items), "whitespace")
-    whole, again = table.ngrams(n), table.compact().ngram_rows(n)
+    whole, again = table.ngrams(n), table.compact().get_ngram_rows(n)
     for name in ("gram", "caption", "count", "group", "heads", "candidate_rows", "ends", "reference_max"):
         assert getattr(again, name).tolist() == getattr(whole, name).tolist(), name
     assert again.size == whole.size and again.document_frequency.tolist() == whole.document_frequency.tolist()
@@ -104,7 +104,7 @@ def test_pairs_are_each_candidate_with_each_reference_or_candidate_of_its_item(i
 @given(st.lists(st.integers(0, 200_000), max_size=50))
 def test_the_radix_sort_is_a_stable_sort(keys):
     values = np.array(keys, dtype=np.int32)
-    order = _sorted_by(values, 200_001, np.arange(len(values), dtype=np.int32))
+    order = _sort_by_keys(values, 200_001, np.arange(len(values), dtype=np.int32))
     assert order.tolist() == np.argsort(values, kind="stable").tolist()
 
 
@@ -134,8 +134,8 @@ def test_chunkwise_tokenizing_gives_the_tokens_of_the_whole_text(texts):
 @given(st.lists(st.sampled_from([*REAL, " ", "é 狗", "half a \ud800 character"]), min_size=1, max_size=8))
 def test_arrow_cuts_at_the_same_spaces(texts):
     expected = [text.replace("\x1e", " ").split(" ") for text in texts]
-    for cut in (_chunks, _arrow_chunks):
-        if cut is _arrow_chunks and any("\ud800" in text for text in texts):
+    for cut in (_split_chunks, _split_chunks_by_arrow):
+        if cut is _split_chunks_by_arrow and any("\ud800" in text for text in texts):
             with pytest.raises(UnicodeEncodeError):
                 cut(texts)
             continue
@@ -154,7 +154,7 @@ def test_arrow_cuts_without_pandas():
 def test_a_process_that_tokenizes_much_gets_the_same_tokens(monkeypatch):
     before = tokenize([*REAL, "half a \ud800 character"], TOKENIZERS["ptb"]), tokenize(REAL, TOKENIZERS["ptb"])
     monkeypatch.setattr("captious.text.tables._WORTH_ARROW", 0)
-    monkeypatch.setattr("captious.text.tables._cut", None)  # which would be called without Arrow
+    monkeypatch.setattr("captious.text.tables._number_chunks", None)  # which would be called without Arrow
     after = tokenize(REAL, TOKENIZERS["ptb"])
     assert after[0] == before[1][0]
     assert all((one == other).all() for one, other in zip(after[1:], before[1][1:], strict=True))

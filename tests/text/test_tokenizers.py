@@ -7,7 +7,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from captious._core.languages import AUTO
 from captious.cli.cards import TEXTS as VALUES
 from captious.errors import InputError
-from captious.text.tokenizers import TOKENIZERS, thirteen_a, tokenizer_named
+from captious.text.tokenizers import TOKENIZERS, find_tokenizer, tokenize_13a
 
 TEXTS = [
     "A man's dog, isn't it?",
@@ -22,13 +22,13 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_13a_gives_sacrebleus_tokens(text):
-    assert thirteen_a(text) == Tokenizer13a()(text.lower()).split()
+    assert tokenize_13a(text) == Tokenizer13a()(text.lower()).split()
     assert TOKENIZERS["13a-cased"].tokenize(text) == Tokenizer13a()(text).split()
 
 
 def test_an_unknown_tokenizer_is_named_with_the_nearest():
     with pytest.raises(InputError, match=r"unknown tokenizer 'ptp', expected one of .*did you mean 'ptb'"):
-        tokenizer_named("ptp")
+        find_tokenizer("ptp")
 
 
 def test_the_version_stands_in_the_printed_name():

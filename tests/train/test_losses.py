@@ -31,7 +31,7 @@ def test_margin_of_the_code_is_one_number_carried_through_the_steps():
     left = [0.25, 0.1, 0, 1.5]
     margin = Margin.named("code")
     for (base, positive, negative), (first, second), after in zip(STEPS, expected, left, strict=True):
-        found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
+        found = margin.compute_hinges(*map(torch.tensor, (base, positive, negative)))
         assert found[0].item() == pytest.approx(hinge(first, positive - base), abs=1e-6)
         assert found[1].item() == pytest.approx(hinge(second, base - negative), abs=1e-6)
         assert margin.value.item() == pytest.approx(after, abs=1e-6)
@@ -41,7 +41,7 @@ def test_margin_of_the_paper_is_each_pairs_own_and_forgets():
     margin = Margin.named("paper")
     for base, positive, negative in STEPS:
         up, down = positive - base, base - negative
-        found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
+        found = margin.compute_hinges(*map(torch.tensor, (base, positive, negative)))
         assert found[0].item() == pytest.approx(hinge(np.clip(up.mean(), 0, 1.5), up), abs=1e-6)
         assert found[1].item() == pytest.approx(hinge(np.clip(down.mean(), 0, 1.5), down), abs=1e-6)
 
@@ -49,7 +49,7 @@ def test_margin_of_the_paper_is_each_pairs_own_and_forgets():
 def test_a_fixed_margin_stays():
     margin = Margin.named("0.5")
     for base, positive, negative in STEPS:
-        found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
+        found = margin.compute_hinges(*map(torch.tensor, (base, positive, negative)))
         assert found[0].item() == pytest.approx(hinge(0.5, positive - base), abs=1e-6)
         assert found[1].item() == pytest.approx(hinge(0.5, base - negative), abs=1e-6)
         assert margin.value.item() == 0.5
@@ -63,7 +63,7 @@ def test_an_unknown_margin_is_named():
 def test_no_gradient_flows_through_the_margin():
     base, positive, negative = (torch.tensor(part, requires_grad=True) for part in STEPS[0])
     margin = Margin.named("paper")
-    margin.hinges(base, positive, negative)[0].backward()
+    margin.compute_hinges(base, positive, negative)[0].backward()
     # mean gap .4: only the second example (gap .2) is inside the margin; 1/N of it goes up and down.
     assert base.grad.tolist() == [0, 0.5] and positive.grad.tolist() == [0, -0.5]
 
@@ -99,6 +99,6 @@ def test_coarse_features_are_the_projection_on_principal_components(size, width)
     centered = images - images.mean(axis=0)
     _, _, directions = np.linalg.svd(centered)
     expected = centered @ directions[:2].T @ directions[:2] + images.mean(axis=0)
-    assert np.allclose(losses.coarse_images(torch.tensor(images), 2).numpy(), expected)
-    whole = losses.coarse_images(torch.tensor(images), 32).numpy()
+    assert np.allclose(losses.project_images(torch.tensor(images), 2).numpy(), expected)
+    whole = losses.project_images(torch.tensor(images), 32).numpy()
     assert np.allclose(whole, images, atol=1e-6)

@@ -10,19 +10,19 @@ from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError
 from captious.train.negative_records import (
     NegativeSample,
+    iterate_records,
+    make_record,
     mark_changes,
-    negative_record,
-    negative_records,
     write_negatives,
 )
 from captious.train.negatives import make_negatives
-from captious.train.similar_images import SimilarImages, image_vectors
+from captious.train.similar_images import SimilarImages, compute_image_vectors
 
 
 def test_the_file_holds_what_the_rows_say(pets, tagger, tmp_path):
     made = make_negatives(pets, tagger=tagger, per=3)
     assert write_negatives(made, tmp_path / "neg.jsonl") == 12 * 5 * 3
-    assert [json.loads(line) for line in (tmp_path / "neg.jsonl").open()] == list(negative_records(made))
+    assert [json.loads(line) for line in (tmp_path / "neg.jsonl").open()] == list(iterate_records(made))
 
 
 def test_quotes_and_letters_of_all_kinds_survive(tagger, tmp_path):
@@ -30,17 +30,17 @@ def test_quotes_and_letters_of_all_kinds_survive(tagger, tmp_path):
     made = make_negatives(corpus, tagger=tagger, per=4)
     write_negatives(made, tmp_path / "neg.jsonl")
     with (tmp_path / "neg.jsonl").open(encoding="utf-8", newline="\n") as file:
-        assert [json.loads(line) for line in file] == list(negative_records(made))
-    assert {entry["id"] for entry in negative_records(made)} == {'a"\\', "b"}
+        assert [json.loads(line) for line in file] == list(iterate_records(made))
+    assert {entry["id"] for entry in iterate_records(made)} == {'a"\\', "b"}
 
 
 def test_a_row_says_what_was_done(pets, tagger):
     made = make_negatives(pets, ("repeat", "substitute", "random"), tagger=tagger)
-    one = negative_record(made, 1)
+    one = make_record(made, 1)
     assert list(one) == ["id", "caption", "kind", "negative", "done"] and one["kind"] == "substitute"
     for old, new in one["done"]["replaced"]:
         assert old in one["caption"] and new in one["negative"]
-    assert list(negative_record(made, 2)["done"]) == ["from"]
+    assert list(make_record(made, 2)["done"]) == ["from"]
 
 
 def test_a_sample_shows_each_image_once_before_any_twice(pets, tagger):
@@ -86,7 +86,7 @@ def test_vectors_by_an_encoder(pets, tmp_path, monkeypatch):
     monkeypatch.setattr("captious.models.loading.load", lambda weights: Colors())
     for key, color in {"1": "red", "2": "blue", "3": "darkred", "4": "darkblue", "5": "green"}.items():
         Image.new("RGB", (8, 8), color).save(tmp_path / f"{key}.png")
-    found, warnings = image_vectors(pets, tmp_path, "colors")
+    found, warnings = compute_image_vectors(pets, tmp_path, "colors")
     assert len(warnings) == 1 and "1 images without a vector" in warnings[0] and "such as 6 (" in warnings[0]
     assert np.isnan(found[5]).all()
     near = SimilarImages.of(pets, found).pictures.index
@@ -96,7 +96,7 @@ def test_vectors_by_an_encoder(pets, tmp_path, monkeypatch):
 def test_vectors_from_a_file(pets, tmp_path):
     def written(**arrays):
         np.savez(tmp_path / "v.npz", **arrays)
-        return image_vectors(pets, image_features=tmp_path / "v.npz")
+        return compute_image_vectors(pets, image_features=tmp_path / "v.npz")
 
     found, warnings = written(ids=np.array(["3", "1"]), features=np.array([[1, 2], [3, 4]], np.int8), scale=[0.5, 2.0])
     assert found[2].tolist() == [0.5, 4.0] and found[0].tolist() == [1.5, 8.0] and np.isnan(found[1]).all()
@@ -111,9 +111,9 @@ def test_vectors_from_a_file(pets, tmp_path):
             written(**arrays)
     (tmp_path / "v.npz").write_text("nonsense")
     with pytest.raises(InputError, match=r"not an \.npz file"):
-        image_vectors(pets, image_features=tmp_path / "v.npz")
+        compute_image_vectors(pets, image_features=tmp_path / "v.npz")
     with pytest.raises(InputError, match="no such file"):
-        image_vectors(pets, image_features=tmp_path / "w.npz")
-    assert image_vectors(pets)[0] is None
+        compute_image_vectors(pets, image_features=tmp_path / "w.npz")
+    assert compute_image_vectors(pets)[0] is None
     with pytest.raises(InputError, match="expected both or neither"):
-        image_vectors(pets, tmp_path)
+        compute_image_vectors(pets, tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError
-from captious.train.negative_records import negative_records, what_was_done
+from captious.train.negative_records import describe_changes, iterate_records
 from captious.train.negatives import KINDS, check_kinds, make_negatives
 from captious.train.similar_images import Neighbors, SimilarImages
 
@@ -47,7 +47,7 @@ def plain(text):
 
 
 def listed(made):
-    return {(row["id"], row["caption"], row["kind"]): row for row in negative_records(made)}
+    return {(row["id"], row["caption"], row["kind"]): row for row in iterate_records(made)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -64,7 +64,7 @@ def test_what_holds_for_every_negative(tagger, captions, seed):
         caption, negative = corpus.texts[made.caption[number]], made.texts[number]
         own = [plain(text) for text in captions[image]]
         assert plain(negative) and plain(negative) not in own
-        done, kind = what_was_done(made, number), KINDS[made.actual[number]]
+        done, kind = describe_changes(made, number), KINDS[made.actual[number]]
         words, left = Counter(caption.split()), Counter(negative.split())
         if kind in ("hard", "random"):
             assert done["from"] != image and negative in captions[done["from"]]
@@ -90,7 +90,7 @@ def test_a_caption_gets_the_same_negatives_in_any_order_and_the_same_again(pets,
     turned = CaptionCorpus.of(dict(reversed(texts.items())))
     second = make_negatives(turned, tuple(reversed(KINDS)), seed=3, tagger=tagger, per=2)
     assert listed(first) == listed(second)
-    assert next(negative_records(second))["id"] == "6"
+    assert next(iterate_records(second))["id"] == "6"
     assert listed(make_negatives(pets, seed=4, tagger=tagger)) != listed(make_negatives(pets, seed=3, tagger=tagger))
     assert (
         listed(make_negatives(pets, ("repeat",), seed=3, tagger=tagger)).items()
@@ -112,7 +112,9 @@ def test_a_word_with_punctuation_keeps_it_and_a_first_word_keeps_its_capital(tag
     assert set(made.texts[:20]) == {'Cats, "cat".', 'Dogs, "horse".', 'Cats, "horse".'}
     assert set(made.texts[20:]) == {"dogs horse", "cats cat", "dogs cat"}
     assert all(
-        pair in (["Dogs", "Cats"], ["cat", "horse"]) for n in range(20) for pair in what_was_done(made, n)["replaced"]
+        pair in (["Dogs", "Cats"], ["cat", "horse"])
+        for n in range(20)
+        for pair in describe_changes(made, n)["replaced"]
     )
 
 
@@ -127,7 +129,7 @@ def test_rates_are_the_originals(tagger):
     per_kind = {kind: [] for kind in made.kinds}
     for number in range(len(made)):
         if made.ids[number] != "x":
-            per_kind[made.kinds[made.kind[number]]].append(what_was_done(made, number))
+            per_kind[made.kinds[made.kind[number]]].append(describe_changes(made, number))
 
     def near(count, trials, chance):
         assert abs(count / trials - chance) < 4 * np.sqrt(chance * (1 - chance) / trials), (count / trials, chance)
@@ -170,7 +172,7 @@ def test_hard_negatives_come_from_the_three_images_most_alike_half_by_half(tagge
     pictures = Neighbors((step + np.array([11, 12, 13])) % size, np.ones((size, 3)))
     made = make_negatives(corpus, ("hard",), per=10, near=SimilarImages(words, pictures), tagger=tagger)
     gap = (corpus.image[made.source] - corpus.image[made.caption]) % size
-    by = np.array([what_was_done(made, number)["by"] for number in range(len(made))])
+    by = np.array([describe_changes(made, number)["by"] for number in range(len(made))])
     assert set(gap[by == "cider"]) == {1, 2, 3} and set(gap[by == "image"]) == {11, 12, 13}
     assert abs((by == "image").mean() - 0.5) < 4 * np.sqrt(0.25 / len(made))
     share = np.bincount(gap)[[1, 2, 3, 11, 12, 13]] / len(made)
@@ -211,7 +213,7 @@ def test_a_single_image_has_only_what_can_be_made_from_its_captions(tagger):
         "hard": {"hard": 0, "shuffle": 1, "none": 1},
         "random": {"random": 0, "shuffle": 1, "none": 1},
     }
-    assert len(list(negative_records(made))) == 2 and made.texts[2:] == ["", ""]
+    assert len(list(iterate_records(made))) == 2 and made.texts[2:] == ["", ""]
 
 
 def test_a_corpus_too_small_to_be_alike_falls_back_to_random(tagger):
@@ -240,7 +242,7 @@ def test_legacy_counts_a_word_replaced_by_itself(tagger):
     corpus = CaptionCorpus.of({str(i): ["the dog"] for i in range(300)} | {"x": ["the cat"]})
     assert make_negatives(corpus, ("substitute",), tagger=tagger).counts()["substitute"]["substitute"] == 301
     legacy = make_negatives(corpus, ("substitute",), tagger=tagger, legacy=True)
-    same = sum(what_was_done(legacy, number)["replaced"] == [["dog", "dog"]] for number in range(301))
+    same = sum(describe_changes(legacy, number)["replaced"] == [["dog", "dog"]] for number in range(301))
     # "cat" is one of 301 nouns: about one dog in three hundred gives way to it.
     assert same > 280
     assert legacy.texts[0] in ("the dog", "the cat")

@@ -9,7 +9,7 @@ from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus
 from captious.text.ptb import tokenize
 from captious.train import similar_images as neighbors
-from captious.train.similar_images import SimilarImages, nearest_captions, nearest_vectors
+from captious.train.similar_images import SimilarImages, find_nearest_captions, find_nearest_vectors
 
 WORDS = [
     "a",
@@ -49,7 +49,7 @@ def brute_vectors(rows, count):
 def test_vectors_against_all_pairs_in_blocks_of_any_size(block, monkeypatch):
     monkeypatch.setattr(neighbors, "BLOCK", block)
     rows = np.random.default_rng(block).normal(size=(150, 8)).astype(np.float32)
-    found = nearest_vectors(rows)
+    found = find_nearest_vectors(rows)
     index, similarity = brute_vectors(rows, 3)
     assert (found.index == index).all()
     assert np.allclose(found.similarity, similarity, atol=1e-6)
@@ -57,7 +57,7 @@ def test_vectors_against_all_pairs_in_blocks_of_any_size(block, monkeypatch):
 
 def test_of_equal_vectors_the_lower_number_comes_first(monkeypatch):
     monkeypatch.setattr(neighbors, "BLOCK", 4)
-    found = nearest_vectors(np.tile(np.eye(2), (6, 1)))
+    found = find_nearest_vectors(np.tile(np.eye(2), (6, 1)))
     # Even rows are all alike, and so are odd ones.
     assert found.index[0].tolist() == [2, 4, 6] and found.index[8].tolist() == [0, 2, 4]
     assert found.index[5].tolist() == [1, 3, 7]
@@ -65,8 +65,8 @@ def test_of_equal_vectors_the_lower_number_comes_first(monkeypatch):
 
 def test_rows_without_a_vector_have_no_neighbors_and_are_none():
     rows = np.array([[1.0, 0.0], [np.nan, 0.0], [1.0, 0.1], [0.0, 0.0]])
-    assert nearest_vectors(rows).index.tolist() == [[2, -1, -1], [-1] * 3, [0, -1, -1], [-1] * 3]
-    assert nearest_vectors(np.zeros((0, 4))).index.shape == (0, 3)
+    assert find_nearest_vectors(rows).index.tolist() == [[2, -1, -1], [-1] * 3, [0, -1, -1], [-1] * 3]
+    assert find_nearest_vectors(np.zeros((0, 4))).index.shape == (0, 3)
 
 
 def brute_captions(texts, count):
@@ -98,7 +98,7 @@ def test_captions_against_the_definition(images, block, monkeypatch):
         str(i): [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=chances / chances.sum())) for _ in range(3)]
         for i in range(images)
     }
-    found = nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
+    found = find_nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
     similarity, total = brute_captions(texts, 3)
     assert np.allclose(found.similarity, np.maximum(similarity, 0), atol=1e-6)
     picked = np.take_along_axis(total, np.maximum(found.index, 0), axis=1)
@@ -110,7 +110,7 @@ def test_captions_against_the_definition(images, block, monkeypatch):
 def test_of_equal_captions_the_lower_number_comes_first(block, monkeypatch):
     monkeypatch.setattr(neighbors, "BLOCK", block)
     texts = {str(i): [("a red dog", "two cats")[i % 2]] for i in range(9)}
-    found = nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
+    found = find_nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
     assert found.index[0].tolist() == [2, 4, 6] and found.index[8].tolist() == [0, 2, 4]
     assert found.index[5].tolist() == [1, 3, 7]
 
@@ -119,15 +119,15 @@ def test_a_similarity_by_hand():
     # Only "a", "red" and "a red" are shared, by 2 of 3 images: log(3/2) = x. All others are in one: log 3 = y.
     x, y = np.log(1.5), np.log(3)
     texts = {"1": ["a red dog"], "2": ["a red cat"], "3": ["some boat"]}
-    found = nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
+    found = find_nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
     expected = (2 * x * x / (2 * x * x + y * y) + x * x / (x * x + y * y)) / 4
     assert found.index.tolist() == [[1, -1, -1], [0, -1, -1], [-1, -1, -1]]
     assert found.similarity[0, 0] == pytest.approx(expected, abs=1e-7)
 
 
 def test_one_image_and_captions_without_words_have_no_neighbors():
-    assert nearest_captions(CaptionSet.of({"1": ()}, {"1": ["a dog"]})).index.tolist() == [[-1, -1, -1]]
-    assert (nearest_captions(CaptionSet.of({"1": (), "2": ()}, {"1": [""], "2": [""]})).index == -1).all()
+    assert find_nearest_captions(CaptionSet.of({"1": ()}, {"1": ["a dog"]})).index.tolist() == [[-1, -1, -1]]
+    assert (find_nearest_captions(CaptionSet.of({"1": (), "2": ()}, {"1": [""], "2": [""]})).index == -1).all()
 
 
 def test_hard_negatives_choose_among_three_images():

@@ -48,14 +48,14 @@ def test_gradients_equal_separate_encoding(encoder, room):
 
 def test_a_prefix_costs_one_token(encoder):
     full, base = texts_of(encoder, "the left is red. the right is blue.", "the left is red.")
-    (tree,) = packing.trees([full, base])
+    (tree,) = packing.build_trees([full, base])
     assert [branch.size for branch in tree] == [len(full), 1]
     assert tree[1].tokens[tree[1].fork :].tolist() == [encoder.end]
 
 
 def test_what_shares_little_gets_its_own_tree(encoder):
     group = texts_of(encoder, *GROUPS[2])
-    found = packing.trees(group)
+    found = packing.build_trees(group)
     assert [[branch.number for branch in tree] for tree in found] == [[0], [1, 2, 3]]
 
 
@@ -81,4 +81,4 @@ def test_nobody_sees_padding_or_another_tree():
 
 
 def test_rows_are_filled_largest_first():
-    assert packing._rows([5, 9, 4, 1, 5], room=10) == [[1, 3], [0, 4], [2]]
+    assert packing._assign_rows([5, 9, 4, 1, 5], room=10) == [[1, 3], [0, 4], [2]]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from captious._core.random import draws
-from captious.train._schedule import EpochPlan, rate
+from captious._core.random import draw_for_rows
+from captious.train._schedule import EpochPlan, compute_rate
 
 
 def test_every_example_once_an_epoch_and_in_another_order():
@@ -29,15 +29,15 @@ def test_the_last_step_of_an_epoch_sums_what_is_left():
 
 
 def test_rate_rises_and_falls_to_nothing():
-    rates = [rate(step, 100, 10) for step in range(100)]
+    rates = [compute_rate(step, 100, 10) for step in range(100)]
     assert rates[:10] == [(step + 1) / 10 for step in range(10)]
     assert rates[10] == 1 and rates[55] == pytest.approx(0.5) and rates[-1] < 0.001
-    assert rate(0, 5, 0) == 1
+    assert compute_rate(0, 5, 0) == 1
 
 
 def test_draws_are_even_and_independent_of_company():
     rows = np.arange(20_000)
-    found = draws(rows, 1, 2)
+    found = draw_for_rows(rows, 1, 2)
     assert abs(found.mean() - 0.5) < 0.01 and abs(found.var() - 1 / 12) < 0.003
-    assert abs(np.corrcoef(found, draws(rows, 1, 3))[0, 1]) < 0.03
-    assert np.array_equal(draws(rows[7:9], 1, 2), found[7:9])
+    assert abs(np.corrcoef(found, draw_for_rows(rows, 1, 3))[0, 1]) < 0.03
+    assert np.array_equal(draw_for_rows(rows[7:9], 1, 2), found[7:9])

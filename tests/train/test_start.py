@@ -9,9 +9,9 @@ import torch
 
 from captious.errors import InputError
 from captious.options import Runtime
-from captious.train._contrast import first_sentence, starting_encoder, stretched
+from captious.train._contrast import cut_first_sentence, make_encoder, stretch_positions
 from captious.train._data import Example
-from captious.train._specs import with_units
+from captious.train._specs import add_units
 from captious.train._towers import lock
 from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
@@ -20,7 +20,7 @@ from captious.train.run import train
 def test_units_are_found_where_rows_have_none():
     given = Example("a", Path("a"), ("A cat sleeps.",), ("A cat", "sleeps."))
     bare = Example("b", Path("b"), ("A cat sleeps on a sofa. The cat is under a blanket with fringed edges.",))
-    first, second = with_units([given, bare])
+    first, second = add_units([given, bare])
     assert first is given
     assert second.units == ("A cat sleeps on a sofa .", "The cat is under a blanket", "with fringed edges .")
 
@@ -33,8 +33,8 @@ def test_training_on_found_units(data, base, tmp_path):
 
 
 def test_first_sentences():
-    assert first_sentence("One. Two. Three.") == "One"
-    assert first_sentence("no stop at all") == "no stop at all"
+    assert cut_first_sentence("One. Two. Three.") == "One"
+    assert cut_first_sentence("no stop at all") == "no stop at all"
 
 
 def test_a_model_is_stretched_to_248_tokens_and_reads_short_texts_as_before(tmp_path, make_encoder):
@@ -45,7 +45,7 @@ def test_a_model_is_stretched_to_248_tokens_and_reads_short_texts_as_before(tmp_
     ids = torch.from_numpy(old.tokenize(["the left is red", "blue"]).ids)
     before = old.text_tensor(ids).detach()
     table = old.module.text_model.embeddings.position_embedding.weight.detach().numpy().copy()
-    new = stretched(load_trainable(str(tmp_path / "old"), "cpu"))
+    new = stretch_positions(load_trainable(str(tmp_path / "old"), "cpu"))
     assert new.limit == 248 and new.module.config.text_config.max_position_embeddings == 248
     assert torch.allclose(new.text_tensor(ids), before, atol=1e-6)
     # Row 20 + 4i + k is (4 - k)/4 of old row 20 + i and k/4 of the next.
@@ -56,27 +56,27 @@ def test_a_model_is_stretched_to_248_tokens_and_reads_short_texts_as_before(tmp_
     long = torch.from_numpy(again.tokenize(["red " * 200]).ids)
     assert long.shape == (1, 202) and torch.allclose(again.text_tensor(long), new.text_tensor(long), atol=1e-5)
     assert again.fingerprint == new.fingerprint
-    assert stretched(again) is again
+    assert stretch_positions(again) is again
 
 
 def test_a_training_starts_from_one_thing():
     with pytest.raises(InputError, match="pass one of base="):
-        starting_encoder("a", "cpu", "mini")
+        make_encoder("a", "cpu", "mini")
     with pytest.raises(InputError, match="pass one of base="):
-        starting_encoder(None, "cpu")
+        make_encoder(None, "cpu")
 
 
 def test_the_start_decides_what_is_left_open():
     new, dual = ClipOptions(new="mini"), ClipOptions(towers=("vision", "text"))
-    chosen = [options.settled(None) for options in (ClipOptions(), new, dual)]
+    chosen = [options.resolve_settings(None) for options in (ClipOptions(), new, dual)]
     assert [(one.lr, one.epochs, one.batch_size) for one in chosen] == [
         (1e-5, 10, 256),
         (1e-3, 20, 256),
         (1e-4, 20, 512),
     ]
-    locked = dual.settled(replace(ClipOptions.published, lock=("image",), epochs=7))
+    locked = dual.resolve_settings(replace(ClipOptions.published, lock=("image",), epochs=7))
     assert (locked.lr, locked.head_lr, locked.epochs, locked.augment) == (1e-3, 0, 7, 0)
-    assert UmicOptions().settled(None).lr == 5e-4 and UmicOptions("vilt").settled(None).lr == 5e-5
+    assert UmicOptions().resolve_settings(None).lr == 5e-4 and UmicOptions("vilt").resolve_settings(None).lr == 5e-5
 
 
 def test_settings_refuse_nonsense():

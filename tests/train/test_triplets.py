@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.train._data import Example
-from captious.train._specs import NegativeUnits, chains
+from captious.train._specs import NegativeUnits, build_chains
 
 UNITS = {
     "a": ("the left is red.", "the right is blue.", "that is all."),
@@ -24,7 +24,7 @@ def examples(names="abcd", **more):
 def made(encoder, rows=None, **options):
     rows = examples() if rows is None else rows
     images = np.array([ord(str(row.image)[0]) for row in rows])
-    return chains(rows, images, NegativeUnits(**options), encoder)
+    return build_chains(rows, images, NegativeUnits(**options), encoder)
 
 
 def words(encoder, tokens):
@@ -35,7 +35,7 @@ def test_prefixes_grow_by_a_unit_and_lone_units_are_dropped(encoder):
     found, rows = made(encoder, shuffle=0.0)
     assert rows.tolist() == [0, 1, 2]
     assert found.usable.tolist() == [2, 1, 3]
-    (triplet,) = found.triplets(np.array([2]), np.array([1]))
+    (triplet,) = found.make_triplets(np.array([2]), np.array([1]))
     base, positive, _ = (words(encoder, tokens) for tokens in triplet)
     assert base == "the left is white. the right is green."
     assert positive == "the left is white. the right is green. a red left"
@@ -46,7 +46,7 @@ def test_the_negative_is_the_unit_of_the_same_index_of_another_image(encoder):
     seen = set()
     for seed in range(20):
         found, _ = made(encoder, shuffle=0.0, seed=seed)
-        (triplet,) = found.triplets(np.array([2]), np.array([2]))
+        (triplet,) = found.make_triplets(np.array([2]), np.array([2]))
         base, _, negative = (words(encoder, tokens) for tokens in triplet)
         assert negative.startswith(base + " ")
         seen.add(negative[len(base) + 1 :])
@@ -60,7 +60,7 @@ def test_negatives_are_drawn_once_or_each_epoch(encoder):
     rows, steps = np.array([0, 1, 2] * 4), np.array([0, 0, 1] * 4)
 
     def texts(found, epoch):
-        return [tokens[2].tolist() for tokens in found.triplets(rows, steps, epoch)]
+        return [tokens[2].tolist() for tokens in found.make_triplets(rows, steps, epoch)]
 
     assert texts(fixed, 0) == texts(fixed, 1)
     assert len({str(texts(fresh, epoch)) for epoch in range(6)}) > 1
@@ -69,7 +69,7 @@ def test_negatives_are_drawn_once_or_each_epoch(encoder):
 def test_batch_negatives_come_from_the_batch(encoder):
     found, _ = made(encoder, source="batch", shuffle=0.0)
     for epoch in range(8):
-        first, second = found.triplets(np.array([0, 1]), np.array([0, 0]), epoch)
+        first, second = found.make_triplets(np.array([0, 1]), np.array([0, 0]), epoch)
         assert words(encoder, first[2]) == "the left is red. there is a picture"
         assert words(encoder, second[2]) == "there is a picture the left is red."
 
@@ -82,7 +82,7 @@ def test_shuffling_by_coin_and_by_row(encoder):
     plain = "one two three four five six"
     for by_row in (False, True):
         found, _ = made(encoder, many, shuffle=0.5, by_row=by_row)
-        texts = found._wrong_texts(np.arange(20), np.zeros(20, np.int64), 0)
+        texts = found._draw_wrong_texts(np.arange(20), np.zeros(20, np.int64), 0)
         assert all(sorted(text.split()) == sorted(plain.split()) for text in texts)
         mixed = [text != plain for text in texts]
         if by_row:
@@ -94,7 +94,7 @@ def test_shuffling_by_coin_and_by_row(encoder):
 def test_given_negatives_are_the_wrong_version_of_the_next_unit(encoder):
     row = Example("a", Path("a"), ("x",), UNITS["a"], ("w0", "the right is red.", "that is red."), "row a")
     found, _ = made(encoder, [row], source="given")
-    triplets = found.triplets(np.array([0, 0]), np.array([0, 1]))
+    triplets = found.make_triplets(np.array([0, 0]), np.array([0, 1]))
     assert words(encoder, triplets[0][2]) == "the left is red. the right is red."
     assert words(encoder, triplets[1][2]).endswith("the right is blue. that is red.")
     with pytest.raises(InputError, match="row b: has no wrong_units"):
@@ -107,7 +107,7 @@ def test_the_chain_stops_at_the_limit(encoder):
     rows = [Example(name, Path(name), ("x",), long, where="") for name in "ab"]
     found, _ = made(encoder, rows, shuffle=0.0)
     assert found.usable.tolist() == [6, 6]
-    base, positive, negative = found.triplets(np.array([0]), np.array([5]))[0]
+    base, positive, negative = found.make_triplets(np.array([0]), np.array([5]))[0]
     assert (len(base), len(positive), len(negative)) == (32, 37, 37)
 
 
@@ -115,8 +115,8 @@ def test_texts_are_tokenized_whole_where_units_do_not_add_up(encoder):
     found, _ = made(encoder, shuffle=0.0)
     assert found.additive
     rows, steps = np.array([0, 2]), np.array([1, 2])
-    whole = found._tokenized_whole(rows, steps, found._wrong_texts(rows, steps, 0))
-    for one, other in zip(found.triplets(rows, steps), whole, strict=True):
+    whole = found._tokenize_joined(rows, steps, found._draw_wrong_texts(rows, steps, 0))
+    for one, other in zip(found.make_triplets(rows, steps), whole, strict=True):
         assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
 
 

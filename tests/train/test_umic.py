@@ -13,7 +13,14 @@ from captious.errors import InputError
 from captious.models.crossencoders import judge, open_backbone
 from captious.options import Runtime, using
 from captious.train._loop import Patience, StopSignal
-from captious.train._umic import NegativeTable, RankingAccuracy, distinct, held_out, losses, prepared
+from captious.train._umic import (
+    NegativeTable,
+    RankingAccuracy,
+    compute_losses,
+    prepare_corpus,
+    sort_examples,
+    split_held_out,
+)
 from captious.train.options import Training, UmicOptions
 from captious.train.run import train as run
 
@@ -50,7 +57,7 @@ def weights(folder):
 
 def test_the_hinge_is_the_mean_over_negatives_that_are_there():
     scores = torch.tensor([[0.9, 0.2, 0.8], [0.4, 0.5, 0.1]])
-    found = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
+    found = compute_losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
     # first row: 0 and .2 - .1 = .1, so .05; second row: .2 + .1 = .3 alone
     assert float(found["loss"]) == pytest.approx((0.05 + 0.3) / 2)
     assert float(found["ranked"]) == pytest.approx(2 / 3)
@@ -165,9 +172,9 @@ def test_hard_negatives_take_the_encoders_vectors_of_the_images(data, base, tmp_
 
     def noted(examples, kinds, draws, seed, features, name):
         given.append((len(examples), features))
-        return prepared(examples, kinds, draws, seed, features, name)
+        return prepare_corpus(examples, kinds, draws, seed, features, name)
 
-    monkeypatch.setattr("captious.train._umic.prepared", noted)
+    monkeypatch.setattr("captious.train._umic.prepare_corpus", noted)
     train(a_job(data, base, tmp_path / "out", epochs=1))
     train(a_job(data, base, tmp_path / "soft", epochs=1, kinds=("random",)))
     assert [None if rows is None else len(rows) == count for count, rows in given] == [True, True, None, None]
@@ -176,26 +183,34 @@ def test_hard_negatives_take_the_encoders_vectors_of_the_images(data, base, tmp_
 
 def test_patience():
     patience = Patience(2)
-    assert [patience.see(value) for value in (1, 3, 2, 3, 4, 1, 1)] == [False, False, False, True, False, False, True]
-    assert not any(Patience(0).see(value) for value in (3, 2, 1, 0))
+    assert [patience.update(value) for value in (1, 3, 2, 3, 4, 1, 1)] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not any(Patience(0).update(value) for value in (3, 2, 1, 0))
 
 
 def test_draws_differ_and_negatives_are_counted_that_could_not_be_made(data):
     from captious.train._data import read_examples
 
-    examples = distinct(read_examples(data / "short.jsonl", data / "images")[0])
-    made = prepared(examples, ("random", "shuffle"), 2, seed=0)
+    examples = sort_examples(read_examples(data / "short.jsonl", data / "images")[0])
+    made = prepare_corpus(examples, ("random", "shuffle"), 2, seed=0)
     first, second = made.table.numbers
     assert (first[:, 0] == second[:, 0]).all() and (first[:, 1:] != second[:, 1:]).any()
     for epoch, expected in enumerate((first, second, first)):  # taken in turn
         np.testing.assert_array_equal(made.table.rows(np.arange(72), epoch)[0], expected)
     assert [made.texts[number] for number in first[:, 0]] == list(made.corpus.texts)
     lonely = [replace(examples[0], captions=("dog",)), replace(examples[1], captions=("two cats",))]
-    notes = prepared(lonely, ("shuffle",), 1, seed=0).notes
+    notes = prepare_corpus(lonely, ("shuffle",), 1, seed=0).notes
     assert notes == ["shuffle negatives: 1 of 2 could not be made; instead: 1 random"]
     with pytest.raises(InputError, match="no negative can be made from 1 captions of 1 images"):
-        prepared(lonely[:1], ("shuffle",), 1, seed=0)
-    learnt, held = held_out(examples, 0.25, seed=0)
+        prepare_corpus(lonely[:1], ("shuffle",), 1, seed=0)
+    learnt, held = split_held_out(examples, 0.25, seed=0)
     assert (
         len(held) == 9 and not {one.id for one in learnt} & {one.id for one in held} and len(learnt) + len(held) == 36
     )

@@ -1,1 +1,1 @@
-"""Small foundations that know nothing of captions: files, records, written forms, random numbers, hashes, languages."""
+"""Foundations that do not depend on captions: files, records, specs, random numbers, hashes, languages."""

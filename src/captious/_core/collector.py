@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused while many objects are made of which none is garbage."""
+"""Control of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
-    """Pause the search for cycles: it would look at every new object several times, which may double the time."""
+def pause_collector() -> Iterator[None]:
+    """Disable the cycle collector inside the block. It would visit every new object several times, which can double the
+    time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,7 @@
-"""Outputs are written completely or not at all: into a temporary file beside the target first, then renamed."""
+"""Atomic output files and folders, and safe reading of files.
+
+An output is written to a temporary path in the folder of the target and renamed, so it is complete or absent.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ SMALL = 1_000_000
 
 
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
-    """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin.
+    """Return the content of a regular file. Raise InputError for devices and named pipes, which may block or never end.
 
-    A file of more than ``most`` bytes is refused too: a file of another kind was named, or a pipe that does not end.
+    A file of more than ``most`` bytes is refused too: it is a file of another kind, or a pipe that does not end.
     """
     refuse_irregular(path)
     if most is None:
@@ -66,7 +69,7 @@ def decode_utf8(content: bytes, name: str) -> str:
 
 
 def load_json(path: str | Path) -> Any:
-    """The value in a JSON file; a ValueError where it is none, or nested too deeply to be read."""
+    """Parse a JSON file. Raise ValueError if it is not valid JSON or is nested too deeply."""
     try:
         return json.loads(read_regular(path).decode("utf-8-sig"))
     except RecursionError:
@@ -74,7 +77,7 @@ def load_json(path: str | Path) -> Any:
 
 
 def refuse_irregular(path: str | os.PathLike[str]) -> None:
-    """Refuse a device, a socket or a named pipe. Whoever opens a file that does not exist says so himself."""
+    """Raise InputError for a device, a socket or a named pipe; missing files are left to `open()`."""
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
@@ -86,7 +89,7 @@ def refuse_irregular(path: str | os.PathLike[str]) -> None:
 
 
 def make_private(path: str | Path) -> None:
-    """Make an empty file that its owner alone may read, unless there is a file already."""
+    """Create an empty file that only its owner may read, unless the file exists."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
@@ -96,10 +99,10 @@ PRIVATE = 0o600
 
 
 @contextmanager
-def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
-    """A temporary path to write to; it takes the target's name only when the block ends well.
+def write_atomically(path: str | Path, mode: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path to write to; rename it to the target if the block succeeds.
 
-    The file has the mode of any new file, unless another is passed.
+    The file gets the default mode of new files unless ``mode`` is passed.
     """
     target = Path(path)
     is_new = not target.parent.exists()
@@ -108,7 +111,7 @@ def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
         if not is_new:
             sweep(target)
         _SWEPT.add(target.parent)
-    draft = _neighbor(target, ".part")
+    draft = _make_draft_path(target, ".part")
     draft.touch(mode=0o666 if mode is None else mode, exist_ok=False)  # for most files the umask decides
     mode = draft.stat().st_mode
     try:
@@ -122,22 +125,22 @@ def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> Iterator[Path]:
-    """A temporary folder to fill; it takes the target's name only when the block ends well.
+    """Yield a temporary folder to fill; rename it to the target if the block succeeds.
 
-    A folder with one of ``markers`` is replaced only with ``overwrite``, and one that holds other things never is.
+    An existing folder with the file ``marker`` is replaced only with ``overwrite``; one without it is never replaced.
     """
     target = Path(path).resolve()
     refuse_occupied(target, overwrite, *markers)  # it has swept
     target.parent.mkdir(parents=True, exist_ok=True)
     with _draft_folder(target) as draft:
         yield draft
-        with_default_modes(draft)
-        _take_place(draft, target)
+        set_default_modes(draft)
+        _replace_target(draft, target)
 
 
 @contextmanager
-def draft_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside the target, removed at the end if it is still there."""
+def make_draft_folder(target: Path) -> Iterator[Path]:
+    """Create a hidden folder next to the target, and remove it after the block if it still exists."""
     sweep(target)
     with _draft_folder(target) as draft:
         yield draft
@@ -145,7 +148,7 @@ def draft_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _draft_folder(target: Path) -> Iterator[Path]:
-    draft = _neighbor(target, ".part")
+    draft = _make_draft_path(target, ".part")
     draft.mkdir()
     _SWEPT.add(draft)  # nobody left anything in a new folder
     try:
@@ -182,15 +185,15 @@ _PATIENCE = 24 * 3600.0
 
 
 def sweep(target: Path) -> None:
-    """Remove what killed processes left beside a target; a run that one of them had set aside comes back.
+    """Remove drafts that killed processes left next to a target, and restore a run that one of them was replacing.
 
-    A draft's name has its host, its process and the time that this began, so that one at work is never touched.
+    The name of a draft contains its host, process id and start time, so a draft in use is never touched.
     """
     with suppress(OSError), os.scandir(target.parent) as entries:
         left = [(entry, match) for entry in entries if (match := _LEFT_BEHIND.fullmatch(entry.name))]
         for entry, match in left:
             foreign = match["host"] is None and match["name"] != target.name
-            if foreign or _alive(match, entry):
+            if foreign or _is_alive(match, entry):
                 continue
             path, owner = Path(entry.path), target.with_name(match["name"])
             if match["kind"] == "old" and (path / "run").is_dir() and not os.path.lexists(owner):
@@ -202,35 +205,35 @@ def sweep(target: Path) -> None:
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove all drafts of files in a folder, whoever made them: for a folder that nobody has work in any more."""
+    """Remove all drafts of files in a folder. No process may be writing to the folder any more."""
     for path in folder.glob(".*.part"):
         if is_draft(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
 def is_draft(name: str) -> bool:
-    """Whether a name is that of a file or folder that is not whole yet."""
+    """Return True if a name is that of an unfinished file or folder."""
     return _LEFT_BEHIND.fullmatch(name) is not None
 
 
-def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
-    """Whether the process that made a draft may still be at work on it."""
-    if match["host"] != _host() or sys.platform == "win32":
+def _is_alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
+    """Return True if the process that made a draft may still be writing it."""
+    if match["host"] != _get_host_id() or sys.platform == "win32":
         return time.time() - entry.stat(follow_symlinks=False).st_mtime < _PATIENCE
-    return _started(int(match["pid"])) == int(match["start"])
+    return _get_start_time(int(match["pid"])) == int(match["start"])
 
 
 @cache
-def _host() -> str:
-    """Eight digits for this machine, or for this container: where the number of a process means the same process."""
+def _get_host_id() -> str:
+    """Return eight hexadecimal digits for this machine or container, within which process ids are unique."""
     facts = [platform.node()]
     with suppress(OSError):
         facts.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
 
 
-def _started(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None where there is none, 0 where no one says."""
+def _get_start_time(pid: int) -> int | None:
+    """Return the start time of a process in clock ticks since boot; None if it does not exist, 0 if unknown."""
     if sys.platform == "win32":  # where asking for a process would interrupt it
         return 0
     try:
@@ -250,12 +253,12 @@ def _started(pid: int) -> int | None:
     return 0
 
 
-def _take_place(draft: Path, target: Path) -> None:
-    """Give the draft the target's name; what stood there comes back if that fails."""
+def _replace_target(draft: Path, target: Path) -> None:
+    """Rename the draft to the target, and restore the previous target if that fails."""
     if not target.exists():
         draft.rename(target)
         return
-    old = _neighbor(target, ".old")
+    old = _make_draft_path(target, ".old")
     old.mkdir()
     try:
         target.rename(old / "run")
@@ -268,8 +271,8 @@ def _take_place(draft: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def expanded(path: str | Path) -> Path:
-    """The path with the home of a user in place of ``~``; where there is no such user, as it is."""
+def expand_home(path: str | Path) -> Path:
+    """Expand ``~`` in a path; return the path unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -277,7 +280,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def refuse_unwritable(target: Path) -> None:
-    """Say at once that nothing can be written at a place: below a file, through a broken link, in place of a device."""
+    """Raise InputError if nothing can be written to a path: below a file, through a broken link, over a device."""
     refuse_irregular(target)
     if not str(target).isprintable():
         raise InputError(f"{str(target)!a}: contains characters that cannot be printed; name another place")
@@ -293,7 +296,7 @@ def refuse_unwritable(target: Path) -> None:
 def _try_to_write(target: Path, parent: Path) -> None:
     """Refuse a target beside which no draft can be made: permissions do not tell of read-only and foreign systems."""
     name = target.absolute().relative_to(parent).parts[0]
-    draft = _neighbor(parent / name, ".part")
+    draft = _make_draft_path(parent / name, ".part")
     try:
         draft.touch(exist_ok=False)
         draft.unlink()
@@ -302,7 +305,7 @@ def _try_to_write(target: Path, parent: Path) -> None:
 
 
 def refuse_occupied(target: Path, overwrite: bool = False, *markers: str) -> None:
-    """Say at once, before any work, that an output folder is taken, or that it cannot be made.
+    """Raise InputError, before any work, if an output folder exists already or cannot be created.
 
     ``markers`` are files one of which shows that captious wrote the folder; without them, those of all results.
     """
@@ -318,7 +321,7 @@ def refuse_occupied(target: Path, overwrite: bool = False, *markers: str) -> Non
 
 
 def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output file already exists, or that it cannot be made."""
+    """Raise InputError, before any work, if an output file exists already or cannot be created."""
     if file is not None:
         refuse_unwritable(Path(file))
         if Path(file).is_dir():
@@ -328,7 +331,7 @@ def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
 
 
 def digest(*parts: bytes) -> str:
-    """Twelve hexadecimal digits that stand for the content in a signature."""
+    """Return twelve hexadecimal digits of the SHA-256 hash of the parts, for signatures."""
     state = hashlib.sha256()
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))
@@ -336,8 +339,8 @@ def digest(*parts: bytes) -> str:
     return state.hexdigest()[:12]
 
 
-def data_folder() -> Path:
-    """The one folder of everything captious keeps for this user; the variable CAPTIOUS_HOME moves it."""
+def get_data_folder() -> Path:
+    """Return the folder of all data that captious stores for this user; CAPTIOUS_HOME overrides it."""
     if chosen := os.environ.get("CAPTIOUS_HOME"):
         return Path(chosen)
     import platformdirs
@@ -345,9 +348,9 @@ def data_folder() -> Path:
     return Path(platformdirs.user_data_dir("captious", appauthor=False))
 
 
-def with_default_modes(folder: Path) -> None:
-    """Give every file of a folder the mode of a new one; some libraries (safetensors) write for the owner alone."""
-    sample = _neighbor(folder / "mode", ".part")
+def set_default_modes(folder: Path) -> None:
+    """Give every file in a folder the default mode; safetensors writes files that only the owner can read."""
+    sample = _make_draft_path(folder / "mode", ".part")
     sample.touch(exist_ok=False)
     mode = sample.stat().st_mode
     sample.unlink()
@@ -356,15 +359,17 @@ def with_default_modes(folder: Path) -> None:
             path.chmod(mode)
 
 
-def _neighbor(target: Path, suffix: str) -> Path:
-    """A hidden name beside the target that nothing else has; `sweep` reads in it whose it is."""
+def _make_draft_path(target: Path, suffix: str) -> Path:
+    """Return a unique hidden path next to the target; `sweep` reads its owner from the name."""
     pid = os.getpid()
-    return target.with_name(f".{target.name}.{_host()}-{pid}-{_started(pid) or 0}.{secrets.token_hex(4)}{suffix}")
+    return target.with_name(
+        f".{target.name}.{_get_host_id()}-{pid}-{_get_start_time(pid) or 0}.{secrets.token_hex(4)}{suffix}"
+    )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One sort of file: its key in the header, its version, what messages call it, and the command that makes it."""
+    """A file format with a header line: its key and version, its name in messages, and the command that makes it."""
 
     key: str
     version: int
@@ -372,14 +377,14 @@ class Kind:
     maker: str
 
     def write(self, path: str | Path, header: Mapping[str, Any], payload: bytes) -> None:
-        """Write a file whole."""
+        """Write a file atomically."""
         facts = {self.key: self.version, **header, "bytes": len(payload)}
         sealed = {**facts, "digest": digest(json.dumps(facts).encode(), payload)}
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             draft.write_bytes(json.dumps(sealed).encode() + b"\n" + payload)
 
     def read(self, path: str | Path) -> tuple[dict[str, Any], bytes]:
-        """Header and content of a file; a foreign, differently versioned, cut or damaged one is refused."""
+        """Return the header and the content. Raise InputError for a foreign, outdated, truncated or damaged file."""
         again = f"make it again with: {self.maker}"
         try:
             head, _, payload = read_regular(path).partition(b"\n")
@@ -394,7 +399,7 @@ class Kind:
         return facts, payload
 
     def facts(self, path: str | Path, head: bytes) -> dict[str, Any]:
-        """The first line of a file; one of a foreign or differently versioned file is refused."""
+        """Parse the header line. Raise InputError if the file is foreign or of another version."""
         try:
             facts: dict[str, Any] = json.loads(head)
             version = facts[self.key]

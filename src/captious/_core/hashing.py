@@ -14,24 +14,24 @@ import numpy.typing as npt
 Hashes = npt.NDArray[np.uint64]
 
 
-def _digest(text: str | bytes) -> bytes:
+def _compute_digest(text: str | bytes) -> bytes:
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return blake2b(content, digest_size=8).digest()
 
 
-def text_hash(text: str | bytes) -> int:
-    """The hash of one text.
+def hash_text(text: str | bytes) -> int:
+    """Return the hash of one text.
 
-    >>> text_hash("dog").to_bytes(8, "little").hex()  # printf dog | b2sum -l 64
+    >>> hash_text("dog").to_bytes(8, "little").hex()  # printf dog | b2sum -l 64
     '3984c7c1d25e9c9f'
     """
-    return int.from_bytes(_digest(text), "little")
+    return int.from_bytes(_compute_digest(text), "little")
 
 
-def text_hashes(texts: Iterable[str | bytes]) -> Hashes:
-    """The hash of each text.
+def hash_texts(texts: Iterable[str | bytes]) -> Hashes:
+    """Return an array with the hash of each text.
 
-    >>> text_hashes(["dog", "cat"])[0] == text_hash("dog")
+    >>> hash_texts(["dog", "cat"])[0] == hash_text("dog")
     np.True_
     """
-    return np.frombuffer(b"".join(map(_digest, texts)), dtype="<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(map(_compute_digest, texts)), dtype="<u8").astype(np.uint64)

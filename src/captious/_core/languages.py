@@ -1,4 +1,4 @@
-"""Languages by their code: name, tokenizer and script; and the scripts in which texts are written."""
+"""Languages by code, with name, tokenizer and script; detection of the scripts of texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 LANGUAGE_COLUMN = "language"
 """The column of the input that names the language of each item."""
@@ -29,7 +29,7 @@ class Language:
     """A script of `SCRIPTS` that every text of some length in this language has."""
 
 
-def _spaced(names: str) -> dict[str, Language]:
+def _parse_languages(names: str) -> dict[str, Language]:
     return {code: Language(name) for code, _, name in (pair.partition(":") for pair in names.split())}
 
 
@@ -42,7 +42,7 @@ LANGUAGES: Mapping[str, Language] = {
     "my": Language("Burmese", "char", "Burmese"),
     "th": Language("Thai", "th-newmm", "Thai"),
     "zh": Language("Chinese", "zh-char", "Han"),
-    **_spaced(
+    **_parse_languages(
         "af:Afrikaans ar:Arabic bg:Bulgarian bn:Bengali ca:Catalan cs:Czech da:Danish de:German el:Greek en:English "
         "es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish fil:Filipino fr:French ga:Irish gl:Galician "
         "gu:Gujarati he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian is:Icelandic it:Italian "
@@ -67,10 +67,10 @@ ENGLISH_MODELS = frozenset(
 """Models that were trained on English texts, among them the defaults of metrics."""
 
 
-def language_named(code: str) -> Language:
-    """Look a language up, or say how it is written.
+def find_language(code: str) -> Language:
+    """Return the language with this code. Raise InputError with a suggestion if there is none.
 
-    >>> language_named("zh").tokenizer
+    >>> find_language("zh").tokenizer
     'zh-char'
     """
     try:
@@ -78,14 +78,14 @@ def language_named(code: str) -> Language:
     except (KeyError, TypeError):
         by_name = {language.name.lower(): known for known, language in LANGUAGES.items()}
         known = by_name.get(str(code).lower()) or str(code).lower().partition("-")[0].partition("_")[0]
-        hint = f"; did you mean {known!r}?" if known in LANGUAGES else nearest(str(code), LANGUAGES)
+        hint = f"; did you mean {known!r}?" if known in LANGUAGES else format_suggestion(str(code), LANGUAGES)
         raise InputError(f"language={code!r}, expected a code such as en, zh, ja, ko, th, ar or fr{hint}") from None
 
 
-def language_code(value: Any) -> str:
-    """The code in a cell of a column of languages, without its region.
+def parse_language_code(value: Any) -> str:
+    """Return the language code in a cell, without its region.
 
-    >>> [language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
+    >>> [parse_language_code(value) for value in ("zh-CN", "pt_BR", " EN ", None, float("nan"))]
     ['zh', 'pt', 'en', '', '']
     """
     if value is None or value != value:  # NaN, as pandas writes an empty cell
@@ -93,23 +93,23 @@ def language_code(value: Any) -> str:
     return str(value).strip().lower().replace("_", "-").partition("-")[0]
 
 
-def only_language(values: Iterable[Any]) -> str:
-    """The language that a column of languages names for every item; nothing for several, for none, and for English.
+def find_only_language(values: Iterable[Any]) -> str:
+    """Return the language that all cells of a column name; empty for several, for none, and for English.
 
-    >>> only_language(["de", "de-AT"]), only_language(["de", "fr"]), only_language(["de", None]), only_language(["en"])
-    ('de', '', '', '')
+    >>> [find_only_language(column) for column in (["de", "de-AT"], ["de", "fr"], ["de", None], ["en"])]
+    ['de', '', '', '']
     """
-    codes = set(map(language_code, values))
+    codes = set(map(parse_language_code, values))
     return next(iter(codes)) if len(codes) == 1 and codes <= LANGUAGES.keys() - {ENGLISH} else ""
 
 
-def chosen_tokenizer(name: str, language: str) -> str:
-    """The tokenizer that a metric uses for captions in a language; an empty code stands for English.
+def choose_tokenizer(name: str, language: str) -> str:
+    """Return the tokenizer that a metric uses for captions in a language; an empty code means English.
 
-    >>> chosen_tokenizer("auto", "zh"), chosen_tokenizer("zh-jieba", "zh"), chosen_tokenizer("auto", "")
+    >>> choose_tokenizer("auto", "zh"), choose_tokenizer("zh-jieba", "zh"), choose_tokenizer("auto", "")
     ('zh-char', 'zh-jieba', 'ptb')
     """
-    return language_named(language or ENGLISH).tokenizer if name == AUTO else name
+    return find_language(language or ENGLISH).tokenizer if name == AUTO else name
 
 
 _RANGES = {
@@ -146,7 +146,7 @@ MANY, FEW, CLAUSE = 0.1, 50, 6
 
 @dataclass(frozen=True)
 class Scripts:
-    """How many letters of texts belong to each script."""
+    """Letter counts of texts by script."""
 
     letters: Mapping[str, int]
     unspaced_runs: int = 0
@@ -154,7 +154,7 @@ class Scripts:
 
     @classmethod
     def of(cls, texts: Sequence[str], step: int | None = None) -> Scripts:
-        """Count the letters of texts, at even distances where there are many: of each, or of every so many.
+        """Count the letters of every ``step``-th text; by default of at most `SAMPLE` evenly spaced texts.
 
         >>> Scripts.of(["一只狗 a dog"]).letters
         {'Han': 3, 'Latin': 4}
@@ -177,7 +177,7 @@ class Scripts:
 
     @staticmethod
     def step(texts: int) -> int:
-        """The distance at which letters of so many texts are counted."""
+        """Return the step between sampled texts, given their number."""
         return max(-(-texts // SAMPLE), 1)
 
     def __add__(self, other: Scripts) -> Scripts:
@@ -186,15 +186,15 @@ class Scripts:
         return Scripts(letters, self.unspaced_runs + other.unspaced_runs)
 
     def share(self, scripts: Iterable[str]) -> float:
-        """The share of all letters that belongs to some scripts."""
+        """Return the share of all letters that belong to these scripts."""
         total = sum(self.letters.values())
         return sum(self.letters.get(script, 0) for script in scripts) / total if total else 0.0
 
     @property
     def unsplit(self) -> str:
-        """The language of a tokenizer that these texts need, where one for spaces takes a clause for a word.
+        """The language whose tokenizer these texts need because a tokenizer for spaces would take a clause for a word.
 
-        It is empty where there are few such letters, or where spaces separate words already.
+        Empty if there are few such letters, or if spaces separate the words already.
 
         >>> Scripts.of(["一只棕色的狗在草地上奔跑"]).unsplit, Scripts.of(["一只 棕色 的 狗 在 草地 上 奔跑"]).unsplit
         ('zh', '')
@@ -207,27 +207,27 @@ class Scripts:
             most = "kana"
         return next(code for code, language in LANGUAGES.items() if language.script == most)
 
-    def clause_warning(self, tokenizer: str, language: str) -> str:
-        """What is said of a tokenizer for spaces, and of the language that was named; nothing where it fits."""
+    def explain_unsplit_clauses(self, tokenizer: str, language: str) -> str:
+        """Return a warning if a tokenizer for spaces is used on a script without spaces, else an empty string."""
         code = self.unsplit
         if tokenizer not in SPACED_TOKENIZERS or not code:
             return ""
         better = f"language={code!r}" if code != language else f"tokenizer={LANGUAGES[code].tokenizer}"
-        return f"{self.described(UNSPACED)}; {tokenizer} takes a clause for a word: pass {better}"
+        return f"{self.describe_share(UNSPACED)}; {tokenizer} takes a clause for a word: pass {better}"
 
     @property
     def main(self) -> str:
-        """The script of most letters, and Latin where there are none.
+        """The script of most letters; Latin if there are no letters.
 
         >>> Scripts.of(["كلب يركض"]).main
         'Arabic'
         """
         return max(self.letters, key=self.letters.__getitem__, default="Latin")
 
-    def described(self, scripts: Iterable[str]) -> str:
-        """The share of some scripts in words.
+    def describe_share(self, scripts: Iterable[str]) -> str:
+        """Format the share of some scripts for a message.
 
-        >>> Scripts.of(["犬が走る"]).described(["Han", "kana"])
+        >>> Scripts.of(["犬が走る"]).describe_share(["Han", "kana"])
         '100 % of the letters are Han and kana'
         """
         present = [script for script in scripts if self.letters.get(script)]
@@ -235,23 +235,23 @@ class Scripts:
 
 
 def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
-    """Refuse texts of some length without one letter of the script that their language has, and kana in Chinese.
+    """Raise InputError if long texts contain no letter of their language's script, or if Chinese contains kana.
 
     >>> refuse_other_script("ja", ["一只棕色的狗在草地上奔跑" * 5], "zh.csv")
     Traceback (most recent call last):
         ...
     captious.errors.InputError: zh.csv: no kana, expected some in Japanese (language='ja'); 100 % of the letters are Han
     """
-    script = language_named(code).script
+    script = find_language(code).script
     if not script:
         return
     scripts = Scripts.of(texts)
     if not scripts.letters.get(script) and sum(scripts.letters.values()) >= FEW:
-        found = scripts.described([scripts.main])
-        name = language_named(code).name
+        found = scripts.describe_share([scripts.main])
+        name = find_language(code).name
         raise InputError(f"{where}: no {script}, expected some in {name} (language={code!r}); {found}")
     if script == "Han" and scripts.share(["kana"]) > MANY:
-        found = scripts.described(["kana"])
+        found = scripts.describe_share(["kana"])
         hint = "for Japanese pass language='ja'"
         raise InputError(f"{where}: {found}, expected none in Chinese (language={code!r}); {hint}")
 
@@ -259,7 +259,7 @@ def refuse_other_script(code: str, texts: Sequence[str], where: str) -> None:
 def refuse_other_than_english(
     where: str, what: str, texts: Sequence[str], language: str = "", instead: str = ""
 ) -> None:
-    """Refuse texts for something that knows English only: those in another language, or mostly in another script.
+    """Raise InputError if texts are in another language than English or mostly in another script than Latin.
 
     >>> refuse_other_than_english("zh.csv", "detail units are made", ["一只棕色的狗"])
     Traceback (most recent call last):
@@ -267,7 +267,7 @@ def refuse_other_than_english(
     captious.errors.InputError: zh.csv: detail units are made for English captions, 100 % of the letters are Han
     """
     scripts = Scripts.of(texts)
-    named = language not in ("", ENGLISH) and f"they are in {language_named(language).name}"
-    written = scripts.main != "Latin" and scripts.described([scripts.main])
+    named = language not in ("", ENGLISH) and f"they are in {find_language(language).name}"
+    written = scripts.main != "Latin" and scripts.describe_share([scripts.main])
     if named or written:
         raise InputError(f"{where}: {what} for English captions, {named or written}{instead}")

@@ -1,8 +1,8 @@
-"""Public names of a package, imported when first used, so that ``import captious`` stays instant.
+"""Public names of a package, imported on first use, so that ``import captious`` stays fast.
 
-The stub ``__init__.pyi`` beside the package says where each name is defined: ``from module import name as name``, or
+The stub ``__init__.pyi`` of the package says where each name is defined: ``from module import name as name``, or
 ``public = name`` under another name. Type checkers read it too, so a public name is written once. ``import module``
-in a stub says that other rooms enter by that module; a module that no stub names is private to its room.
+in a stub makes a module public to other packages; a module that no stub names is private to its package.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from importlib.util import find_spec
 from typing import Any
 
 
-def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package, from the imports of its stub; ``__all__`` is their names.
+def make_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package, made from the imports in its stub; ``__all__`` is
+    ``__dir__()``.
 
     A module of the package, such as ``captious.metrics``, is imported when it is first asked for.
 
-    >>> attribute, names = exports("captious.syntax")
+    >>> attribute, names = make_exports("captious.syntax")
     >>> names()[:2], attribute("Sentence").__name__
     (['CutRules', 'Sentence'], 'Sentence')
     """

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,7 +42,7 @@ def load_point(point: EntryPoint, kind: str) -> Any:
         return point.load()
     except Exception as error:
         where = describe_point(point, kind)
-        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"{where} cannot be imported: {type(error).__name__}: {format_one_line(error)}") from error
 
 
 class ObjectName(str):

@@ -1,7 +1,8 @@
-"""TOML and JSON as dataclasses: a key is a field, and its value has the type that the field declares.
+"""Conversion of TOML and JSON to dataclasses: a key is a field, and its value must have the field's type.
 
-`record` reads what a person wrote. A mistake is one line: the file, the key, what was found, what was expected. A field
-says what it expects in its metadata (`rule`). `from_json` reads what `json.dumps` made of a dataclass of ours.
+`parse_record` reads tables that a person wrote; a mistake is reported in one line with the file, the key, the value and
+the expected form, which a field declares in its metadata (`rule`). `from_json` reads what `json.dumps` wrote of our own
+dataclasses.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from captious._core.files import decode_utf8, read_regular
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 T = TypeVar("T")
 
@@ -25,12 +26,12 @@ T = TypeVar("T")
 def rule(
     expected: str = "", low: float | None = None, high: float | None = None, hidden: bool = False
 ) -> dict[str, Any]:
-    """The metadata of a field: what its key takes in words, its bounds, and whether it is no key of a file at all."""
+    """Return the metadata of a field: the expected value in words, its bounds, and whether files may not set it."""
     return {"expected": expected, "low": low, "high": high, "hidden": hidden}
 
 
 def read_text(path: Path, what: str, missing: str = "") -> str:
-    """The text of a file that a person wrote; ``missing`` ends the message where there is none."""
+    """Read a text file that a person wrote; ``missing`` ends the message if there is no such file."""
     try:
         content = read_regular(path)
     except FileNotFoundError:
@@ -41,7 +42,7 @@ def read_text(path: Path, what: str, missing: str = "") -> str:
 
 
 def parse_toml(text: str, where: str, what: str) -> dict[str, Any]:
-    """The table of a text in TOML."""
+    """Parse a TOML text into a table."""
     parser = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         table: dict[str, Any] = parser.loads(text.replace("\r\n", "\n"))
@@ -51,49 +52,53 @@ def parse_toml(text: str, where: str, what: str) -> dict[str, Any]:
     return table
 
 
-def record(kind: type[T], table: Mapping[str, Any], where: str, **given: Any) -> T:
-    """A dataclass of the keys of a table; ``given`` are fields that the caller knows, whatever the table has.
+def parse_record(kind: type[T], table: Mapping[str, Any], where: str, **given: Any) -> T:
+    """Build a dataclass from the keys of a table; ``given`` are fields that the caller sets, whatever the table says.
 
-    A field that is a dataclass takes a table of its own, a tuple of dataclasses a list of tables. A field without a
-    default must be there, and must not be empty.
+    A field that is a dataclass is read from a nested table, a tuple of dataclasses from a list of tables. A field
+    without a default is required and must not be empty.
 
     >>> from dataclasses import dataclass, field
     >>> @dataclass(frozen=True)
     ... class Scale:
     ...     points: int = field(metadata=rule(low=2, high=9))
-    >>> record(Scale, {"points": 5}, "study.toml")
+    >>> parse_record(Scale, {"points": 5}, "study.toml")
     Scale(points=5)
-    >>> record(Scale, {"points": 1}, "study.toml")
+    >>> parse_record(Scale, {"points": 1}, "study.toml")
     Traceback (most recent call last):
     captious.errors.InputError: study.toml: points = 1, expected a number from 2 to 9
     """
     known = {one.name: one for one in fields(kind) if not one.metadata.get("hidden")}  # type: ignore[arg-type]
-    hints = _hints(kind)  # type: ignore[arg-type]
+    hints = _get_hints(kind)  # type: ignore[arg-type]
     for name in table:
         if name not in known:
             shown = name if name.isprintable() else ascii(name)
-            raise InputError(f"{where}: unknown key {shown[:60]}, known: {', '.join(known)}{nearest(name, known)}")
+            raise InputError(
+                f"{where}: unknown key {shown[:60]}, known: {', '.join(known)}{format_suggestion(name, known)}"
+            )
     values = {
-        name: _value(known[name], value, hints[name], where) for name, value in table.items() if name not in given
+        name: _convert_value(known[name], value, hints[name], where)
+        for name, value in table.items()
+        if name not in given
     }
     for name, one in known.items():
         needed = one.default is MISSING and one.default_factory is MISSING and name not in given
         value = values.get(name)
         if needed and (value is None or value == () or not str(value).strip()):
-            raise InputError(f"{where}: no {name}, expected {expected(kind, name)}")
+            raise InputError(f"{where}: no {name}, expected {describe_expected(kind, name)}")
     return kind(**values, **given)
 
 
-def expected(kind: type, name: str) -> str:
-    """What the key of a dataclass takes, in words."""
+def describe_expected(kind: type, name: str) -> str:
+    """Describe the values that a field of a dataclass takes."""
     field = next(one for one in fields(kind) if one.name == name)
-    return _form(field, _hints(kind)[name])
+    return _describe_form(field, _get_hints(kind)[name])
 
 
-def shown(value: Any) -> str:
-    """A value in a message, as TOML writes it.
+def format_value(value: Any) -> str:
+    """Format a value for a message, as TOML writes it.
 
-    >>> shown(True), shown((1, 5)), shown("a dog")
+    >>> format_value(True), format_value((1, 5)), format_value("a dog")
     ('true', '[1, 5]', "'a dog'")
     """
     if isinstance(value, bool):
@@ -102,39 +107,39 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _value(field: Field[Any], value: Any, hint: Any, where: str) -> Any:
-    """A value of a table as its field has it."""
+def _convert_value(field: Field[Any], value: Any, hint: Any, where: str) -> Any:
+    """Convert a value of a table to the type of its field."""
     name = field.name
     inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
     if is_dataclass(inner):
         several = inner is not hint
         tables = value if several else [value]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise InputError(f"{where}: {name} = {shown(value)}, expected {_form(field, hint)}")
+            raise InputError(f"{where}: {name} = {format_value(value)}, expected {_describe_form(field, hint)}")
         kind: Any = inner
         parts = [
-            record(kind, table, f"{where}: [[{name}]] {number}" if several else _inside(where, name))
+            parse_record(kind, table, f"{where}: [[{name}]] {number}" if several else _format_location(where, name))
             for number, table in enumerate(tables, 1)
         ]
         return tuple(parts) if several else parts[0]
     value = tuple(value) if isinstance(value, list) else value
-    if not fits(value, hint):
+    if not has_type(value, hint):
         choices = get_args(hint) if get_origin(hint) is Literal else ()
-        hinted = nearest(str(value), choices) if choices else ""
-        raise InputError(f"{where}: {name} = {shown(value)}, expected {_form(field, hint)}{hinted}")
+        hinted = format_suggestion(str(value), choices) if choices else ""
+        raise InputError(f"{where}: {name} = {format_value(value)}, expected {_describe_form(field, hint)}{hinted}")
     low, high = (field.metadata.get(end) for end in ("low", "high"))
     if low is not None and high is not None and value is not None and not low <= value <= high:
         raise InputError(f"{where}: {name} = {value}, expected a number from {low:,} to {high:,}")
     return value
 
 
-def _inside(where: str, name: str) -> str:
-    """The place of a table in a file or in a table of it, such as ``study.toml: [checks.flag]``."""
+def _format_location(where: str, name: str) -> str:
+    """Append the name of a table to the location in a message, such as ``study.toml: [checks.flag]``."""
     file, opened, table = where.rpartition(": [")
     return f"{file}: [{table[:-1]}.{name}]" if opened and table.endswith("]") else f"{where}: [{name}]"
 
 
-def _form(field: Field[Any], hint: Any) -> str:
+def _describe_form(field: Field[Any], hint: Any) -> str:
     if words := field.metadata.get("expected"):
         return str(words)
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -144,18 +149,18 @@ def _form(field: Field[Any], hint: Any) -> str:
     return names.get(kinds[0], "a text in quotation marks")
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type: no true or false for a number, no infinity, lists as tuples.
+def has_type(value: Any, hint: Any) -> bool:
+    """Return True if a value has a type. Booleans are no numbers, infinity is no float, and lists come as tuples.
 
-    >>> fits(3, float), fits(True, int), fits((1, 5), tuple[float, float]), fits("a", Literal["b"])
+    >>> has_type(3, float), has_type(True, int), has_type((1, 5), tuple[float, float]), has_type("a", Literal["b"])
     (True, False, True, False)
     """
     if get_origin(hint) in (Union, UnionType):
-        return any(fits(value, part) for part in get_args(hint))
+        return any(has_type(value, part) for part in get_args(hint))
     if get_origin(hint) is tuple:
         parts = get_args(hint)
         kinds = parts[:1] * len(value) if parts[-1] is Ellipsis and isinstance(value, tuple) else parts
-        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(fits, value, kinds))
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(has_type, value, kinds))
     if get_origin(hint) is Literal:
         return isinstance(value, str) and value in get_args(hint)
     if isinstance(value, bool) or hint is bool:
@@ -164,19 +169,16 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def from_json(kind: Any, data: Any, name: str = "") -> Any:
-    """A value of a type from what JSON made of it: dataclasses from objects or lists of their values, lists as tuples.
+    """Convert parsed JSON to a type: objects or lists of values to dataclasses, lists to tuples.
 
-    Keys that the type does not have are left out, because a later version may have written them. A ValueError says what
-    is missing or is of another type, by its place under ``name``.
+    Keys that the type does not have are ignored, because a later version may have written them. Raise TypeError or
+    ValueError if a value is missing or has another type.
 
     >>> from_json(tuple[float, ...] | None, [1, 2.5]), from_json(Mapping[str, tuple[int, int]], {"a": [1, 2]})
     ((1, 2.5), {'a': (1, 2)})
-    >>> from_json(Mapping[str, int], {"a": "one"}, "parts")
-    Traceback (most recent call last):
-    ValueError: parts.a is 'one', expected a whole number
     """
     if not _is_kind_of(kind, data):
-        raise ValueError(f"{name} is {shown(data)}, expected {_json_form(kind)}".removeprefix(" is "))
+        raise ValueError(f"{name} is {format_value(data)}, expected {_json_form(kind)}".removeprefix(" is "))
     if get_origin(kind) in (Union, UnionType):
         kind = next(one for one in get_args(kind) if _is_kind_of(one, data))
     parts = get_args(kind)
@@ -194,7 +196,7 @@ def from_json(kind: Any, data: Any, name: str = "") -> Any:
 
 
 def _dataclass_from_json(kind: Any, data: Any, prefix: str) -> Any:
-    hints = _hints(kind)
+    hints = _get_hints(kind)
     known = [one for one in fields(kind) if one.init]
     values = dict(zip((one.name for one in known), data, strict=False)) if isinstance(data, list) else data
     for one in known:
@@ -218,7 +220,7 @@ def _json_form(kind: Any) -> str:
 
 
 def _is_kind_of(kind: Any, data: Any) -> bool:
-    """Whether JSON may write a value of a type like this, whatever is inside of it."""
+    """Return True if JSON may encode a value of this type like this; nested values are not checked."""
     origin = get_origin(kind) or kind
     if origin is Any:
         return True
@@ -236,5 +238,5 @@ def _is_kind_of(kind: Any, data: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _hints(kind: Any) -> dict[str, Any]:
+def _get_hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)

@@ -1,4 +1,4 @@
-"""The written form of a value with parameters, such as ``cider(idf=refs)`` or ``lstm(stack=4)``, and its way back."""
+"""Specs: the text form of a dataclass with parameters, such as ``cider(idf=refs)`` or ``lstm(stack=4)``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from captious._core.numbers import parse_number, parse_whole
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _PARAMETER = re.compile(r"""\s*(?:(\w+)\s*=\s*)?("[^"]*"|'[^']*'|[^,"']*?)\s*(?:,|$)""")
@@ -20,13 +20,13 @@ LARGEST = 1e15
 """The largest number that a parameter may be."""
 
 
-def shortened(text: str) -> str:
-    """A written form in a message, which need not repeat thousands of characters."""
+def quote_short(text: str) -> str:
+    """Quote a spec for a message, shortened to 120 characters."""
     return repr(text if len(text) <= 120 else f"{text[:119]}…")
 
 
 def split_specs(text: str) -> list[str]:
-    """The parts of a list with commas; those in parentheses or quotes belong to a part.
+    """Split a list at its commas, except those in parentheses or quotes.
 
     >>> split_specs("bleu(n=4,tokenizer=13a), cider")
     ['bleu(n=4,tokenizer=13a)', 'cider']
@@ -46,16 +46,16 @@ def split_specs(text: str) -> list[str]:
 
 
 def parse_spec(text: str, what: str, example: str) -> tuple[str, dict[str, str]]:
-    """Name and parameters of a written form; ``what`` and ``example`` are for the error message.
+    """Return the name and the parameters of a spec; ``what`` and ``example`` are used in error messages.
 
-    A first value without a name stands under the empty string.
+    A first value without a name has the empty string as its key.
 
     >>> parse_spec("lstm(stack=4)", "classifier", "lstm"), parse_spec("bleu(4)", "metric", "bleu")
     (('lstm', {'stack': '4'}), ('bleu', {'': '4'}))
     """
     match = _CALL.fullmatch(text)
     if not match:
-        raise InputError(f"cannot read the {what} {shortened(text)}, expected a name such as {example}")
+        raise InputError(f"cannot read the {what} {quote_short(text)}, expected a name such as {example}")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InputError(f"cannot read the {what} {ascii(text)[:80]}: it holds half a character, expected UTF-8")
     inside, values, position = match[2] or "", dict[str, str](), 0
@@ -63,9 +63,9 @@ def parse_spec(text: str, what: str, example: str) -> tuple[str, dict[str, str]]
         parameter = _PARAMETER.match(inside, position)
         key = parameter[1] or "" if parameter else ""
         if not parameter or (not key and (values or not parameter[2])):
-            raise InputError(f"cannot read the parameters of {shortened(text)}, expected name(key=value,key=value)")
+            raise InputError(f"cannot read the parameters of {quote_short(text)}, expected name(key=value,key=value)")
         if key in values:
-            raise InputError(f"{shortened(text)} sets {key} twice")
+            raise InputError(f"{quote_short(text)} sets {key} twice")
         values[key] = parameter[2].strip("\"'")
         position = parameter.end()
     return match[1].lower(), values
@@ -81,7 +81,7 @@ _hints = lru_cache(maxsize=256)(get_type_hints)
 def convert_arguments(
     kind: type, values: Mapping[str, str], name: str, omit: Collection[str] = (), main: str = ""
 ) -> dict[str, Any]:
-    """Parameters of a dataclass from their written values; those in ``omit`` are not for writing.
+    """Convert the texts of parameters to the types of a dataclass's fields; fields in ``omit`` cannot be set.
 
     ``main`` is the parameter that a first value without a name belongs to.
     """
@@ -94,22 +94,22 @@ def convert_arguments(
     for key in values:
         if key not in legal:
             known = ", ".join(legal) or "none"
-            hint = f"; did you mean {main!r}?" if {key, main} <= MODEL_WORDS else nearest(key, legal)
+            hint = f"; did you mean {main!r}?" if {key, main} <= MODEL_WORDS else format_suggestion(key, legal)
             raise InputError(f"{name} has no parameter {key!r}, legal ones: {known}{hint}")
-    return {key: _value(text, hints[key], f"{name}({key}={text})") for key, text in values.items()}
+    return {key: _convert_value(text, hints[key], f"{name}({key}={text})") for key, text in values.items()}
 
 
 def write_spec(value: Any, name: str, always: Collection[str] = ()) -> str:
-    """The written form of a dataclass: the parameters that differ from their defaults, and those shown ``always``."""
+    """Format a dataclass as a spec: the parameters that differ from their defaults, and those in ``always``."""
     parameters = [
-        f"{field.name}={_text(getattr(value, field.name))}"
+        f"{field.name}={_format_value(getattr(value, field.name))}"
         for field in fields(value)
         if field.name in always or getattr(value, field.name) != field.default
     ]
     return f"{name}({','.join(parameters)})" if parameters else name
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = str(value)
@@ -118,7 +118,7 @@ def _text(value: Any) -> str:
     return f'"{text}"' if any(character in text for character in "(),' ") else text
 
 
-def _value(text: str, hint: Any, where: str) -> Any:
+def _convert_value(text: str, hint: Any, where: str) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
         if text.lower() == "none" and type(None) in get_args(hint):
             return None
@@ -126,7 +126,7 @@ def _value(text: str, hint: Any, where: str) -> Any:
     if get_origin(hint) is Literal:
         choices = {str(choice): choice for choice in get_args(hint)}
         if text not in choices:
-            raise InputError(f"{where}: expected one of {', '.join(choices)}{nearest(text, choices)}")
+            raise InputError(f"{where}: expected one of {', '.join(choices)}{format_suggestion(text, choices)}")
         return choices[text]
     if hint is bool:
         answers = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}

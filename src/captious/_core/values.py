@@ -1,4 +1,4 @@
-"""Results are values: they pickle and copy what they hold, without what was computed from it."""
+"""Base class of results: a pickle or copy contains the fields, not the cached properties."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PlainState:
-    """A base of classes with cached properties: a pickle or a copy leaves these out, and they are computed again."""
+    """A base of classes with cached properties, which are left out of pickles and copies and computed again."""
 
     def __getstate__(self) -> dict[str, Any]:
         kind = type(self)

@@ -3,6 +3,6 @@
 The function that runs an audit is ``captious.audit``.
 """
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -8,6 +8,6 @@ from captious.bias.lic import Lic as Lic
 from captious.bias.masking import Mask as Mask
 from captious.bias.protocol import PRESETS as PRESETS
 from captious.bias.protocol import Protocol as Protocol
-from captious.bias.protocol import preset_named as preset_named
+from captious.bias.protocol import find_preset as find_preset
+from captious.bias.protocol import get_published_seeds as get_published_seeds
 from captious.bias.protocol import protocol_for as protocol_for
-from captious.bias.protocol import published_seeds as published_seeds

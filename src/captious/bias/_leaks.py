@@ -1,7 +1,7 @@
-"""What gives the attribute away: words that predict it almost alone, n-grams and captions that convince a classifier.
+"""Evidence of leakage: words that predict the attribute almost alone, salient n-grams, and confident captions.
 
-Leaking words are counted in the masked captions. Salient n-grams and surest captions come from what a classifier said
-of captions it was not trained on, so they mean the same for every classifier.
+Leaking words are counted in the masked captions. Salient n-grams and the surest captions come from a classifier's
+predictions for captions it was not trained on, so they are comparable between classifiers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SYMBOLS = {MASKED, UNKNOWN}
 
 
 class Leak(NamedTuple):
-    """A word, the class it points to, how surely, and in how many captions it stands."""
+    """A word, the class it predicts, its share in that class, and the number of captions with it."""
 
     word: str
     label: str
@@ -30,20 +30,20 @@ class Leak(NamedTuple):
     captions: int
 
 
-def leaking_words(
+def find_leaking_words(
     captions: Sequence[Tokens],
     labels: Ints,
     classes: Sequence[str],
     share: float = SHARE,
     least: int = LEAST,
 ) -> list[Leak]:
-    """Words of at least ``least`` captions that belong to one class in a ``share`` of them, most frequent first.
+    """Find words of at least ``least`` captions of which a ``share`` belongs to one class, most frequent first.
 
-    Shares are of classes made equally frequent: of p(word | class), not of counts, so that a common class does not make
-    every word a leak.
+    Shares are of p(word | class), not of counts, as if classes were equally frequent: otherwise every word would leak a
+    common class.
 
     >>> captions = [("beard",)] * 10 + [("hat",)] * 10 + [("hat",)] * 10
-    >>> leaking_words(captions, np.array([1] * 20 + [0] * 10), ("a", "b"))
+    >>> find_leaking_words(captions, np.array([1] * 20 + [0] * 10), ("a", "b"))
     [Leak(word='beard', label='b', share=1.0, captions=10)]
     """
     totals = np.maximum(np.bincount(labels, minlength=len(classes)), 1)
@@ -81,7 +81,7 @@ class Prediction(NamedTuple):
 
 
 class SalientNgram(NamedTuple):
-    """An n-gram, the mean probability of the class where it occurs, and in how many tested captions it does."""
+    """An n-gram, the class's mean probability over the tested captions with it, and the number of these captions."""
 
     ngram: str
     probability: float
@@ -89,10 +89,10 @@ class SalientNgram(NamedTuple):
     weight: float
 
 
-def salient_ngrams(
+def find_salient_ngrams(
     tested: Sequence[Prediction], classes: int, top: int = 15, orders: int = 2, least: int = 5
 ) -> list[list[SalientNgram]]:
-    """The n-grams that speak most for each class.
+    """Find the n-grams that are the strongest evidence for each class.
 
     With p the class's probability over all tested captions and p_g over the n captions with the n-gram, the weight is
     (mean p_g − mean p)·√n / sd p. N-grams of fewer than ``least`` captions, and those that only repeat a shorter or
@@ -107,11 +107,13 @@ def salient_ngrams(
         for number, (count, end) in enumerate(zip(counts.tolist(), np.cumsum(counts).tolist(), strict=True))
         if count >= least and not set(captions.vocabulary[number].split()) <= SYMBOLS
     ]
-    return [_salient(grams, np.array([one.probabilities[label] for one in tested]), top) for label in range(classes)]
+    return [
+        _select_salient(grams, np.array([one.probabilities[label] for one in tested]), top) for label in range(classes)
+    ]
 
 
-def _salient(grams: Sequence[tuple[str, Ints]], shares: Floats, top: int) -> list[SalientNgram]:
-    """The n-grams, each with the indices of its captions, that speak most for the class of these probabilities."""
+def _select_salient(grams: Sequence[tuple[str, Ints]], shares: Floats, top: int) -> list[SalientNgram]:
+    """Select the n-grams, given with the indices of their captions, that raise these class probabilities most."""
     middle, spread = (float(shares.mean()), float(shares.std()) or 1.0) if len(shares) else (0.0, 1.0)
     candidates = []
     for words, indices in grams:
@@ -126,8 +128,8 @@ def _salient(grams: Sequence[tuple[str, Ints]], shares: Floats, top: int) -> lis
     return list(chosen.values())
 
 
-def surest(tested: Sequence[Prediction], label: int, right: bool = True, top: int = 8) -> list[Prediction]:
-    """Distinct captions of a class most surely recognized, or most surely taken for another class."""
+def select_surest(tested: Sequence[Prediction], label: int, right: bool = True, top: int = 8) -> list[Prediction]:
+    """Select distinct captions of a class that were most confidently recognized, or taken for another class."""
     own = [one for one in tested if one.label == label and (one.predicted == label) == right]
     distinct: dict[Tokens, Prediction] = {}
     for one in sorted(own, key=lambda one: (-one.confidence, one.id, one.caption)):

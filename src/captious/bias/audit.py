@@ -1,4 +1,4 @@
-"""The audit: every captioner under every classifier and seed, LIC from it, and all of that as a document."""
+"""The audit: LIC of every captioner under every classifier, over seeds, as a document."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import digest, whole_file
+from captious._core.files import digest, write_atomically
 from captious._core.types import Floats
 from captious._version import __version__
-from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
+from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, find_leaking_words, find_salient_ngrams, select_surest
 from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects
-from captious.bias.lic import POINTS, Lic, chance, item_scores
+from captious.bias.lic import POINTS, Lic, chance, score_items
 from captious.bias.masking import as_text
 from captious.bias.protocol import Protocol, protocol_for
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.options import Engine, Reading, Runtime, current, using
+from captious.options import Engine, Reading, Runtime, get_runtime, using
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
 from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
@@ -36,22 +36,23 @@ MOSTLY_HIDDEN = 0.5
 
 @dataclass(frozen=True)
 class RunStore:
-    """Finished runs on disk, so that a stopped audit resumes and a longer one reuses what is done.
+    """Finished runs on disk, so that a stopped audit is resumed and a longer one reuses finished runs.
 
-    Test probabilities by task, in a folder named after the classifier's settings; a folder of None keeps nothing.
+    Test probabilities are stored by task, in a folder named after the classifier's settings; with None nothing is
+    stored.
     """
 
     folder: Path | None
 
     def of(self, settings: Mapping[str, Any]) -> RunStore:
-        """The part for one classifier, exactly as configured."""
+        """Return the part for one classifier with these settings."""
         if self.folder is None:
             return self
         key = digest(json.dumps({**settings, "captious": __version__}, sort_keys=True).encode())
         return RunStore(self.folder / f"{str(settings['classifier']).split('(')[0]}-{key}")
 
     def get(self, task: ClassifierTask) -> Floats | None:
-        """The stored probabilities of a task; a damaged file counts as absent."""
+        """Return the stored probabilities of a task; None if there are none or the file is damaged."""
         if self.folder is None:
             return None
         try:
@@ -61,16 +62,16 @@ class RunStore:
         return stored if stored.shape == (len(task.split.test), task.classes) else None
 
     def put(self, task: ClassifierTask, probabilities: Floats) -> None:
-        """Store a finished task, whole or not at all."""
+        """Store a finished task, atomically."""
         if self.folder is None:
             return
-        with whole_file(self.folder / f"{task.digest}.npy") as draft, draft.open("wb") as file:
+        with write_atomically(self.folder / f"{task.digest}.npy") as draft, draft.open("wb") as file:
             np.save(file, probabilities, allow_pickle=False)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassifierRun:
-    """One trained classifier and what it said of its test captions."""
+    """A trained classifier's probabilities for its test captions."""
 
     task: ClassifierTask
     probabilities: Floats
@@ -78,7 +79,7 @@ class ClassifierRun:
     @property
     def items(self) -> Floats:
         """Score of each test caption."""
-        return item_scores(self.probabilities, self.task.test_labels)
+        return score_items(self.probabilities, self.task.test_labels)
 
     @property
     def score(self) -> float:
@@ -125,12 +126,12 @@ class AuditRow:
         return Lic(scores[:, 0], scores[:, 1:], ratio, protocol.ddof, protocol.level, POINTS * float(error))
 
     def accuracy(self) -> tuple[float, float]:
-        """Mean accuracy on model and on human captions."""
+        """Return the mean accuracy on model and on human captions."""
         shares = np.array([[run.accuracy for run in seed] for seed in self.runs])
         return float(shares[:, 0].mean()), float(shares[:, 1:].mean())
 
     def predictions(self, human: bool = False) -> list[Prediction]:
-        """The model's tested captions, or the human ones."""
+        """Collect the predictions for the model's tested captions, or for the human ones."""
         shares: dict[tuple[str, int], list[Floats]] = {}
         captions = {}
         for seed in self.runs:
@@ -148,7 +149,7 @@ class AuditRow:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Result):
-    """LIC of every captioner under every classifier, with what revealed the label."""
+    """LIC of every captioner under every classifier, with the evidence of leakage."""
 
     protocol: Protocol
     classifiers: Mapping[str, Mapping[str, Any]]
@@ -174,12 +175,12 @@ class Audit(Result):
 
     @cached_property
     def leaks(self) -> dict[tuple[str, str], list[Leak]]:
-        """Words that still predict a label almost alone, by captioner and by whose captions: model or human."""
+        """Words that still predict a label almost alone, by captioner and by source: model or human."""
         leaks = {}
         for corpus in self.corpora:
             name, labels = corpus.subject.name, corpus.labels
-            leaks[name, "model"] = leaking_words(corpus.model, labels, self.classes)
-            leaks[name, "human"] = leaking_words(corpus.people, np.tile(labels, len(corpus.humans)), self.classes)
+            leaks[name, "model"] = find_leaking_words(corpus.model, labels, self.classes)
+            leaks[name, "human"] = find_leaking_words(corpus.people, np.tile(labels, len(corpus.humans)), self.classes)
         return leaks
 
     @property
@@ -207,7 +208,7 @@ class Audit(Result):
 
     @property
     def notes(self) -> list[str]:
-        """Which numbers were not computed now."""
+        """How many runs came from the store."""
         return [
             f"{name}: {stored} of {total} training runs were finished before and come from the store"
             for name, (stored, total) in self.stored.items()
@@ -215,7 +216,7 @@ class Audit(Result):
         ]
 
     def signature(self) -> str:
-        """Everything that can move the numbers, in one line."""
+        """Return everything that can change the numbers, in one line."""
         settings, names = self.protocol.settings(), ", ".join(map(str, self.protocol.seeds))
         over = "seeds" if len(self.protocol.seeds) > 1 else "tested images"
         return (
@@ -225,13 +226,15 @@ class Audit(Result):
         )
 
     def document(self) -> Document:
-        """The table, words that leak, and on the page charts, seeds, salient n-grams and surest captions."""
+        """Build the tables of scores and leaking words; on the page also charts, seeds, salient n-grams and surest
+        captions.
+        """
         return self._document
 
     @cached_property
     def _document(self) -> Document:
         words = len(self.protocol.mask.words)
-        tables = [self._results(), *self._evidence(), self._leaks(), self._seeds()]
+        tables = [self._build_results(), *self._build_evidence(), self._build_leaks(), self._build_seeds()]
         results, ngrams, captions, leaks, seeds = tables
         return Document(
             results.title,
@@ -240,7 +243,7 @@ class Audit(Result):
             f"0. {f'The {words} words that name the label were masked.' if words else 'No words were masked.'}",
             [
                 results,
-                *self._leaking(),
+                *self._list_leaking_words(),
                 *self._charts(),
                 Group("What revealed the label", [ngrams, captions]),
                 Group("All leaking words", [leaks]),
@@ -270,9 +273,9 @@ class Audit(Result):
 
     def write_files(self, folder: Path) -> None:
         """Write the leaking words."""
-        write_jsonl(folder / "leaks.jsonl", records(self._leaks()))
+        write_jsonl(folder / "leaks.jsonl", records(self._build_leaks()))
 
-    def _results(self) -> Table:
+    def _build_results(self) -> Table:
         columns: list[Column | str] = [
             "model",
             "classifier",
@@ -280,8 +283,8 @@ class Audit(Result):
             Column("LIC_D ± sd", decimals=1, key="lic_d", latex=r"$\mathrm{LIC}_D$"),
             Column("LIC", decimals=1, signed=True, level=self.protocol.level, bold=True),
             Column("p", "p", latex=None),
-            _percent("accuracy, model", 1),
-            _percent("accuracy, people", 1),
+            _make_percent_column("accuracy, model", 1),
+            _make_percent_column("accuracy, people", 1),
         ]
         rows: list[Sequence[Value]] = [
             [
@@ -305,7 +308,7 @@ class Audit(Result):
         )
         return Table("results", title, columns, rows, note)
 
-    def _leaking(self) -> Iterator[Text]:
+    def _list_leaking_words(self) -> Iterator[Text]:
         lists = {f"{name}, {who} captions": leaks for (name, who), leaks in self.leaks.items()}
         people = [self.leaks[corpus.subject.name, "human"] for corpus in self.corpora]
         shared = [leak for leak in people[0] if all(leak in leaks for leaks in people[1:])]
@@ -343,8 +346,8 @@ class Audit(Result):
             reference_name="chance",
         )
 
-    def _evidence(self) -> tuple[Table, Table]:
-        """Two tables for each row, for model and people, for each class: salient n-grams and surest captions."""
+    def _build_evidence(self) -> tuple[Table, Table]:
+        """Build two tables, for each row, model and people, and class: salient n-grams and surest captions."""
         names = ["model", "classifier", "captions of", "label"]
         symbol = f"[{self.protocol.mask.token.upper()}]"
         ngrams: list[Sequence[Value]] = []
@@ -352,43 +355,50 @@ class Audit(Result):
         for row in self.rows:
             for who in ("model", "human"):
                 tested = row.predictions(human=who == "human")
-                salient = salient_ngrams(tested, len(self.classes))
+                salient = find_salient_ngrams(tested, len(self.classes))
                 for label, name in enumerate(self.classes):
                     keys = (row.model, row.classifier, who, name)
                     for gram in salient[label]:
                         ngrams.append([*keys, gram.ngram, gram.probability, gram.captions])
-                    for one in (*surest(tested, label), *surest(tested, label, right=False)):
+                    for one in (*select_surest(tested, label), *select_surest(tested, label, right=False)):
                         text = as_text(one.caption, symbol, "[UNKNOWN]")
                         captions.append([*keys, text, one.id, self.classes[one.predicted], one.confidence])
         return (
-            _detail(
+            _make_detail_table(
                 "ngrams",
                 "Salient n-grams",
-                [*names, "n-gram", _percent("probability"), Column("captions")],
+                [*names, "n-gram", _make_percent_column("probability"), Column("captions")],
                 ngrams,
                 len(names),
                 "N-grams whose test captions get the highest probability of the label.",
             ),
-            _detail(
+            _make_detail_table(
                 "captions",
                 "Surest captions",
-                [*names, "caption", "id", "predicted", _percent("probability")],
+                [*names, "caption", "id", "predicted", _make_percent_column("probability")],
                 captions,
                 len(names),
                 "Captions whose label was most surely recognized, then those most surely taken for another.",
             ),
         )
 
-    def _leaks(self) -> Table:
-        columns: list[Column | str] = ["model", "captions of", "word", "label", _percent("share"), Column("captions")]
+    def _build_leaks(self) -> Table:
+        columns: list[Column | str] = [
+            "model",
+            "captions of",
+            "word",
+            "label",
+            _make_percent_column("share"),
+            Column("captions"),
+        ]
         rows: list[Sequence[Value]] = [[*keys, *leak] for keys, leaks in self.leaks.items() for leak in leaks]
         note = (
             f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
             "frequent. Should the mask hold them?"
         )
-        return _detail("leaks", "", columns, rows, 2, note)
+        return _make_detail_table("leaks", "", columns, rows, 2, note)
 
-    def _seeds(self) -> Table:
+    def _build_seeds(self) -> Table:
         people = max(row.lic.human.shape[1] for row in self.rows)
         names = ["lic_m", "lic_d", "lic", *(f"human_{index}" for index in range(people))]
         names += ["accuracy_m", *(f"lic_m {name}" for name in self.classes)]
@@ -405,7 +415,7 @@ class Audit(Result):
                 lic_d = sum(scores) / len(scores)
                 spread = [run.score, lic_d, run.score - lic_d, *scores, *[math.nan] * (people - len(scores))]
                 rows.append([row.model, row.classifier, run.task.seed, *spread, run.accuracy, *run.by_class])
-        return _detail("seeds", "", columns, rows, 2)
+        return _make_detail_table("seeds", "", columns, rows, 2)
 
     def _facts(self) -> Text:
         lines = []
@@ -420,14 +430,14 @@ class Audit(Result):
         return Text([*lines, f"Masked: {masked}."], "Data", bullets=True, detail=True)
 
 
-def _percent(name: str, decimals: int = 0) -> Column:
+def _make_percent_column(name: str, decimals: int = 0) -> Column:
     return Column(name, decimals=decimals, scale=100, unit="%", latex=None)
 
 
-def _detail(
+def _make_detail_table(
     key: str, title: str, columns: Sequence[Column | str], rows: Sequence[Sequence[Value]], keys: int, note: str = ""
 ) -> Table:
-    """A table of the page, with a rule wherever one of the first ``keys`` cells changes."""
+    """Make a table of the page, with a rule wherever one of the first ``keys`` cells changes."""
     breaks = [index for index in range(1, len(rows)) if rows[index][:keys] != rows[index - 1][:keys]]
     return Table(key, title, columns, rows, note, breaks, detail=True)
 
@@ -455,8 +465,6 @@ def audit(
         What is masked, which human captions, seeds; by default that of the label.
     classifiers
         By default the linear one.
-    runtime
-        Where classifiers are trained. Intervals come from the seeds of the protocol, which has their level too.
     label
         The column of the labels, for captions that are not subjects yet.
     references
@@ -464,27 +472,29 @@ def audit(
     labels
         Labels by id, where neither the captions nor the references have them.
     work
-        Runs that this folder holds from before are not trained again; without it nothing is stored. Tasks that are
+        Finished runs in this folder are not trained again; without it nothing is stored. Tasks that are
         equal, such as those of human captions that no vocabulary changes, are trained once.
     engine
         Who trains: this process, unless ``engine`` or ``jobs`` asks for several processes or GPUs side by side.
     """
     from captious.bias.classifiers.linear import Linear
 
-    captioners = _captioners(subjects, label, references, labels)
+    captioners = _read_captioners(subjects, label, references, labels)
     if protocol is None and label is None:
         raise InputError("protocol: None, expected a protocol, or label=... for that of a label")
     protocol = protocol or protocol_for(str(label))
     classifiers = [Linear()] if classifiers is None else classifiers
     _check_design(protocol, classifiers)
-    corpora = _masked(captioners, protocol)
+    corpora = _mask_corpora(captioners, protocol)
     plans = [[corpus.tasks(seed) for seed in protocol.seeds] for corpus in corpora]
     rows, stored = [], {}
-    with using(runtime or current()):
+    with using(runtime or get_runtime()):
         for classifier in classifiers:
             # Seed by seed over all captioners, so that whole seeds are finished first.
             tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-            results, stored[classifier.name] = _train(classifier, tasks, RunStore(Path(work) if work else None), engine)
+            results, stored[classifier.name] = _train_all(
+                classifier, tasks, RunStore(Path(work) if work else None), engine
+            )
             for corpus, plan in zip(corpora, plans, strict=True):
                 runs = [[ClassifierRun(task, results[task.digest]) for task in group] for group in plan]
                 rows.append(AuditRow(corpus, classifier.name, runs))
@@ -492,8 +502,8 @@ def audit(
     return Audit(protocol, settings, corpora, rows, stored)
 
 
-def _captioners(subjects: Any, label: str | None, references: Any, labels: Any) -> Sequence[AuditedCaptioner]:
-    """The captioners to audit, read from their captions where they are not read yet."""
+def _read_captioners(subjects: Any, label: str | None, references: Any, labels: Any) -> Sequence[AuditedCaptioner]:
+    """Return the captioners to audit; read them from their captions if necessary."""
     ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, AuditedCaptioner) for subject in subjects)
     if not ready:
         if label is None:
@@ -506,17 +516,17 @@ def _captioners(subjects: Any, label: str | None, references: Any, labels: Any) 
 
 
 def _check_design(protocol: Any, classifiers: Any) -> None:
-    """Refuse a protocol and classifiers that nothing can be trained by."""
+    """Raise InputError if the protocol or the classifiers are of another type, or there are no seeds."""
     if not isinstance(protocol, Protocol):
         raise InputError(f"protocol: {type(protocol).__name__}, expected one such as protocol_for('gender')")
-    if not isinstance(classifiers, (list, tuple)) or not all(hasattr(one, "stacks") for one in classifiers):
+    if not isinstance(classifiers, (list, tuple)) or not all(hasattr(one, "group_tasks") for one in classifiers):
         raise InputError("classifiers: expected a list of them, such as [Linear()]")
     if not protocol.seeds:
         raise InputError("no seeds: expected at least one")
 
 
-def _masked(captioners: Sequence[AuditedCaptioner], protocol: Protocol) -> list[MaskedCorpus]:
-    """The masked captions of every captioner; all of them must have the same classes."""
+def _mask_corpora(captioners: Sequence[AuditedCaptioner], protocol: Protocol) -> list[MaskedCorpus]:
+    """Mask the captions of every captioner; raise InputError if their classes differ."""
     corpora = [MaskedCorpus.of(captioner, protocol) for captioner in captioners]
     different = {corpus.classes for corpus in corpora}
     if len(different) > 1:
@@ -527,7 +537,7 @@ def _masked(captioners: Sequence[AuditedCaptioner], protocol: Protocol) -> list[
 
 @dataclass(frozen=True)
 class _Training:
-    """Trains a classifier on one stack of tasks after the other."""
+    """A setup of `run_tasks` that trains a classifier on one stack of tasks after the other."""
 
     classifier: Classifier
     progress: Callable[[float], None]
@@ -539,10 +549,10 @@ class _Training:
         return self.classifier.train(stack, self.progress)
 
 
-def _train(
+def _train_all(
     classifier: Classifier, tasks: Sequence[ClassifierTask], store: RunStore, engine: Engine
 ) -> tuple[dict[str, Floats], tuple[int, int]]:
-    """Test probabilities by the digest of a task, and how many of them come from the store."""
+    """Return the test probabilities by the digest of a task, and the numbers of stored and of all runs."""
     store = store.of(classifier.settings())
     distinct = {task.digest: task for task in tasks}
     results = {key: stored for key, task in distinct.items() if (stored := store.get(task)) is not None}
@@ -551,13 +561,15 @@ def _train(
     def progress(more: float) -> None:
         nonlocal done
         done += more
-        current().progress(f"{classifier.name}: runs", int(done + 1e-6), len(distinct))
+        get_runtime().progress(f"{classifier.name}: runs", int(done + 1e-6), len(distinct))
 
     progress(0)
-    stacks = _divided(classifier.stacks([task for key, task in distinct.items() if key not in results]), engine.jobs)
+    stacks = _split_stacks(
+        classifier.group_tasks([task for key, task in distinct.items() if key not in results]), engine.jobs
+    )
     here = engine.engine == "serial" or (engine.engine is None and engine.jobs < 2)
     engine = replace(engine, engine="serial") if here else engine
-    for end in run_tasks(_Training(classifier, progress if here else _unseen), stacks, engine):
+    for end in run_tasks(_Training(classifier, progress if here else _ignore_progress), stacks, engine):
         if end.result is None:
             raise InputError(end.error)
         for task, probabilities in zip(stacks[end.index], end.result, strict=True):
@@ -568,12 +580,12 @@ def _train(
     return results, (before, len(distinct))
 
 
-def _unseen(more: float) -> None:
-    """Progress inside another process, which shows none."""
+def _ignore_progress(more: float) -> None:
+    """Ignore progress inside another process, which shows none."""
 
 
-def _divided(stacks: list[list[ClassifierTask]], parts: int) -> list[list[ClassifierTask]]:
-    """The stacks, the longest halved until there are so many."""
+def _split_stacks(stacks: list[list[ClassifierTask]], parts: int) -> list[list[ClassifierTask]]:
+    """Split the longest stacks in halves until there are ``parts`` of them."""
     while len(stacks) < parts and len(longest := max(stacks, key=len, default=[])) > 1:
         half = len(longest) // 2
         place = stacks.index(longest)

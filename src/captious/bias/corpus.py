@@ -1,4 +1,4 @@
-"""Captioners to audit: their captions with labels, masked and aligned, and the tasks that classifiers learn from."""
+"""Captioners to audit: their labeled captions, masked and aligned, and the tasks of the classifiers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized, unknown_share, vocabulary
+from captious.bias.masking import (
+    Style,
+    Tokens,
+    choose_vocabulary,
+    count_empty,
+    mask_captions,
+    measure_unknown_share,
+    tokenize_captions,
+)
 from captious.bias.protocol import Protocol
-from captious.errors import InputError, nearest
-from captious.io.formats import name_of, rows_of, stem_of
+from captious.errors import InputError, format_suggestion
+from captious.io.formats import get_name, get_stem, read_rows
 from captious.io.join import Gathered, gather_candidates, gather_column, gather_references
 from captious.io.read import refuse_unused
 from captious.options import Reading
@@ -35,16 +43,16 @@ class TrainTestSplit(NamedTuple):
     test: Ints
 
 
-def balanced_split(
+def draw_split(
     ids: Sequence[str], labels: Sequence[int], seed: int, stream: str = "", share: float = 0.1
 ) -> TrainTestSplit:
-    """Draw a split of images without replacement, the same for the same ids whatever their order.
+    """Draw a class-balanced split of images without replacement, independent of the order of ids.
 
-    With m the images of the rarest class, round(share·m) of every class are tested and m − round(share·m) trained on.
-    ``stream`` names one of several independent draws of the seed: the originals draw one for LIC_M and another for
-    LIC_D, so that the two are not measured on the same images.
+    With m images in the rarest class, round(share·m) of every class are tested and m − round(share·m) trained on.
+    ``stream`` selects one of several independent draws of the seed: the originals draw one for LIC_M and another for
+    LIC_D, so the two are not measured on the same images.
 
-    >>> split = balanced_split([str(i) for i in range(50)], [0] * 30 + [1] * 20, seed=0)
+    >>> split = draw_split([str(i) for i in range(50)], [0] * 30 + [1] * 20, seed=0)
     >>> len(split.train), len(split.test), len(set(split.train) & set(split.test))
     (36, 4, 0)
     """
@@ -65,10 +73,10 @@ def balanced_split(
     return TrainTestSplit(np.array(train, dtype=np.int64), np.array(test, dtype=np.int64))
 
 
-def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
-    """The classes in order, if there are enough images of at least two.
+def list_classes(labels: Sequence[str], name: str) -> tuple[str, ...]:
+    """List the classes in order; raise InputError if there are fewer than two, or too few images of one.
 
-    >>> classes_of(["old"] * 12 + ["young"] * 10, "preds")
+    >>> list_classes(["old"] * 12 + ["young"] * 10, "preds")
     ('old', 'young')
     """
     counts = {label: labels.count(label) for label in sorted(set(labels))}
@@ -84,7 +92,7 @@ def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class AuditedCaptioner:
-    """One captioner: images with label, caption and equally many human captions; ``notes`` say what was left out."""
+    """A captioner: images with label, caption and equally many human captions; ``notes`` describe omitted images."""
 
     name: str
     ids: tuple[str, ...]
@@ -113,15 +121,17 @@ class AuditedCaptioner:
         ids = [key for key in texts if label_of[key]]
         notes = []
         if len(ids) < len(texts):
-            notes.append(f"{_some(set(texts) - set(ids))} without a label left out")
+            notes.append(f"{_format_ids(set(texts) - set(ids))} without a label left out")
         without = [key for key in ids if not people.get(key)]
         if without:
-            raise InputError(f"{name}: {_some(without)} without human captions, expected references for every image")
+            raise InputError(
+                f"{name}: {_format_ids(without)} without human captions, expected references for every image"
+            )
         counts = Counter(len(people[key]) for key in ids)
         used = number or min(HUMANS, min(counts, default=HUMANS))
         short = [key for key in ids if len(people[key]) < used]
         if short:
-            notes.append(f"{_some(short)} with fewer than {used} human captions left out")
+            notes.append(f"{_format_ids(short)} with fewer than {used} human captions left out")
             ids = [key for key in ids if len(people[key]) >= used]
         if len(counts) > 1:
             shown = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
@@ -134,7 +144,7 @@ class AuditedCaptioner:
             tuple(tuple(people[key][:used]) for key in ids),
             tuple(notes),
         )
-        classes_of(subject.labels, name)
+        list_classes(subject.labels, name)
         return subject
 
 
@@ -145,38 +155,38 @@ def read_subjects(
     number: int | None = None,
     labels: Any = None,
 ) -> list[AuditedCaptioner]:
-    """One subject per source, or per source and column where ``candidate_column`` names several with commas.
+    """Read one captioner per source, or per source and column if ``candidate_column`` names several with commas.
 
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
-    takes. Labels may stand with the captions, with the references, or, by id, in ``labels``, which then holds them all.
+    takes. Labels are a column of the captions or of the references, or given by id in ``labels``, then for all images.
     """
     refuse_unused(reading)
     if isinstance(sources, Mapping):
         names, sources = list(map(str, sources)), list(sources.values())
     else:
         sources = list(sources) if isinstance(sources, (list, tuple)) else [sources]
-        names = [stem_of(name_of(source)) for source in sources]
+        names = [get_stem(get_name(source)) for source in sources]
     people = (
         None
         if reading.references is None
-        else gather_references(rows_of(reading.references, role="references"), reading)
+        else gather_references(read_rows(reading.references, role="references"), reading)
     )
-    by_id = None if labels is None else gather_column(rows_of(labels, role="labels"), label, reading)
+    by_id = None if labels is None else gather_column(read_rows(labels, role="labels"), label, reading)
     named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
     for name, source in zip(names, sources, strict=True):
         for column in named or [None]:
-            rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
+            rows = gather_candidates(read_rows(source, reading.format), replace(reading, candidate_column=column))
             parts = [name] * (len(sources) > 1) + [column] * (len(named) > 1)
             called = "-".join(filter(None, parts)) or column or name
-            own = _labels(name_of(source), rows, people, label) if by_id is None else by_id
-            subjects.append(_subject(called, name_of(source), rows, people, own, number))
+            own = _collect_labels(get_name(source), rows, people, label) if by_id is None else by_id
+            subjects.append(_build_subject(called, get_name(source), rows, people, own, number))
     if repeated := [name for name, number in Counter(one.name for one in subjects).items() if number > 1]:
         raise InputError(f"two captioners are called {repeated[0]!r}: pass a dictionary of sources by different names")
     return subjects
 
 
-def _subject(
+def _build_subject(
     name: str, source: str, rows: Gathered, people: Gathered | None, labels: Mapping[str, Any], number: int | None
 ) -> AuditedCaptioner:
     if not rows.candidates:
@@ -191,8 +201,8 @@ def _subject(
     return AuditedCaptioner.of(name, labels, captions, humans, number)
 
 
-def _labels(source: str, rows: Gathered, people: Gathered | None, label: str) -> dict[str, Any]:
-    """The labels that stand with the captions or with the references."""
+def _collect_labels(source: str, rows: Gathered, people: Gathered | None, label: str) -> dict[str, Any]:
+    """Collect the labels from the rows of the captions or of the references."""
     parts = [part for part in (rows, people) if part]
     labels = {
         key: next((value for part in parts if (value := part.fields.get(key, {}).get(label)) is not None), None)
@@ -200,12 +210,12 @@ def _labels(source: str, rows: Gathered, people: Gathered | None, label: str) ->
     }
     if all(value is None for value in labels.values()):
         columns = sorted({column for part in parts for row in part.fields.values() for column in row})
-        hint = nearest(label, columns)
+        hint = format_suggestion(label, columns)
         raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(columns) or 'none'}{hint}")
     return labels
 
 
-def _some(keys: Sequence[str] | set[str]) -> str:
+def _format_ids(keys: Sequence[str] | set[str]) -> str:
     listed = sorted(keys)
     more = ", …" if len(listed) > 5 else ""
     return f"{len(listed)} {'image' if len(listed) == 1 else 'images'} ({', '.join(listed[:5])}{more})"
@@ -220,7 +230,7 @@ class ClassifierTask:
     """Masked captions with labels, split for one seed.
 
     ``role`` is ``model`` or ``human-0`` … ``human-4``. All randomness of a task comes from its seed and role: not from
-    the captioner's name, so that captioners are compared under the same draws, and not from the tasks beside it.
+    the captioner's name, so that captioners are compared under the same draws, and not from other tasks.
     """
 
     captions: Sequence[Tokens]
@@ -250,7 +260,7 @@ class ClassifierTask:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of everything that a classifier's result depends on, its own settings aside."""
+        """A hash of everything that a classifier's result depends on, except its own settings."""
         state = hashlib.sha256(f"{self.seed}|{self.role}|{self.token}|{self.style}|{self.classes}".encode())
         labels = self.labels.tolist()
         for part in self.split:
@@ -260,25 +270,25 @@ class ClassifierTask:
 
 
 class Classifier(typing.Protocol):
-    """What learns a label from captions."""
+    """The interface of classifiers that predict a label from captions."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
 
     def settings(self) -> Mapping[str, Any]:
-        """Everything that can move its numbers."""
+        """Return everything that can change its numbers."""
 
-    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
-        """Tasks in groups that are trained together."""
+    def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
+        """Group tasks that are trained together."""
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
-        """Train each task and give the class probabilities of its test captions, one row each."""
+        """Train each task and return the class probabilities of its test captions, one row each."""
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedCorpus:
-    """Masked model captions, masked and aligned human captions by index, and classes as numbers."""
+    """Masked model captions, masked and aligned human captions by index, and class indices."""
 
     subject: AuditedCaptioner
     protocol: Protocol
@@ -289,28 +299,28 @@ class MaskedCorpus:
 
     @classmethod
     def of(cls, subject: AuditedCaptioner, protocol: Protocol) -> MaskedCorpus:
-        """Tokenize, mask and align."""
-        classes = classes_of(subject.labels, subject.name)
-        model = tokenized(subject.captions, protocol.style)
-        humans = [tokenized(column, protocol.style) for column in zip(*subject.humans, strict=True)]
+        """Tokenize, mask and align the captions of a captioner."""
+        classes = list_classes(subject.labels, subject.name)
+        model = tokenize_captions(subject.captions, protocol.style)
+        humans = [tokenize_captions(column, protocol.style) for column in zip(*subject.humans, strict=True)]
         people = [caption for column in humans for caption in column]
         raw = (subject.captions, [text for texts in subject.humans for text in texts]) if protocol.spaces else None
-        allowed = vocabulary(protocol.vocabulary, subject.name, model, people, raw)
+        allowed = choose_vocabulary(protocol.vocabulary, subject.name, model, people, raw)
         numbers = {label: number for number, label in enumerate(classes)}
         return cls(
             subject,
             protocol,
             classes,
             np.array([numbers[label] for label in subject.labels], dtype=np.int64),
-            masked(model, protocol.mask),
-            [masked(column, protocol.mask, allowed) for column in humans],
+            mask_captions(model, protocol.mask),
+            [mask_captions(column, protocol.mask, allowed) for column in humans],
         )
 
     def tasks(self, seed: int) -> list[ClassifierTask]:
-        """One task for the model and one per human caption index."""
+        """Make one task for the model and one per human caption index."""
         ids, labels = self.subject.ids, self.labels.tolist()
-        first = balanced_split(ids, labels, seed, "" if self.protocol.paired else "model")
-        second = first if self.protocol.paired else balanced_split(ids, labels, seed, "human")
+        first = draw_split(ids, labels, seed, "" if self.protocol.paired else "model")
+        second = first if self.protocol.paired else draw_split(ids, labels, seed, "human")
         token, style, number = self.protocol.mask.token, self.protocol.style, len(self.classes)
         return [
             ClassifierTask(self.model, self.labels, number, first, seed, "model", token, style),
@@ -327,10 +337,10 @@ class MaskedCorpus:
 
     @cached_property
     def unknown(self) -> float:
-        """The share of the human words that alignment hid."""
-        return unknown_share(self.people)
+        """The share of human words that alignment hid."""
+        return measure_unknown_share(self.people)
 
     @property
     def empty(self) -> tuple[int, int]:
-        """How many model and human captions say nothing once masked."""
-        return only_symbols(self.model), only_symbols(self.people)
+        """The numbers of model and of human captions that consist of symbols only after masking."""
+        return count_empty(self.model), count_empty(self.people)

@@ -1,4 +1,4 @@
-"""The LIC score: how sure a classifier is, and right, of an attribute that captions should not give away."""
+"""The LIC score: how confidently and correctly a classifier predicts an attribute that captions should not reveal."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ POINTS = 100.0
 """Scores are reported in points, as published."""
 
 
-def item_scores(probabilities: Floats, truth: Ints) -> Floats:
-    """The score of each test caption: the probability of the true class if it is the largest, otherwise 0 (equation 2).
+def score_items(probabilities: Floats, truth: Ints) -> Floats:
+    """Score each test caption: the probability of the true class if it is the largest, otherwise 0 (equation 2).
 
-    >>> item_scores(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
+    >>> score_items(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
     [0.9, 0.0, 0.7]
     """
     right = probabilities.argmax(axis=1) == truth
@@ -26,7 +26,7 @@ def item_scores(probabilities: Floats, truth: Ints) -> Floats:
 
 
 def chance(classes: int) -> float:
-    """The score of a classifier that knows nothing, in points: it is right once in K, with probability 1/K.
+    """Compute the score of a classifier that knows nothing, in points: it is right once in K, with probability 1/K.
 
     >>> chance(2), round(chance(3), 2)
     (25.0, 11.11)
@@ -74,18 +74,18 @@ class Lic:
 
     @property
     def lic(self) -> float:
-        """How much more the model leaks than people do."""
+        """The difference of the model's and the human leakage."""
         return self.lic_m - self.lic_d
 
     @property
     def sd_m(self) -> float:
         """Standard deviation over seeds."""
-        return _sd(self.model, self.ddof)
+        return _compute_sd(self.model, self.ddof)
 
     @property
     def sd_d(self) -> float:
         """Standard deviation over seeds of the mean over human caption indices."""
-        return _sd(self.human.mean(axis=1), self.ddof)
+        return _compute_sd(self.human.mean(axis=1), self.ddof)
 
     @property
     def error(self) -> float:
@@ -118,5 +118,5 @@ class Lic:
         return low > 0 or high < 0
 
 
-def _sd(values: Floats, ddof: int) -> float:
+def _compute_sd(values: Floats, ddof: int) -> float:
     return float(values.std(ddof=ddof)) if len(values) > ddof else math.nan

@@ -1,4 +1,4 @@
-"""Words that name an attribute outright and are masked before leakage is measured: three lists, or a user's own."""
+"""Masks: words that name an attribute and are hidden before leakage is measured, from three lists or a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from captious._core.files import read_regular
-from captious.errors import InputError, nearest
-from captious.text.tokenizers import plain
+from captious.errors import InputError, format_suggestion
+from captious.text.tokenizers import tokenize_plain
 
 LISTS = ("gender", "race", "age")
 """The lists of Hirota et al. (gender, race) and RELIC, appendix B (age), one file each in the folder ``words``."""
@@ -23,14 +23,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Mask:
-    """Words to hide and the word that stands for them, such as ``genderword``."""
+    """Words to hide and the token that replaces them, such as ``genderword``."""
 
     name: str
     words: frozenset[str] = frozenset()
 
     @property
     def token(self) -> str:
-        """What the LSTM and the linear classifier see in place of a hidden word."""
+        """The token that the LSTM and the linear classifier see instead of a hidden word."""
         return f"{self.name}word"
 
     @classmethod
@@ -42,18 +42,18 @@ class Mask:
         ('raceword', 11, 50, 44)
         """
         parts = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
-        words = frozenset(word for part in parts for word in listed_words(part))
+        words = frozenset(word for part in parts for word in read_word_list(part))
         return cls(parts[0] if len(parts) == 1 and parts[0] in LISTS else "mask" if parts else "none", words)
 
 
-def listed_words(name: str) -> list[str]:
-    """The words of a list or of a file, one per line; lines that start with # are comments."""
+def read_word_list(name: str) -> list[str]:
+    """Read the words of a list or of a file, one per line; lines that start with # are comments."""
     path = Path(__file__).with_name("words") / f"{name}.txt" if name in LISTS else Path(name)
     if not path.is_file():
-        hint = nearest(name, LISTS)
+        hint = format_suggestion(name, LISTS)
         raise InputError(f"mask {name!r}: no such list or file, expected {', '.join(LISTS)}, none or a file{hint}")
     words = []
-    for number, line in enumerate(_lines(path, str(path)), 1):
+    for number, line in enumerate(_read_lines(path, str(path)), 1):
         word = line.strip()
         if word and not word.startswith("#"):
             if not _WORD.fullmatch(word):
@@ -66,7 +66,7 @@ def listed_words(name: str) -> list[str]:
     return words
 
 
-def _lines(path: Path, what: str) -> list[str]:
+def _read_lines(path: Path, what: str) -> list[str]:
     try:
         return read_regular(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -82,10 +82,10 @@ _QUOTED = re.compile(r"(?<=\w)'(?=\s|$)")
 _INFIX = re.compile(r"(?<=[^\W\d_])(-|/|~|–|—)(?=[^\W\d_])")
 
 
-def treebank(text: str) -> list[str]:
-    """The lower-cased tokens of NLTK's ``word_tokenize``; hyphens stay.
+def tokenize_treebank(text: str) -> list[str]:
+    """Split a text into the lower-cased tokens of NLTK's ``word_tokenize``; hyphens stay.
 
-    >>> treebank("A man's t-shirt, isn't it?  Yes.")
+    >>> tokenize_treebank("A man's t-shirt, isn't it?  Yes.")
     ['a', 'man', "'s", 't-shirt', ',', 'is', "n't", 'it', '?', 'yes', '.']
     """
     text = _QUOTES.sub(r" \1 ", text.lower())
@@ -94,10 +94,10 @@ def treebank(text: str) -> list[str]:
     return _QUOTED.sub(" ' ", text).split()
 
 
-def spacy_like(tokens: list[str]) -> list[str]:
-    """What spaCy's English tokenizer makes of tokens joined by spaces: hyphens, slashes, angle brackets split off.
+def split_like_spacy(tokens: list[str]) -> list[str]:
+    """Split tokens as spaCy's English tokenizer does: at hyphens, slashes and angle brackets.
 
-    >>> spacy_like(["a", "t-shirt", "<unk>"])
+    >>> split_like_spacy(["a", "t-shirt", "<unk>"])
     ['a', 't', '-', 'shirt', '<', 'unk', '>']
     """
     return _INFIX.sub(r" \1 ", " ".join(tokens)).replace("<", " < ").replace(">", " > ").split()
@@ -109,25 +109,25 @@ Style = Literal["plain", "treebank"]
 MASKED, UNKNOWN = "<mask>", "<unk>"
 """Symbols in masked captions; what a classifier sees for them is its own matter."""
 
-STYLES: dict[str, Callable[[str], list[str]]] = {"plain": plain, "treebank": treebank}
+STYLES: dict[str, Callable[[str], list[str]]] = {"plain": tokenize_plain, "treebank": tokenize_treebank}
 
 
-def tokenized(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
-    """Lower-cased words of each caption; one tokenizer for masking, alignment and vocabulary."""
-    return [_tokens(caption, style) for caption in captions]
+def tokenize_captions(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
+    """Split each caption into lower-cased words; masking, alignment and vocabulary share this tokenizer."""
+    return [_tokenize(caption, style) for caption in captions]
 
 
 @lru_cache(maxsize=1 << 16)  # several captioners are audited against the same human captions
-def _tokens(caption: str, style: Style) -> Tokens:
+def _tokenize(caption: str, style: Style) -> Tokens:
     return tuple(STYLES[style](caption))
 
 
-def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | None = None) -> list[Tokens]:
+def mask_captions(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | None = None) -> list[Tokens]:
     """Hide the mask's words; with ``allowed`` words, as for human captions, hide all others too.
 
     Masking goes first: a hidden word is never also unknown.
 
-    >>> masked([("a", "woman", "rides", "a", "unicycle")], Mask.named("gender"), {"a", "rides"})
+    >>> mask_captions([("a", "woman", "rides", "a", "unicycle")], Mask.from_name("gender"), {"a", "rides"})
     [('a', '<mask>', 'rides', 'a', '<unk>')]
     """
 
@@ -140,7 +140,7 @@ def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | No
 
 
 def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:
-    """What the LSTM and the linear classifier read.
+    """Convert a masked caption to the words that the LSTM and the linear classifier read.
 
     In the originals' style spaCy cuts ``<unk>`` into three ordinary words; in ours it is one.
 
@@ -148,11 +148,11 @@ def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:
     (['a', 'ageword', '<unk>'], ['a', '<', 'unk', '>'])
     """
     words = [token if word == MASKED else word for word in caption]
-    return spacy_like(words) if style == "treebank" else words
+    return split_like_spacy(words) if style == "treebank" else words
 
 
 def as_text(caption: Tokens, mask: str = "[MASK]", unknown: str = "[UNK]") -> str:
-    """What a BERT reads.
+    """Convert a masked caption to the text that a BERT reads.
 
     >>> as_text(("a", "<mask>", "rides", "a", "<unk>"))
     'a [MASK] rides a [UNK]'
@@ -160,23 +160,23 @@ def as_text(caption: Tokens, mask: str = "[MASK]", unknown: str = "[UNK]") -> st
     return " ".join(mask if word == MASKED else unknown if word == UNKNOWN else word for word in caption)
 
 
-def only_symbols(captions: Iterable[Tokens]) -> int:
-    """How many captions say nothing once masked.
+def count_empty(captions: Iterable[Tokens]) -> int:
+    """Count the captions that consist of symbols only after masking.
 
-    >>> only_symbols([("<mask>",), ("a", "<mask>"), ()])
+    >>> count_empty([("<mask>",), ("a", "<mask>"), ()])
     2
     """
     return sum(all(word in (MASKED, UNKNOWN) for word in caption) for caption in captions)
 
 
-def vocabulary(
+def choose_vocabulary(
     choice: str,
     name: str,
     model: Sequence[Tokens],
     human: Sequence[Tokens],
     raw: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> frozenset[str] | None:
-    """The words that ``choice`` lets human captions keep; None for all.
+    """Return the words that human captions keep, by ``choice``; None for all.
 
     ``model``
         Words of the model's own captions of this run, the published method, mask words aside since they are hidden
@@ -190,7 +190,7 @@ def vocabulary(
         Everything.
 
     >>> model, human = [("a", "dog")], [("a", "dog", "and", "a", "cat"), ("a", "cat", "sits")]
-    >>> sorted(vocabulary("model", "m", model, human)), sorted(vocabulary("human", "m", model, human))
+    >>> sorted(choose_vocabulary("model", "m", model, human)), sorted(choose_vocabulary("human", "m", model, human))
     (['a', 'dog'], ['a', 'cat'])
     """
     if choice == "none":
@@ -207,7 +207,7 @@ def vocabulary(
     path = Path(choice.replace("{model}", name))
     if not path.is_file():
         raise InputError(f"vocabulary {path}: no such file, expected model, human, human:N, none or a file")
-    lines = _lines(path, f"vocabulary {path}")
+    lines = _read_lines(path, f"vocabulary {path}")
     words = frozenset(word for line in lines for word in line.split())
     if not words:
         raise InputError(f"vocabulary {path}: is empty, expected one word per line")
@@ -222,7 +222,7 @@ def vocabulary(
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is an object, a list or a string of JSON; a lone number is a word.
+    """Return True if a text is a JSON object, list or string; a single number is a word.
 
     >>> _is_json('["a", "dog"]'), _is_json('{"a": 1}'), _is_json("a dog")
     (True, True, False)
@@ -233,10 +233,10 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def unknown_share(captions: Sequence[Tokens]) -> float:
-    """The share of the words that alignment hid.
+def measure_unknown_share(captions: Sequence[Tokens]) -> float:
+    """Measure the share of words that alignment hid.
 
-    >>> unknown_share([("a", "<mask>", "rides", "<unk>")])
+    >>> measure_unknown_share([("a", "<mask>", "rides", "<unk>")])
     0.25
     """
     words = [word for caption in captions for word in caption]

@@ -1,4 +1,4 @@
-"""Every choice of an audit that is not the classifier's, in one value."""
+"""Protocols: all choices of an audit except the classifier's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from captious.bias.masking import LISTS, Mask, Style
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.options import Resampling
 
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
@@ -16,7 +16,7 @@ PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
 
 @dataclass(frozen=True)
 class Protocol:
-    """How captions are masked, aligned and split; the defaults are what we would do, presets what was published."""
+    """How captions are masked, aligned and split; the defaults are our recommendation, presets were published."""
 
     mask: Mask
     vocabulary: str = "model"
@@ -42,7 +42,7 @@ class Protocol:
     warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings as people and programs read them; the mask in full."""
+        """Return the settings for reports and files, with all masked words."""
         return {
             "preset": self.preset,
             "mask": self.mask.name,
@@ -66,7 +66,7 @@ def protocol_for(
     seeds: int = len(PUBLISHED_SEEDS),
     level: float = Resampling.level,
 ) -> Protocol:
-    """The protocol of an audit: a preset or the default one, with the choices that are passed.
+    """Return the protocol of an audit: a preset or the default one, with the given choices.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def protocol_for(
     """
     warnings: tuple[str, ...] = ()
     if preset is not None:
-        protocol = preset_named(preset, mask or label)
+        protocol = find_preset(preset, mask or label)
         if vocabulary is None and protocol.vocabulary == "model":
             warnings = (
                 f"preset {protocol.preset}: the vocabularies are made from this run's captions; for the published ones "
@@ -102,16 +102,16 @@ def protocol_for(
         protocol,
         mask=Mask.named(mask) if mask else protocol.mask,
         vocabulary=vocabulary or protocol.vocabulary,
-        seeds=published_seeds(seeds),
+        seeds=get_published_seeds(seeds),
         level=level,
         warnings=warnings,
     )
 
 
-def published_seeds(number: int) -> tuple[int, ...]:
-    """The first seeds, up to this number.
+def get_published_seeds(number: int) -> tuple[int, ...]:
+    """Return the first ``number`` published seeds, extended by 2000, 2001, … if there are not enough.
 
-    >>> published_seeds(3), published_seeds(12)[-3:]
+    >>> get_published_seeds(3), get_published_seeds(12)[-3:]
     ((0, 12, 456), (1234, 2000, 2001))
     """
     more = range(2000, 2000 + max(0, number - len(PUBLISHED_SEEDS)))
@@ -130,7 +130,7 @@ _FROZEN = {"epochs": 5, "rate": 1e-5}
 """RELIC's scripts froze BERT without the README's 20 epochs at 5e-5."""
 
 
-def _legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
+def _make_legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
     frozen = _FROZEN if name.startswith("relic") else {}
     quirks = (_TOKENS, _SPLITS, *quirks, *([_BERT] if frozen else []))
     return Protocol(
@@ -141,23 +141,23 @@ def _legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
 PRESETS = {
     protocol.preset: protocol
     for protocol in (
-        _legacy("hirota-gender", "gender", _VOCABULARY),
-        _legacy("hirota-race", "none", _VOCABULARY, _RACE),
-        _legacy("relic-gender", "gender", _VOCABULARY),
-        _legacy("relic-race", "none", _VOCABULARY, _RACE),
-        _legacy("relic-age", "age", _VOCABULARY),
-        _legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
+        _make_legacy("hirota-gender", "gender", _VOCABULARY),
+        _make_legacy("hirota-race", "none", _VOCABULARY, _RACE),
+        _make_legacy("relic-gender", "gender", _VOCABULARY),
+        _make_legacy("relic-race", "none", _VOCABULARY, _RACE),
+        _make_legacy("relic-age", "age", _VOCABULARY),
+        _make_legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
     )
 }
 
 
-def preset_named(name: str, attribute: str = "") -> Protocol:
-    """A preset by its name, or by a paper's name and the attribute.
+def find_preset(name: str, attribute: str = "") -> Protocol:
+    """Return a preset by its name, or by a paper's name and the attribute; raise InputError if there is none.
 
-    >>> preset_named("relic", "age").preset, preset_named("hirota-race").mask.words
+    >>> find_preset("relic", "age").preset, find_preset("hirota-race").mask.words
     ('relic-age', frozenset())
     """
     for preset in (name, f"{name}-{attribute}"):
         if preset in PRESETS:
             return PRESETS[preset]
-    raise InputError(f"no preset {name!r}, expected one of {', '.join(PRESETS)}{nearest(name, PRESETS)}")
+    raise InputError(f"no preset {name!r}, expected one of {', '.join(PRESETS)}{format_suggestion(name, PRESETS)}")

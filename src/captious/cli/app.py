@@ -20,7 +20,7 @@ from captious.cli import everyday
 from captious.cli.commands import CommandGroup, LazyGroup
 from captious.cli.completion import completion_options
 from captious.cli.session import AUDIT, JUDGE, MODELS
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 GROUPS = {
     "study": (JUDGE, "Metrics against people: correlations with intervals, tests, agreement, power."),
@@ -145,7 +145,7 @@ def _meant(error: click.NoSuchOption) -> str:
     for fits in (lambda flag: flag.startswith(option), lambda flag: re.fullmatch(f"--{letters}.*", flag) is not None):
         if option.startswith("--") and (meant := list(filter(fits, flags))):
             return f"; did you mean {min(meant, key=len)}?"
-    return nearest(option, flags).replace("'", "")
+    return format_suggestion(option, flags).replace("'", "")
 
 
 def _neutral(text: str) -> str:

@@ -65,22 +65,22 @@ def lic(
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
-    from captious._core.files import data_folder
+    from captious._core.files import get_data_folder
     from captious.bias.audit import audit
-    from captious.bias.classifiers import classifier_named
+    from captious.bias.classifiers import make_classifier
     from captious.bias.corpus import read_subjects
     from captious.bias.protocol import protocol_for
-    from captious.io.formats import named_files
+    from captious.io.formats import name_files
 
     if work is not None and not session.runtime.cache:
         raise InputError("--work keeps finished runs and --no-cache keeps none; leave one of them out")
     level = session.resampling.level
     protocol = protocol_for(label, mask=mask, vocabulary=vocabulary, preset=preset, seeds=seeds, level=level)
-    classifiers = [classifier_named(text, protocol.frozen) for text in dict.fromkeys(classifier)]
-    stored = (work or data_folder() / "bias") if session.runtime.cache else None
+    classifiers = [make_classifier(text, protocol.frozen) for text in dict.fromkeys(classifier)]
+    stored = (work or get_data_folder() / "bias") if session.runtime.cache else None
     try:
         with session.working() as step:
-            subjects = read_subjects(named_files(predictions), label, session.reading, human_captions, labels)
+            subjects = read_subjects(name_files(predictions), label, session.reading, human_captions, labels)
             step("training classifiers")
             result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
@@ -96,9 +96,9 @@ def words(
     session: Annotated[Session, Only("json")],
 ) -> None:
     """Print the words that a mask hides, one per line: edit them and pass the file to --mask."""
-    from captious.bias.masking import LISTS, Mask, listed_words
+    from captious.bias.masking import LISTS, Mask, read_word_list
 
-    hidden = listed_words(name) if name in LISTS else sorted(Mask.named(name).words)
+    hidden = read_word_list(name) if name in LISTS else sorted(Mask.named(name).words)
     click.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))
 
 
@@ -108,10 +108,10 @@ def presets(
     name: Annotated[str | None, Argument("Name, such as relic-age; all by default.")] = None,
 ) -> None:
     """Print a published protocol, including its quirks; use it with: captious bias lic … --preset NAME."""
-    from captious.bias.protocol import PRESETS, preset_named
+    from captious.bias.protocol import PRESETS, find_preset
     from captious.render import Document, Text
 
-    facts = {one.preset: _facts(one) for one in ([preset_named(name)] if name else PRESETS.values())}
+    facts = {one.preset: _facts(one) for one in ([find_preset(name)] if name else PRESETS.values())}
     sections = [
         Text([f"{key}: {_shown(value)}" for key, value in one.items()], title, bullets=True)
         for title, one in facts.items()

@@ -12,8 +12,8 @@ import click
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Only
 from captious.cli.session import Encoder, Prefix, Session
-from captious.errors import InputError, nearest
-from captious.options import Argument, Option, current, using
+from captious.errors import InputError, format_suggestion
+from captious.options import Argument, Option, get_runtime, using
 
 if TYPE_CHECKING:
     from captious.models.store import StoreInfo
@@ -28,7 +28,7 @@ def show(
     check: Annotated[bool, Option("Read every row, to find all damage.")] = False,
 ) -> None:
     """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with their sizes."""
-    from captious._core.files import data_folder
+    from captious._core.files import get_data_folder
     from captious.models.store import cache_root, inventory, size_limit
     from captious.render.document import Document
 
@@ -38,11 +38,11 @@ def show(
     unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables, *replies) if "unusable" in row]
     session.deliver(
         Document(
-            title=str(data_folder()),
+            title=str(get_data_folder()),
             sections=_sections(stores, corpora, tables, replies),
             warnings=[*damaged, *unusable],
             data={
-                "home": str(data_folder()),
+                "home": str(get_data_folder()),
                 "folder": str(cache_root()),
                 "limit": size_limit(),
                 "features": [_facts(store) for store in stores],
@@ -90,9 +90,9 @@ def _facts(store: StoreInfo) -> dict[str, Any]:
 
 
 def _corpora() -> list[dict[str, Any]]:
-    from captious.text.idf import load, named, named_path
+    from captious.text.idf import get_named_path, list_names, load
 
-    return [_described(name, named_path(name), lambda path: str(load(path))) for name in named()]
+    return [_described(name, get_named_path(name), lambda path: str(load(path))) for name in list_names()]
 
 
 def _meteor_tables() -> list[dict[str, Any]]:
@@ -194,17 +194,17 @@ def _image_files(folder: Path) -> list[str]:
 
 def _texts(source: str) -> list[str]:
     from captious.io.columns import CANDIDATE_COLUMNS
-    from captious.io.formats import name_of, rows_of
+    from captious.io.formats import get_name, read_rows
     from captious.io.join import gather_candidates, gather_references
     from captious.options import Reading
 
-    rows = list(rows_of(source))
+    rows = list(read_rows(source))
     if any(name in row.fields for row in rows[:1] for name in CANDIDATE_COLUMNS):
         captions = gather_candidates(rows, Reading(several=True))
     else:
         captions = gather_references(rows)
     if not captions.candidates and not captions.references:
-        raise InputError(f"{name_of(source)}: contains no captions")
+        raise InputError(f"{get_name(source)}: contains no captions")
     return [
         text for column in (captions.candidates, captions.references) for texts in column.values() for text in texts
     ]
@@ -240,7 +240,9 @@ def prune(
         names = {name for info in before for name in (info.encoder, info.fingerprint) if name}
         if encoder not in names:
             encoders = ", ".join(sorted({info.encoder for info in before if info.encoder})) or "none"
-            raise InputError(f"the cache holds nothing of {encoder!r}, known: {encoders}{nearest(encoder, names)}")
+            raise InputError(
+                f"the cache holds nothing of {encoder!r}, known: {encoders}{format_suggestion(encoder, names)}"
+            )
         store.remove(root, lambda info: encoder in (info.encoder, info.fingerprint))
     else:
         store.remove(root, lambda info: True)
@@ -267,8 +269,8 @@ def add(
     from captious.render.progress import display
 
     if name != "meteor":
-        raise InputError(f"no resource {name!r}, known: meteor{nearest(name, ['meteor'])}")
-    with display() as shown, using(replace(current(), progress=shown.advance)):
+        raise InputError(f"no resource {name!r}, known: meteor{format_suggestion(name, ['meteor'])}")
+    with display() as shown, using(replace(get_runtime(), progress=shown.advance)):
         shown.step("compiling METEOR's tables")
         target = resources.add(path)
     click.echo(f"written: {target}")

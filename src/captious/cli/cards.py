@@ -13,7 +13,7 @@ import click
 from captious.cli.params import Only
 from captious.cli.session import All, Session
 from captious.errors import InputError
-from captious.options import Argument, Option, choices_of, without_none
+from captious.options import Argument, Option, get_choices, strip_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -118,7 +118,7 @@ def _direction(kind: type[Metric]) -> str:
 
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
-    from captious._core.languages import language_named
+    from captious._core.languages import find_language
 
     metric = kind()
     low, high = metric.range
@@ -128,7 +128,7 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
         ("better", _direction(kind)),
     ]
     if metric.languages:
-        rows.append(("languages", ", ".join(language_named(code).name for code in metric.languages) + " only"))
+        rows.append(("languages", ", ".join(find_language(code).name for code in metric.languages) + " only"))
     if metric.explains:
         rows.append(("explains single values", "yes, with `captious score --explain ID` and `report.explain(id)`"))
     for name, values in metric.variants.items():
@@ -208,8 +208,8 @@ def _default(value: Any) -> str:
 
 
 def _values(metric: str, name: str, hint: Any) -> str:
-    hint = without_none(hint)
-    if choices := choices_of(hint):
+    hint = strip_none(hint)
+    if choices := get_choices(hint):
         return ", ".join(f"`{choice}`" for choice in choices)
     numbers = {int: "a whole number", float: "a number", bool: "`yes`, `no`"}
     return numbers.get(hint) or TEXTS.get(f"{metric}.{name}") or TEXTS.get(name, "a text")

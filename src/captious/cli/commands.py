@@ -18,7 +18,7 @@ import click
 
 from captious.cli.messages import with_flags
 from captious.cli.params import Param, arguments_of, params_of
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.options import WORDING
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -136,7 +136,7 @@ class CommandGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command of the first word."""
         if not ctx.resilient_parsing and args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}{nearest(args[0], self.commands)}")
+            ctx.fail(f"No such command {args[0]!r}{format_suggestion(args[0], self.commands)}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -86,14 +86,14 @@ def keep(
     Example: captious keep recap=runA/ alt=runB/ 'recap.cider > alt.cider' --out kept.parquet
     Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
-    from captious.io.formats import named_files
+    from captious.io.formats import name_files
     from captious.runs.keep import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
     with printing.working() as step:
         selection = keep(
-            named_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
+            name_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
             filter,
             out=output.out,
             write=write,
@@ -187,7 +187,7 @@ def arena(
     Example: captious arena ours.json --baselines gpt4o.json,cogvlm.json --images photos/ --model gpt-4o
     """
     from captious import _arena
-    from captious.io.formats import named_files
+    from captious.io.formats import name_files
 
     paths = systems.files()
     with session.working() as step:
@@ -196,7 +196,7 @@ def arena(
             "missing": session.reading.missing,
             "comparisons": comparisons,
             "prompt": prompt or "",
-            "baselines": {name: session.read(path) for name, path in named_files(baselines).items()} or None,
+            "baselines": {name: session.read(path) for name, path in name_files(baselines).items()} or None,
             "assign": assign,
             "orders": orders,
             "elo": elo,

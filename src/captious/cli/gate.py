@@ -15,7 +15,7 @@ import click
 from captious.cli.messages import with_flags
 from captious.cli.params import Omit, Rare, params_of
 from captious.cli.session import Metrics, Session, ignore_closed_pipes
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.options import Argument, Bounds, Option, Options, Output, Undecided
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _crash_as_error(files: CIFiles) -> Iterator[None]:
     except (click.exceptions.Exit, InputError, OSError, RecursionError):
         raise
     except Exception as error:
-        files.write_error(f"captious failed: {type(error).__name__}: {one_line(error)}")
+        files.write_error(f"captious failed: {type(error).__name__}: {format_one_line(error)}")
         traceback.print_exc()
         raise click.exceptions.Exit(2) from None
 
@@ -232,9 +232,9 @@ def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from captious._core.files import whole_file
+    from captious._core.files import write_atomically
 
-    with whole_file(path) as draft:
+    with write_atomically(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
 
 

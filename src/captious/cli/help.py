@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from click import style
 
 from captious.cli.params import Param
-from captious.options import Argument, choices_of
+from captious.options import Argument, get_choices
 
 WIDEST = 100
 """Columns that the help takes at most; longer lines are hard to read."""
@@ -93,7 +93,7 @@ def value_of(param: Param) -> str:
         return param.option.metavar or ""
     if param.elements:
         return "LIST"
-    if choices := choices_of(param.kind):
+    if choices := get_choices(param.kind):
         listed = "|".join(map(str, choices))
         return listed if len(listed) <= LONGEST_CHOICES else param.name.strip("_").upper()
     return {int: "N", float: "N", Path: "PATH"}.get(param.kind, "TEXT")
@@ -101,7 +101,7 @@ def value_of(param: Param) -> str:
 
 def _text(param: Param) -> str:
     """The help text, with choices, default and environment variable."""
-    choices = [str(choice) for choice in choices_of(param.kind)]
+    choices = [str(choice) for choice in get_choices(param.kind)]
     parts = [param.option.help]
     if choices and value_of(param) != "|".join(choices):
         parts.append(f"[{', '.join(choices)}]")

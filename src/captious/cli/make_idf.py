@@ -33,18 +33,18 @@ def idf(
     Example: captious make idf captions-zh.jsonl --name zh --language zh
     Example: captious make idf coco-train-words.p --name coco-train --tokenizer whitespace
     """
-    from captious._core.languages import AUTO, chosen_tokenizer
+    from captious._core.languages import AUTO, choose_tokenizer
     from captious.captions import CaptionSet
-    from captious.io.formats import rows_of
-    from captious.io.join import gather_references, in_language
-    from captious.text.idf import DocumentFrequency, from_pickle, named_path
+    from captious.io.formats import read_rows
+    from captious.io.join import gather_references, set_language
+    from captious.text.idf import DocumentFrequency, from_pickle, get_named_path
 
     out, reading = session.output.out, session.reading
     if (out is None) == (name is None):
         raise InputError("expected either --out FILE or --name NAME")
     if name is not None and not name.replace("-", "").replace("_", "").isalnum():
         raise InputError(f"--name {name}: expected letters, digits, - and _")
-    path = Path(out) if out is not None else named_path(str(name))
+    path = Path(out) if out is not None else get_named_path(str(name))
     refuse_existing(path, session.output.overwrite)
     if _is_pickle(source):
         if reading.id_column or reading.references_column:
@@ -53,16 +53,16 @@ def idf(
     else:
         if items is not None:
             raise InputError(f"{source}: is not a pickle, its items are counted; leave out --items")
-        references = gather_references(rows_of(source), reading).references
+        references = gather_references(read_rows(source), reading).references
         if not references:
             raise InputError(f"{source}: contains no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        captions = in_language(captions, reading.language)
+        captions = set_language(captions, reading.language)
         corpus = DocumentFrequency.of(captions, tokenizer or AUTO, name or path.stem)
     corpus.save(path)
     click.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
     label = corpus.tokenizer.partition(".")[0]
-    if label != chosen_tokenizer(AUTO, corpus.language):
+    if label != choose_tokenizer(AUTO, corpus.language):
         click.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
     elif corpus.language:
         click.echo(f"it is for captions in the same language: cider(idf={name or path}) with --language", err=True)

@@ -36,28 +36,28 @@ def negatives(
     """
     from captious._core.languages import refuse_other_than_english
     from captious.edits.lexicon import CaptionCorpus
-    from captious.io.formats import rows_of
+    from captious.io.formats import read_rows
     from captious.io.join import gather_references
-    from captious.syntax.tagging import tagger_named
+    from captious.syntax.tagging import find_tagger
     from captious.train.negative_records import NegativeSample, write_negatives
     from captious.train.negatives import check_kinds, make_negatives
-    from captious.train.similar_images import image_vectors
+    from captious.train.similar_images import compute_image_vectors
 
     output, reading, seed = session.output, session.reading, session.resampling.seed
-    wanted, tag = check_kinds(kinds), tagger_named(tagger)
+    wanted, tag = check_kinds(kinds), find_tagger(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     if "hard" not in wanted and (reading.images or encoder or image_features):
         raise InputError("--images, --encoder and --image-features are for hard negatives; add hard to --kinds")
     refuse_existing(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
-        gathered = gather_references(rows_of(captions), reading).references
+        gathered = gather_references(read_rows(captions), reading).references
         if not gathered:
             raise InputError(f"{captions}: contains no captions")
         corpus = CaptionCorpus.of(gathered, captions)
         refuse_other_than_english(captions, "negatives are made", corpus.texts)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
-        vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
+        vectors, warnings = compute_image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
         wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:

@@ -39,11 +39,11 @@ def pictures(
 def _rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.io.columns import RATING_COLUMNS
-    from captious.io.formats import rows_of
+    from captious.io.formats import read_rows
     from captious.study.ratings import open_ratings
     from captious.study.recipes import Layout
 
-    first = next(iter(rows_of(texts)), None) if texts != "-" else None
+    first = next(iter(read_rows(texts)), None) if texts != "-" else None
     columns = () if first is None else tuple(first.fields)
     if rating is None and not any(name in columns for name in RATING_COLUMNS):
         return session.read(texts), None

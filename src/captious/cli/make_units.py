@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from captious._core.files import refuse_existing, whole_file
+from captious._core.files import refuse_existing, write_atomically
 from captious.cli.params import Only
 from captious.cli.session import Grammar, Legacy, Session, Tagger
 from captious.errors import InputError
@@ -59,7 +59,7 @@ def units(
     if output.out is None:
         click.echo("\n".join(lines))
         return
-    with whole_file(output.out) as draft:
+    with write_atomically(output.out) as draft:
         draft.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     click.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
@@ -69,14 +69,14 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 
     from captious._core.languages import refuse_other_than_english
     from captious.render.terminal import output
-    from captious.syntax.chunking import bracketed
+    from captious.syntax.chunking import format_chunks
     from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
 
     refuse_other_than_english("caption", "detail units are made", [caption])
     parts = cut(caption, rules=rules, **how)
     tagged = [
-        (sentence.tokens, marks, bracketed(sentence.tokens, marks, how["grammar"]))
+        (sentence.tokens, marks, format_chunks(sentence.tokens, marks, how["grammar"]))
         for sentence, marks in (tag_texts([caption], how["tagger"])[0] if tags else ())
     ]
     if as_json:
@@ -99,19 +99,19 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
     from captious._core.languages import refuse_other_than_english
-    from captious.io.formats import name_of, rows_of
+    from captious.io.formats import get_name, read_rows
     from captious.render.progress import display
     from captious.syntax.units import units as cut
 
     with display() as shown:
-        rows = list(rows_of(source))
+        rows = list(read_rows(source))
         captions = [_captions(row, column) for row in rows]
         texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
-        refuse_other_than_english(name_of(source), "detail units are made", texts)
+        refuse_other_than_english(get_name(source), "detail units are made", texts)
         shown.step(f"cutting {len(texts):,} captions")
         parts = iter(cut(texts, rules=rules, **how))
     if not rows:
-        raise InputError(f"{name_of(source)}: contains no captions")
+        raise InputError(f"{get_name(source)}: contains no captions")
     if blank := sum(not text.strip() for text in texts) + sum(not own for own in captions if not isinstance(own, str)):
         click.echo(f"warning: {blank:,} empty captions have no units", err=True)
     for row, own in zip(rows, captions, strict=True):

@@ -27,11 +27,11 @@ from typing import Any, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
-from captious._core.files import expanded
+from captious._core.files import expand_home
 from captious._core.numbers import parse_number, parse_whole
 from captious._core.specs import split_specs
 from captious.errors import InputError
-from captious.options import Argument, Declared, Option, check_value, choices_of, declared, without_none
+from captious.options import Argument, Declared, Option, check_value, get_choices, get_declarations, strip_none
 
 REQUIRED = inspect.Parameter.empty
 
@@ -65,7 +65,7 @@ class Rare:
 def _parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
     """How each parameter of a command is declared, and its default."""
     parameters = inspect.signature(function).parameters
-    return {name: (declared(function)[name], parameter.default) for name, parameter in parameters.items()}
+    return {name: (get_declarations(function)[name], parameter.default) for name, parameter in parameters.items()}
 
 
 def params_of(function: Callable[..., Any]) -> list[Param]:
@@ -88,7 +88,7 @@ def _flatten(name: str, declaration: Declared, default: Any, panel: str | None =
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
     else:
-        kind = declaration.option.type or without_none(declaration.kind)
+        kind = declaration.option.type or strip_none(declaration.kind)
         panel = declaration.option.panel or panel
         addresses = declaration.kind == str | Path | None
         yield Param(name, kind, declaration.option, default, panel, addresses, declaration.option.rare)
@@ -111,7 +111,7 @@ def _is_group(kind: Any) -> bool:
 def _shown(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
     """The fields of an option dataclass that a command has; what it omits is omitted in nested dataclasses too."""
     narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
-    inside = declared(declaration.kind)
+    inside = get_declarations(declaration.kind)
     for field in fields(declaration.kind):
         inner = inside[field.name]
         if _is_group(inner.kind):
@@ -189,7 +189,7 @@ class Param:
         """The type of a value, or of an element of a list whose elements have no commas."""
         if self.option.metavar == "METRICS":
             return _MetricsType()
-        if choices := choices_of(self.kind):
+        if choices := get_choices(self.kind):
             return click.Choice(choices)
         if self.kind in (int, float):
             return _WholeNumberType() if self.kind is int else _NumberType()
@@ -206,13 +206,13 @@ class Param:
 
             parsed = FileList(parsed) if len(parsed) > 1 else parsed[0]
         if isinstance(parsed, Path):
-            return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
+            return expand_home(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             if isinstance(self.option, Argument):
                 raise InputError(f"{self.option.metavar or self.name.upper()} is empty, expected a text")
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if self.addresses:
-            return parsed if "://" in parsed else expanded(Path(parsed))
+            return parsed if "://" in parsed else expand_home(Path(parsed))
         if self.elements:
             return self._list(list(parsed))
         if self.kind in (int, float):
@@ -235,7 +235,7 @@ class Param:
 
     def _element(self, text: Any, kind: Any) -> Any:
         """An element of a list, of its kind and within its bounds."""
-        choices = choices_of(kind)
+        choices = get_choices(kind)
         try:
             if not choices or text in choices:
                 value = parse_whole(text) if kind is int else parse_number(text) if kind is float else text

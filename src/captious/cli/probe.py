@@ -217,12 +217,12 @@ def stress(
     Example: captious probe stress preds.jsonl -r refs.json --metrics "clair(gpt-4o-mini)" --items 50 --dry-run
     Example: captious probe stress --list
     """
-    from captious.edits.table import edit_list, find_edits
+    from captious.edits.table import find_edits, list_edits
     from captious.metrics.registry import parse_all
     from captious.probes import plan_stress, run_stress
 
     if list_:
-        session.deliver(edit_list())
+        session.deliver(list_edits())
         return
     if captions is None:
         raise InputError("no captions, expected a file, or --list")
@@ -274,13 +274,13 @@ def entities(
 
     Raters copy the file and fill in "rater" and "seen"; captious probe recall scores it.
     """
-    from captious._core.files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, write_atomically
     from captious.probes.entities import tasks
     from captious.render.tables import write_jsonl
 
     refuse_existing(out, session.output.overwrite)
     rows = tasks(gallery, tagger)
-    with whole_file(out) as draft:
+    with write_atomically(out) as draft:
         write_jsonl(draft, rows)
     questions = sum(len(row["entities"]) for row in rows)
     facts = {"tasks": len(rows), "entities": questions, "file": str(out)}

@@ -221,7 +221,7 @@ def _score_shards(
     if keep is not None:
         _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(out)
-    written = [folder.address_of("report.html")]
+    written = [folder.get_address("report.html")]
     with printing.working() as step:
         report = score_shards(
             source,
@@ -242,7 +242,7 @@ def _score_shards(
             report.write(percent=output.percent)
         shown: list[Result] = [report]
         if keep is not None:
-            written.append(folder.address_of("kept.parquet"))
+            written.append(folder.get_address("kept.parquet"))
             shown = _kept(report, out, keep, written[-1], engine, output.json, step)
     if worst:
         shown.append(report.worst(worst, where=where))
@@ -291,7 +291,7 @@ def _exit_partly(report: Report, folder: Storage) -> NoReturn:
     from captious.runs.shards.scoring import failed_line
 
     failed = failed_line(report.failed, len(report.failed) + len(report.parts))
-    listed = f"left out and listed in {folder.address_of(FAILED)}"
+    listed = f"left out and listed in {folder.get_address(FAILED)}"
     click.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
     raise click.exceptions.Exit(PARTLY)
 

@@ -23,7 +23,7 @@ import click
 
 from captious._core.files import FULL
 from captious.errors import InputError
-from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
+from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, get_declarations, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -46,7 +46,7 @@ EloPoints = Annotated[
 ]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000, rare=True)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
-Out = Annotated[Path, declared(Output)["out"].option]
+Out = Annotated[Path, get_declarations(Output)["out"].option]
 """Where a command must write, in place of the session's."""
 EditNames = Annotated[
     tuple[str, ...], Option("Edits, groups of edits, your own TOML files, or all.", flags=("-e",), metavar="EDITS")
@@ -82,19 +82,19 @@ class Runs(Options):
 
     def folders(self) -> dict[str, str] | list[str]:
         """Folders by the name that they were given; where none has a name, the folders alone."""
-        from captious.io.formats import named_files
+        from captious.io.formats import name_files
 
         unnamed = all("=" not in run or Path(run).exists() for run in self.runs)
-        return list(self.runs) if unnamed else named_files(self.runs)
+        return list(self.runs) if unnamed else name_files(self.runs)
 
 
 def name_files(systems: Sequence[str]) -> dict[str, str]:
     """Return the file of each system by its name; warn if one file is given twice."""
-    from captious.io.formats import named_files, repeated_files
+    from captious.io.formats import name_files, repeated_files
     from captious.render.terminal import warn
 
     warn(repeated_files(systems))
-    return named_files(systems)
+    return name_files(systems)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def new(
     Example: captious studio new study.toml --template relic-age --images photos/
     Example: captious studio new study-2.toml --rest-of study.toml
     """
-    from captious._core.files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, write_atomically
     from captious.studio.collect.new import new_plan
     from captious.studio.collect.plan import parse_plan
     from captious.studio.collect.tasks import build_tasks
@@ -117,7 +117,7 @@ def new(
         title=title,
     )
     number = len(build_tasks(parse_plan(text, study)))
-    with whole_file(study) as draft:
+    with write_atomically(study) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
     facts = {"file": str(study), "tasks": number}
     line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
@@ -126,7 +126,7 @@ def new(
 
 def _new_rest(study: Path, source: Path, session: Session) -> None:
     """Write a study of the items of another one that nobody has judged yet."""
-    from captious._core.files import refuse_existing, whole_file
+    from captious._core.files import refuse_existing, write_atomically
     from captious.studio.collect.amend import unjudged_items
     from captious.studio.collect.log import open_log
     from captious.studio.collect.new import rest_plan
@@ -135,7 +135,7 @@ def _new_rest(study: Path, source: Path, session: Session) -> None:
         text, file, ids = rest_plan(study, source, unjudged_items(log))
     refuse_existing(file, session.output.overwrite)
     for path, content in ((file, "".join(f"{id}\n" for id in ids)), (study, text)):
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             draft.write_text(content, encoding="utf-8", newline="\n")
     line = f"{study}: the {len(ids):,} items that nobody has judged in {source}; then: captious studio check {study}"
     _report(session, line, file=str(study), ids=str(file), items=len(ids))

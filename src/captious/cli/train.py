@@ -79,7 +79,7 @@ def umic(
 def _train(training: Training, session: Session, options: ObjectiveOptions, settings: Settings) -> None:
     """Train with progress on standard error; the exit code of a training that was stopped is 130."""
     from captious.render.progress import display
-    from captious.train.processes import first_here
+    from captious.train.processes import is_first_process
     from captious.train.run import train
 
     reading, output = session.reading, session.output
@@ -87,10 +87,10 @@ def _train(training: Training, session: Session, options: ObjectiveOptions, sett
     with display(EVERY) as shown:
         runtime: Runtime = replace(session.runtime, progress=shown.advance, log=shown.log)
         trained = train(training, options, settings, runtime)
-    if first_here():
+    if is_first_process():
         deliver(trained, replace(output, out=None))
     if not trained.finished:
-        if first_here():
+        if is_first_process():
             where = f"stopped after step {trained.steps} of {trained.of}"
             click.echo(
                 f"{where}; captious train {options.name} --resume --out {trained.folder} goes on from there", err=True

@@ -1,4 +1,4 @@
-"""BLEU and ROUGE as the modules of Hugging Face's hub define them, over texts and tokens.
+"""BLEU and ROUGE as defined by the modules on the Hugging Face hub.
 
 Neither is what captioning papers report: see ``docs/guide/coming-from-torchmetrics.md`` for the differences.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from captious.errors import InputError, require
-from captious.text.tokenizers import cased_13a
+from captious.text.tokenizers import tokenize_13a_cased
 
 Tokens = list[str]
 Tokenize = Callable[[str], Tokens]
@@ -24,11 +24,11 @@ _NO_WORD = re.compile(r"[^a-z0-9]+")
 def bleu(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
-    tokenizer: Tokenize = cased_13a,
+    tokenizer: Tokenize = tokenize_13a_cased,
     max_order: int = 4,
     smooth: bool = False,
 ) -> dict[str, Any]:
-    """BLEU of the hub: the reference length is that of the shortest reference, and nothing is smoothed by default.
+    """Compute BLEU as on the hub: with the length of the shortest reference, and without smoothing by default.
 
     >>> bleu(["hello there general kenobi"], [["hello there general kenobi", "hello there !"]])["reference_length"]
     3
@@ -42,8 +42,8 @@ def bleu(
         for n in range(1, max_order + 1):
             most = Counter[tuple[str, ...]]()
             for tokens in theirs:
-                most |= Counter(_ngrams(tokens, n))
-            matches[n] += (Counter(_ngrams(ours, n)) & most).total()
+                most |= Counter(_list_ngrams(tokens, n))
+            matches[n] += (Counter(_list_ngrams(ours, n)) & most).total()
             possible[n] += max(len(ours) - n + 1, 0)
     more = 1 if smooth else 0
     precisions = [(matches[n] + more) / max(possible[n] + more, 1) for n in range(1, max_order + 1)]
@@ -60,7 +60,7 @@ def bleu(
     }
 
 
-def _ngrams(tokens: Tokens, n: int) -> Iterator[tuple[str, ...]]:
+def _list_ngrams(tokens: Tokens, n: int) -> Iterator[tuple[str, ...]]:
     return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
@@ -72,13 +72,13 @@ def rouge(
     use_stemmer: bool = False,
     tokenizer: Tokenize | None = None,
 ) -> dict[str, Any]:
-    """ROUGE of the hub: F1 with the best reference, the mean over items unless ``use_aggregator=False``.
+    """Compute ROUGE as on the hub: F1 with the best reference, averaged over items unless ``use_aggregator=False``.
 
     >>> rouge(["hello goodbye"], [["goodbye"]], ["rouge1", "rougeL"])
     {'rouge1': 0.6666666666666666, 'rougeL': 0.6666666666666666}
     """
-    tokenize = tokenizer or rouge_tokenizer(use_stemmer)
-    measures = {name: _rouge_measure(name) for name in rouge_types}
+    tokenize = tokenizer or make_rouge_tokenizer(use_stemmer)
+    measures = {name: _find_rouge_measure(name) for name in rouge_types}
     values: dict[str, Any] = {name: [] for name in rouge_types}
     for prediction, texts in zip(predictions, references, strict=True):
         for name, measure in measures.items():
@@ -86,8 +86,8 @@ def rouge(
     return {name: math.fsum(one) / len(one) for name, one in values.items()} if use_aggregator else values
 
 
-def rouge_tokenizer(stemmed: bool = False) -> Tokenize:
-    """Runs of letters a to z and digits in lower case; words of more than three letters may be stemmed."""
+def make_rouge_tokenizer(stemmed: bool = False) -> Tokenize:
+    """Return a tokenizer for lower-case runs of a to z and digits; words of more than three letters may be stemmed."""
     stem = require("nltk.stem.porter", "nltk").PorterStemmer().stem if stemmed else str
 
     def tokenize(text: str) -> Tokens:
@@ -96,33 +96,33 @@ def rouge_tokenizer(stemmed: bool = False) -> Tokenize:
     return tokenize
 
 
-def _rouge_measure(name: str) -> Callable[[str, str, Tokenize], float]:
+def _find_rouge_measure(name: str) -> Callable[[str, str, Tokenize], float]:
     if match := _ROUGE_N.fullmatch(name):
         n = int(match[1])
-        return lambda reference, prediction, tokenize: _rouge_n(tokenize(reference), tokenize(prediction), n)
+        return lambda reference, prediction, tokenize: _compute_rouge_n(tokenize(reference), tokenize(prediction), n)
     if name == "rougeL":
-        return lambda reference, prediction, tokenize: _rouge_l(tokenize(reference), tokenize(prediction))
+        return lambda reference, prediction, tokenize: _compute_rouge_l(tokenize(reference), tokenize(prediction))
     if name == "rougeLsum":
-        return _rouge_l_of_summaries
+        return _compute_rouge_lsum
     raise InputError(f"rouge_types has {name!r}, expected rouge1 to rouge9, rougeL or rougeLsum")
 
 
-def _f1(matches: int, ours: int, theirs: int) -> float:
+def _compute_f1(matches: int, ours: int, theirs: int) -> float:
     precision, recall = matches / max(ours, 1), matches / max(theirs, 1)
     return 2 * precision * recall / (precision + recall) if matches else 0.0
 
 
-def _rouge_n(reference: Tokens, prediction: Tokens, n: int) -> float:
-    theirs, ours = Counter(_ngrams(reference, n)), Counter(_ngrams(prediction, n))
-    return _f1((theirs & ours).total(), ours.total(), theirs.total())
+def _compute_rouge_n(reference: Tokens, prediction: Tokens, n: int) -> float:
+    theirs, ours = Counter(_list_ngrams(reference, n)), Counter(_list_ngrams(prediction, n))
+    return _compute_f1((theirs & ours).total(), ours.total(), theirs.total())
 
 
-def _rouge_l(reference: Tokens, prediction: Tokens) -> float:
-    return _f1(len(_common(reference, prediction)), len(prediction), len(reference))
+def _compute_rouge_l(reference: Tokens, prediction: Tokens) -> float:
+    return _compute_f1(len(_find_common_subsequence(reference, prediction)), len(prediction), len(reference))
 
 
-def _common(reference: Tokens, prediction: Tokens) -> list[int]:
-    """Indices into the reference of a longest common subsequence; of several, the one that ends first in it."""
+def _find_common_subsequence(reference: Tokens, prediction: Tokens) -> list[int]:
+    """Return the reference indices of a longest common subsequence; of several, the one that ends first."""
     lengths = [[0] * (len(prediction) + 1) for _ in range(len(reference) + 1)]
     for row, word in enumerate(reference):
         for column, other in enumerate(prediction):
@@ -140,17 +140,17 @@ def _common(reference: Tokens, prediction: Tokens) -> list[int]:
     return indices[::-1]
 
 
-def _rouge_l_of_summaries(reference: str, prediction: str, tokenize: Tokenize) -> float:
-    """Lines are sentences: a sentence of the reference counts the words that it shares with any of the prediction."""
+def _compute_rouge_lsum(reference: str, prediction: str, tokenize: Tokenize) -> float:
+    """Score line by line: a reference sentence counts the words that it shares with any predicted sentence."""
     theirs, ours = ([tokenize(line) for line in text.split("\n") if line] for text in (reference, prediction))
     left, right = (Counter(word for tokens in sentences for word in tokens) for sentences in (theirs, ours))
     sizes = right.total(), left.total()
     matches = 0
     for sentence in theirs:
-        for index in sorted({index for other in ours for index in _common(sentence, other)}):
+        for index in sorted({index for other in ours for index in _find_common_subsequence(sentence, other)}):
             word = sentence[index]
             if left[word] > 0 and right[word] > 0:
                 matches += 1
                 left[word] -= 1
                 right[word] -= 1
-    return _f1(matches, *sizes)
+    return _compute_f1(matches, *sizes)

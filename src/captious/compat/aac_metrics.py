@@ -28,7 +28,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, choices_for
+from captious.errors import InputError, format_choices
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric
 from captious.metrics.fense import Fense
@@ -36,7 +36,7 @@ from captious.metrics.registry import parse
 from captious.metrics.sbert import Sbert
 from captious.metrics.spider import Spider
 from captious.models.encoder import TextWeights
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import find_tokenizer
 
 Captions: TypeAlias = Sequence[str]
 References: TypeAlias = Sequence[Sequence[str]]
@@ -72,10 +72,10 @@ def evaluate(
     metrics: str | Iterable[str | Callable[..., Any]] = "default",
     **options: Any,
 ) -> Result:
-    """Return every metric of a set, or of a list of names, after the tokenizer of coco-caption.
+    """Compute all metrics of a set or of a list of names, after tokenizing as coco-caption does.
 
     ``preprocess`` is False if the captions are tokenized already, or another tokenizer of a list of texts. ``options``
-    go to the functions that take them, such as ``fluency`` and ``resources``.
+    are passed to the functions that take them, such as ``fluency`` and ``resources``.
 
     >>> man = ["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"]
     >>> references = [man, ["rain is falling hard on a surface"]]
@@ -112,18 +112,18 @@ def dcase2024_evaluate(candidates: Captions, mult_references: References, **opti
 
 
 def preprocess_mono_sents(sentences: Captions, **options: Any) -> list[str]:
-    """Return texts whose tokens, those of coco-caption, are separated by spaces.
+    """Tokenize texts as coco-caption does; join the tokens with spaces.
 
     >>> preprocess_mono_sents(["A man's dog, barking."])
     ["a man 's dog barking"]
     """
     _refuse_options("preprocess_mono_sents", options)
-    tokenizer = tokenizer_named("ptb")
+    tokenizer = find_tokenizer("ptb")
     return [" ".join(words) for words in map(tokenizer.tokenize, sentences)]
 
 
 def preprocess_mult_sents(mult_sentences: References, **options: Any) -> list[list[str]]:
-    """Return lists of texts as `preprocess_mono_sents` does."""
+    """Tokenize lists of texts like `preprocess_mono_sents`."""
     _refuse_options("preprocess_mult_sents", options)
     return list(map(preprocess_mono_sents, mult_sentences))
 
@@ -131,8 +131,8 @@ def preprocess_mult_sents(mult_sentences: References, **options: Any) -> list[li
 def bleu(
     candidates: Captions, mult_references: References, return_all_scores: bool = True, *, n: int = 4, **options: Any
 ) -> Result:
-    """Return ``bleu_n`` of captions that are tokenized already."""
-    return _single(f"bleu_{n}", f"bleu(n={n},tokenizer={WORDS})")(
+    """Return ``bleu_n`` of tokenized captions."""
+    return _make_function(f"bleu_{n}", f"bleu(n={n},tokenizer={WORDS})")(
         candidates, mult_references, return_all_scores, **options
     )
 
@@ -145,10 +145,10 @@ def spice(
     resources: str | None = None,
     **options: Any,
 ) -> Result:
-    """Return ``spice``, which reads spaCy's parses."""
+    """Return ``spice``, computed from spaCy's parses."""
     _refuse_options("spice", options)
-    metrics = {"spice": _spiders(resources=resources)["spice"]}
-    return _result("spice", _scores(metrics, candidates, mult_references), return_all_scores)
+    metrics = {"spice": _make_spiders(resources=resources)["spice"]}
+    return _convert_result("spice", _compute_scores(metrics, candidates, mult_references), return_all_scores)
 
 
 def spider(
@@ -161,7 +161,9 @@ def spider(
 ) -> Result:
     """Return SPIDEr with its parts: ``cider_d``, ``spice``, ``spider``."""
     _refuse_options("spider", options)
-    return _result("spider", _scores(_spiders(resources=resources), candidates, mult_references), return_all_scores)
+    return _convert_result(
+        "spider", _compute_scores(_make_spiders(resources=resources), candidates, mult_references), return_all_scores
+    )
 
 
 def spider_max(
@@ -176,8 +178,8 @@ def spider_max(
     _refuse_options("spider_max", options)
     if len({len(texts) for texts in mult_candidates}) > 1:
         raise InputError("mult_candidates: items with different numbers of candidates, expected as many of each")
-    best = {f"{name}_max": one for name, one in _spiders(best=True, resources=resources).items()}
-    return _result("spider_max", _scores(best, mult_candidates, mult_references), return_all_scores)
+    best = {f"{name}_max": one for name, one in _make_spiders(best=True, resources=resources).items()}
+    return _convert_result("spider_max", _compute_scores(best, mult_candidates, mult_references), return_all_scores)
 
 
 def spider_fl(
@@ -200,9 +202,9 @@ def spider_fl(
     _refuse_options("spider_fl", options)
     fluency, source, columns = _find_fluency("spider_fl", fluency, echecker)
     fluent = Spider(fluency=source, threshold=error_threshold, penalty=penalty, tokenizer=WORDS, resources=resources)
-    metrics = {**_spiders(resources=resources), "spider_fl": fluent}
-    scores = _scores(metrics, candidates, mult_references, columns)
-    return _result("spider_fl", _add_fer(scores, candidates, fluency, error_threshold), return_all_scores)
+    metrics = {**_make_spiders(resources=resources), "spider_fl": fluent}
+    scores = _compute_scores(metrics, candidates, mult_references, columns)
+    return _convert_result("spider_fl", _add_fer(scores, candidates, fluency, error_threshold), return_all_scores)
 
 
 def fense(
@@ -224,8 +226,8 @@ def fense(
         "sbert_sim": Sbert(sbert_model, over="mean"),
         "fense": Fense(sbert_model, source, error_threshold, penalty),
     }
-    scores = _scores(metrics, candidates, mult_references, columns)
-    return _result("fense", _add_fer(scores, candidates, fluency, error_threshold), return_all_scores)
+    scores = _compute_scores(metrics, candidates, mult_references, columns)
+    return _convert_result("fense", _add_fer(scores, candidates, fluency, error_threshold), return_all_scores)
 
 
 def sbert_sim(
@@ -236,10 +238,10 @@ def sbert_sim(
     sbert_model: TextWeights = Fense.weights,
     **options: Any,
 ) -> Result:
-    """Return the mean cosine of sentence vectors with the references."""
+    """Return the mean cosine similarity of sentence embeddings with the references."""
     _refuse_options("sbert_sim", options)
     metrics = {"sbert_sim": Sbert(sbert_model, over="mean")}
-    return _result("sbert_sim", _scores(metrics, candidates, mult_references), return_all_scores)
+    return _convert_result("sbert_sim", _compute_scores(metrics, candidates, mult_references), return_all_scores)
 
 
 def vocab(
@@ -250,10 +252,11 @@ def vocab(
     seed: int = 1234,
     **options: Any,
 ) -> Result:
-    """Return the number of different words, and how they compare with those of the references.
+    """Return the number of distinct words, and its comparison with the references.
 
-    ``vocab.mrefs_avg`` is the mean over drawings of one reference per item, as many as an item has references. They
-    are drawn by torch's generator, as in the original, so it and ``vocab.ratio_avg`` are missing without torch.
+    ``vocab.mrefs_avg`` is the mean over random selections of one reference per item, as many as the most references of
+    an item. As in the original they are drawn with torch's generator, so it and ``vocab.ratio_avg`` are missing without
+    torch.
 
     >>> corpus, _ = vocab(["a dog barks", "a cat"], [["a dog"], ["two cats", "a cat"]])
     >>> [float(corpus[f"vocab.{name}"]) for name in ("cands", "mrefs_full", "precision", "recall")]
@@ -272,11 +275,11 @@ def vocab(
         # 2pr / (p + r), with p = shared / own and r = shared / others
         parts = {"precision": len(own), "recall": len(others), "f1": (len(own) + len(others)) / 2}
         corpus |= {"vocab.mrefs_full": float(len(others)), "vocab.ratio_full": _divide(len(own), len(others))}
-        if (drawn := _mean_drawn_words(references, seed)) is not None:
+        if (drawn := _count_drawn_words(references, seed)) is not None:
             corpus |= {"vocab.mrefs_avg": drawn, "vocab.ratio_avg": _divide(len(own), drawn)}
         corpus |= {f"vocab.{name}": _divide(shared, number) for name, number in parts.items()}
         corpus["vocab.jaccard"] = _divide(shared, len(own | others))
-    return _result(
+    return _convert_result(
         "vocab.cands", (corpus, {"vocab.cands": np.array([len(one) for one in words], float)}), return_all_scores
     )
 
@@ -285,9 +288,9 @@ def _divide(part: float, whole: float) -> float:
     return part / whole if whole else float("nan")
 
 
-def _mean_drawn_words(references: Sequence[Sequence[set[str]]], seed: int) -> float | None:
-    """Return the mean number of different words in one reference per item, drawn as the original draws them."""
-    if (torch := _torch()) is None:
+def _count_drawn_words(references: Sequence[Sequence[set[str]]], seed: int) -> float | None:
+    """Return the mean number of distinct words in one random reference per item, drawn as in the original."""
+    if (torch := _import_torch()) is None:
         return None
     generator = torch.Generator().manual_seed(seed)
 
@@ -311,22 +314,24 @@ def fer(
     """Return the rate of captions with a fluency error; ``fluency`` as in `spider_fl`."""
     _refuse_options("fer", options)
     fluency, _, _ = _find_fluency("fer", fluency, echecker)
-    return _result("fer", _add_fer(({}, {}), candidates, fluency, error_threshold), return_all_scores)
+    return _convert_result("fer", _add_fer(({}, {}), candidates, fluency, error_threshold), return_all_scores)
 
 
 def _find_functions(metrics: Any) -> list[str | Callable[..., Any]]:
-    """Return the metrics of a set or a list: names of `FUNCTIONS`, or functions themselves."""
+    """Return the metrics of a set or a list: names in `FUNCTIONS`, or functions."""
     names = list(METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else metrics)
     if absent := [name for name in names if name in ABSENT]:
-        raise InputError(f"metrics={metrics!r}: captious does not have {', '.join(absent)}{choices_for('', FUNCTIONS)}")
+        raise InputError(
+            f"metrics={metrics!r}: captious does not have {', '.join(absent)}{format_choices('', FUNCTIONS)}"
+        )
     for name in names:
         if not callable(name) and name not in FUNCTIONS:
             known = (*METRICS_SETS, *FUNCTIONS) if isinstance(metrics, str) else FUNCTIONS
-            raise InputError(f"metrics={metrics!r}: no metric {name!r}{choices_for(str(name), known)}")
+            raise InputError(f"metrics={metrics!r}: no metric {name!r}{format_choices(str(name), known)}")
     return names
 
 
-def _spiders(best: bool = False, resources: str | None = None) -> dict[str, Metric]:
+def _make_spiders(best: bool = False, resources: str | None = None) -> dict[str, Metric]:
     def one(value: Any) -> Spider:
         return Spider(value, best, tokenizer=WORDS, resources=resources)
 
@@ -336,17 +341,17 @@ def _spiders(best: bool = False, resources: str | None = None) -> dict[str, Metr
 def _find_fluency(
     name: str, fluency: str | Sequence[float] | None, echecker: str
 ) -> tuple[str | Sequence[float], str, Mapping[str, Sequence[Any]]]:
-    """Return the detector or the probabilities, the source that a metric names, and the column of given ones."""
+    """Return the detector or the probabilities, the fluency source of the metric, and the column of probabilities."""
     if fluency is None:
-        fluency = _stored_detector(name, echecker)
+        fluency = _find_stored_detector(name, echecker)
     if isinstance(fluency, str):
         return fluency, fluency, {}
     return fluency, Fense.fluency, {Fense.fluency: list(fluency)}
 
 
-def _stored_detector(name: str, echecker: str) -> str:
-    """Return the checkpoint of a detector where aac-metrics stores it."""
-    torch = _torch()
+def _find_stored_detector(name: str, echecker: str) -> str:
+    """Return the path of the detector checkpoint where aac-metrics stores it."""
+    torch = _import_torch()
     hub = torch.hub.get_dir() if torch else "~/.cache/torch/hub"
     path = Path(os.environ.get("FENSE_DATA", Path(hub) / "fense_data")).expanduser() / f"{echecker}.ckpt"
     if not path.is_file():
@@ -358,7 +363,7 @@ def _stored_detector(name: str, echecker: str) -> str:
 
 
 def _add_fer(scores: Scores, candidates: Captions, fluency: str | Sequence[float], threshold: float) -> Scores:
-    """Return the scores with the rate of captions that have a fluency error."""
+    """Add the fluency error rate to the scores."""
     if isinstance(fluency, str):
         from captious.models.fluency import load_detector
 
@@ -367,7 +372,7 @@ def _add_fer(scores: Scores, candidates: Captions, fluency: str | Sequence[float
     return {**scores[0], "fer": float(errors.mean())}, {**scores[1], "fer": errors}
 
 
-def _scores(
+def _compute_scores(
     metrics: Mapping[str, Metric],
     candidates: Sequence[str] | References,
     references: References,
@@ -384,7 +389,7 @@ def _scores(
     return {name: one.corpus for name, one in chosen.items()}, {name: one.values for name, one in chosen.items()}
 
 
-def _torch() -> Any:
+def _import_torch() -> Any:
     """Return torch, or None if it is not installed."""
     try:
         import torch
@@ -393,9 +398,9 @@ def _torch() -> Any:
     return torch
 
 
-def _result(main: str, scores: Scores, everything: bool) -> Result:
-    """Return the scores as the original returns them, or the main value of the corpus."""
-    torch = _torch()
+def _convert_result(main: str, scores: Scores, everything: bool) -> Result:
+    """Convert the scores to the return value of the original, or to the main corpus value."""
+    torch = _import_torch()
 
     def convert(value: Any) -> Any:
         return value if torch is None else torch.as_tensor(value, dtype=torch.float64)
@@ -407,7 +412,7 @@ def _result(main: str, scores: Scores, everything: bool) -> Result:
 
 
 def _refuse_flat(candidates: Any, references: Any) -> None:
-    """Refuse a text where a list of texts is meant: its letters would be taken for captions."""
+    """Raise InputError for a text instead of a list of texts, whose letters would be read as captions."""
     if isinstance(candidates, str):
         raise InputError("candidates: one text, expected a list of captions")
     flat = next((one for one in references if isinstance(one, str)), None)
@@ -427,25 +432,27 @@ def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
         raise InputError(f"{name}: captious does not have the options {', '.join(unknown)}")
 
 
-def _single(name: str, written: str) -> Callable[..., Result]:
+def _make_function(name: str, written: str) -> Callable[..., Result]:
     def function(
         candidates: Captions, mult_references: References, return_all_scores: bool = True, **options: Any
     ) -> Result:
         _refuse_options(name, options)
-        return _result(name, _scores({name: parse(written)}, candidates, mult_references), return_all_scores)
+        return _convert_result(
+            name, _compute_scores({name: parse(written)}, candidates, mult_references), return_all_scores
+        )
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return ``{name}`` of captions that are tokenized already, as ``{written}``."
     return function
 
 
-bleu_1, bleu_2, bleu_3, bleu_4 = (_single(f"bleu_{n}", f"bleu(n={n},tokenizer={WORDS})") for n in (1, 2, 3, 4))
-rouge_l = _single("rouge_l", f"rouge(tokenizer={WORDS})")
-cider_d = _single("cider_d", f"cider(tokenizer={WORDS})")
-meteor = _single("meteor", "meteor")
+bleu_1, bleu_2, bleu_3, bleu_4 = (_make_function(f"bleu_{n}", f"bleu(n={n},tokenizer={WORDS})") for n in (1, 2, 3, 4))
+rouge_l = _make_function("rouge_l", f"rouge(tokenizer={WORDS})")
+cider_d = _make_function("cider_d", f"cider(tokenizer={WORDS})")
+meteor = _make_function("meteor", "meteor")
 
 
-def _fer_of_both(candidates: Captions, mult_references: References, **options: Any) -> Result:
+def _compute_fer(candidates: Captions, mult_references: References, **options: Any) -> Result:
     return fer(candidates, **options)
 
 
@@ -461,7 +468,7 @@ FUNCTIONS: Mapping[str, Callable[..., Result]] = {
     "spider_fl": spider_fl,
     "sbert_sim": sbert_sim,
     "fense": fense,
-    "fer": _fer_of_both,
+    "fer": _compute_fer,
     "vocab": vocab,
 }
 """The functions that `evaluate` knows by name."""

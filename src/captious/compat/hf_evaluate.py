@@ -8,11 +8,11 @@
     cider.add_batch(predictions=captions, references=references)
     cider.compute()  # {"cider(idf=coco-train)": ...}
 
-``evaluate.load`` fetches a script from the hub. `load` here makes the module from captious and needs no network. What
-it returns can stand wherever a loaded module can, in ``evaluate.combine`` too.
+``evaluate.load`` downloads a script from the hub; `load` of this module needs no network. Its result can be used like
+any loaded module, also in ``evaluate.combine``.
 
-A name that is alone and that a module of the hub has, ``bleu``, ``rouge`` or ``sacrebleu``, means that module: its
-definition, its arguments, its keys. Every other text names metrics of captious, and `Captious` always does.
+The names ``bleu``, ``rouge`` and ``sacrebleu`` without parameters mean the modules of the hub: their definitions,
+arguments and keys. Every other text means metrics of captious, and `Captious` always does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
 from captious.scorer import warn_of_language
-from captious.text.tokenizers import cased_13a
+from captious.text.tokenizers import tokenize_13a_cased
 
 require("evaluate", "evaluate")
 import evaluate as hugging_face  # noqa: E402
@@ -54,10 +54,10 @@ Args:
 
 
 class Module(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no types
-    """A module whose inputs are checked before evaluate writes them to a file."""
+    """A module that checks its inputs before evaluate writes them to a file."""
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
-        """Add predictions, references and whatever else the module takes, one for each item."""
+        """Add predictions, references and other inputs of the module, one for each item."""
         given = {"predictions": predictions, "references": references, **kwargs}
         for name in self.features if isinstance(self.features, Mapping) else self.features[0]:
             if given.get(name) is None:
@@ -67,7 +67,7 @@ class Module(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no type
         super().add_batch(predictions=predictions, references=references, **kwargs)
 
     def compute(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> dict[str, Any] | None:
-        """Compute the values of what was added before, or of these.
+        """Compute the values of the inputs added before, or of these.
 
         Usage of positional arguments is not allowed to prevent mistakes.
         """
@@ -78,7 +78,7 @@ class Module(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no type
 
 
 class Captious(Module):
-    """Any metrics of captious over the items that were added.
+    """Any metrics of captious as an ``EvaluationModule``.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Captious(Module):
 
 
 class HubModule(Module):
-    """A module with the definition, the arguments and the keys of one of the hub, computed here."""
+    """A module with the definition, arguments and keys of one on the hub, computed by captious."""
 
     definition = ""
     """What it computes, in a sentence."""
@@ -158,7 +158,7 @@ class HubBleu(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], tokenizer: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.bleu(predictions, _lists(references), tokenizer or cased_13a, **options)
+        return _hub.bleu(predictions, _convert_to_lists(references), tokenizer or tokenize_13a_cased, **options)
 
 
 class HubRouge(HubModule):
@@ -171,7 +171,7 @@ class HubRouge(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], rouge_types: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.rouge(predictions, _lists(references), rouge_types or _hub.ROUGE_TYPES, **options)
+        return _hub.rouge(predictions, _convert_to_lists(references), rouge_types or _hub.ROUGE_TYPES, **options)
 
 
 class HubSacreBleu(HubModule):
@@ -181,7 +181,7 @@ class HubSacreBleu(HubModule):
 
     def _compute(self, predictions: Sequence[str], references: Sequence[Any], **options: Any) -> dict[str, Any]:
         sacrebleu = require("sacrebleu", "evaluate")
-        lists = _lists(references)
+        lists = _convert_to_lists(references)
         if len({len(texts) for texts in lists}) > 1:
             raise InputError("sacrebleu requires the same number of references for each prediction")
         score = sacrebleu.corpus_bleu(list(predictions), [list(texts) for texts in zip(*lists, strict=True)], **options)
@@ -196,12 +196,12 @@ REFUSED = {
 }
 
 
-def _lists(references: Sequence[Any]) -> list[list[str]]:
+def _convert_to_lists(references: Sequence[Any]) -> list[list[str]]:
     return [[entry] if isinstance(entry, str) else list(entry) for entry in references]
 
 
 def load(metrics: Specs = DEFAULT, **kwargs: Any) -> Module:
-    """The module of the hub that a name means on its own, or a module of these metrics of captious.
+    """Return the module of the hub with this name, or a module of these captious metrics.
 
     >>> load("bleu").compute(predictions=["a dog runs in a park"], references=["a dog runs in a park"])["bleu"]
     1.0

@@ -1,4 +1,4 @@
-"""CIDEr-D and CIDEr with the calls of ``pyciderevalcap``, which self-critical training takes its rewards from.
+"""CIDEr-D and CIDEr with the API of ``pyciderevalcap``, which self-critical training uses for its rewards.
 
 Change the import lines of a script, and nothing else::
 
@@ -7,10 +7,10 @@ Change the import lines of a script, and nothing else::
     scorer = CiderD(df="coco-train-idxs")  # data/coco-train-idxs.p
     score, scores = scorer.compute_score(gts, [{"image_id": 7, "caption": ["a dog runs"]}])
 
-``CIDErEvalCap`` of the repository's ``eval.py`` tokenizes first, and gives both.
+``CIDErEvalCap`` of the repository's ``eval.py`` tokenizes first, and returns both.
 
-The pickle of document frequencies is read without running it. Unlike the original, ``df`` may also be the path of a
-pickle, or an idf corpus that ``captious make idf`` has made.
+The pickle of document frequencies is read without executing it. Unlike in the original, ``df`` may also be the path of
+a pickle, or an idf corpus made by ``captious make idf``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from captious.compat.pycocoevalcap import PTBTokenizer
 from captious.errors import InputError
 from captious.metrics import cider
 from captious.text import idf
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import find_tokenizer
 
 CORPUS = "corpus"
 TOKENIZER = "whitespace"
@@ -37,10 +37,10 @@ OLD_TABLES = {"coco-val": ("coco-val-df", 40_504)}
 
 
 class CiderD:
-    """CIDEr-D of captions that are tokenized already, in batches.
+    """CIDEr-D of tokenized captions, in batches.
 
-    ``df`` says where the document frequencies come from: ``corpus`` for the references of each call, or the name of a
-    pickle, which is looked for as ``data/NAME.p``.
+    ``df`` is the source of the document frequencies: ``corpus`` for the references of each call, or the name of a
+    pickle, which is searched as ``data/NAME.p``.
 
     >>> gts = {1: ["a red dog"], 2: ["one cat"]}
     >>> res = [{"image_id": 1, "caption": ["a red dog"]}, {"image_id": 2, "caption": ["a cat"]}]
@@ -56,25 +56,25 @@ class CiderD:
             expected = f"n={cider.ORDERS} and sigma={cider.SIGMA}"
             raise InputError(f"{type(self).__name__}(n={n}, sigma={sigma}), expected {expected}")
         self._metric = cider.Cider(variant=self.variant, tokenizer=TOKENIZER)
-        self._frequencies = None if df == CORPUS else _frequencies(df)
+        self._frequencies = None if df == CORPUS else _read_frequencies(df)
 
     def compute_score(
         self, gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]
     ) -> tuple[np.float64, Floats]:
-        """The mean, and the value of each entry of ``res``, several of which may have the same image id."""
-        captions = _captions(gts, res)
+        """Return the mean, and the value of each entry of ``res``; several entries may have the same image id."""
+        captions = _build_captions(gts, res)
         rows = self._metric.score_items(captions, self._frequencies or self._metric.prepare(captions)).rows
         assert isinstance(rows, np.ndarray)
         values = self._metric.aggregate(rows)
         return np.float64(np.mean(values)), values
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return self.name
 
 
 class Cider(CiderD):
-    """CIDEr as in its paper, without clipping and length penalty, called as `CiderD` is.
+    """CIDEr as in its paper, without clipping and length penalty, with the API of `CiderD`.
 
     >>> gts = {1: ["a red dog"], 2: ["one cat"]}
     >>> res = [{"image_id": 1, "caption": ["a red dog"]}, {"image_id": 2, "caption": ["cat"]}]
@@ -106,7 +106,7 @@ class CIDErEvalCap:
         self._df = df
 
     def evaluate(self) -> dict[str, list[float]]:
-        """Score, with the progress on standard output as the original has it."""
+        """Compute the scores, printing the same progress as the original."""
         print("setting up scorers...")
         values = {}
         for scorer, name in ((Cider(df=self._df), "CIDEr"), (CiderD(df=self._df), "CIDErD")):
@@ -124,8 +124,8 @@ def _tokenize_entry(number: int, entry: Any) -> dict[str, Any]:
     return {"image_id": key, "caption": PTBTokenizer().tokenize({key: [entry]})[key]}
 
 
-def _frequencies(df: str) -> idf.DocumentFrequency:
-    """The table of a name or a path; its tokens are what stands between spaces."""
+def _read_frequencies(df: str) -> idf.DocumentFrequency:
+    """Read the document frequencies of a name or a path; its tokens are separated by spaces."""
     stem, items = OLD_TABLES.get(df, (df, None))
     paths = (Path(df), Path(f"{df}.p"), Path("data") / f"{stem}.p")
     pickled = next((path for path in paths if path.is_file() and path.suffix != idf.SUFFIX), None)
@@ -135,11 +135,11 @@ def _frequencies(df: str) -> idf.DocumentFrequency:
         found = idf.find(df)
     except InputError as error:
         raise InputError(f"df={df!r}: no {paths[2]}, and {error}") from None
-    return replace(found, tokenizer=str(tokenizer_named(TOKENIZER)))
+    return replace(found, tokenizer=str(find_tokenizer(TOKENIZER)))
 
 
-def _captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]) -> CaptionSet:
-    """An item for each entry of ``res``."""
+def _build_captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]) -> CaptionSet:
+    """Build a set with one item for each entry of ``res``."""
     if isinstance(res, Mapping) or not res:
         kind = "a dictionary" if isinstance(res, Mapping) else "empty"
         raise InputError(f'res is {kind}, expected a list of {{"image_id": …, "caption": [text]}}')

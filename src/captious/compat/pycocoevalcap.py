@@ -39,7 +39,7 @@ import numpy as np
 from captious._core.types import Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, require
-from captious.io.formats import name_of, read_text, rows_of
+from captious.io.formats import get_name, read_rows, read_text
 from captious.metrics import bleu, cider, rouge
 from captious.metrics.contract import MeanMetric
 from captious.metrics.meteor import metric as meteor
@@ -74,27 +74,29 @@ class Bleu:
         self._n = n
 
     def compute_score(self, gts: Captions, res: Captions, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
-        """The corpus value of each order, and of each order the values of the images in the order of ``gts``.
+        """Return the corpus value of each order, and for each order the values of the images in the order of ``gts``.
 
-        Unless ``verbose=0``, the sums over the corpus are printed as the original prints them.
+        Unless ``verbose=0``, the sums over the corpus are printed as in the original.
         """
-        return self._score(_together(gts, res), verbose)
+        return self._score(_build_captions(gts, res), verbose)
 
     def _score(self, captions: CaptionSet, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
-        return _bleu_scores(_bleu_rows(captions, self._n), self._n, verbose)
+        return _compute_bleu_scores(_compute_bleu_rows(captions, self._n), self._n, verbose)
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return "Bleu"
 
 
-def _bleu_rows(captions: CaptionSet, n: int) -> Floats:
+def _compute_bleu_rows(captions: CaptionSet, n: int) -> Floats:
     rows = bleu.Bleu(n=n, tokenizer="whitespace").score_items(captions, None).rows
     assert isinstance(rows, np.ndarray)
     return rows
 
 
-def _bleu_scores(rows: Floats, n: int, verbose: int, average: bool = False) -> tuple[list[float], list[list[float]]]:
+def _compute_bleu_scores(
+    rows: Floats, n: int, verbose: int, average: bool = False
+) -> tuple[list[float], list[list[float]]]:
     total = rows.sum(axis=0)
     if verbose:
         length, whole, *counts = map(int, total)
@@ -106,7 +108,7 @@ def _bleu_scores(rows: Floats, n: int, verbose: int, average: bool = False) -> t
 
 
 class _Collector:
-    """Captions and references that are added one item after the other: ``scorer += (caption, references)``."""
+    """Captions and references that are added item by item: ``scorer += (caption, references)``."""
 
     def __init__(self, test: str | None = None, refs: Sequence[str] | None = None) -> None:
         self._tests: list[str | None] = []
@@ -114,7 +116,7 @@ class _Collector:
         self.cook_append(test, refs)
 
     def cook_append(self, test: str | None, refs: Sequence[str] | None) -> None:
-        """Add an item; without a caption its references count for document frequencies alone."""
+        """Add an item; references without a caption only count for document frequencies."""
         if refs is not None:
             self._tests.append(test)
             self._references.append(list(refs))
@@ -137,7 +139,7 @@ class _Collector:
 
     def _captions(self) -> CaptionSet:
         tests: list[list[Any]] = [[test] for test in self._tests]  # None is refused by its number
-        return _together(dict(enumerate(self._references)), dict(enumerate(tests)))
+        return _build_captions(dict(enumerate(self._references)), dict(enumerate(tests)))
 
 
 ReferenceLength = Literal["closest", "shortest", "average"]
@@ -146,7 +148,7 @@ ReferenceLength = Literal["closest", "shortest", "average"]
 class BleuScorer(_Collector):
     """BLEU-1 to BLEU-n of items that are added one by one.
 
-    ``compute_score`` returns the values and those of the items at every call; the original does so at the first only.
+    ``compute_score`` returns the corpus and item values at every call; the original does so only at the first.
 
     >>> scorer = BleuScorer(n=2)
     >>> scorer += ("a cat sits here", ["a red cat sits"])
@@ -167,12 +169,12 @@ class BleuScorer(_Collector):
     def compute_score(
         self, option: ReferenceLength | None = None, verbose: int = 0
     ) -> tuple[list[float], list[list[float]]]:
-        """Return the corpus value of each order, and of each order the values of the items.
+        """Return the corpus value of each order, and for each order the values of the items.
 
-        ``option`` says which length of an item's references counts; without it the average counts if there is one item,
-        otherwise the closest.
+        ``option`` selects the reference length of an item; by default the average for a single item, otherwise the
+        closest.
         """
-        return _bleu_scores(self._rows(option), self.n, verbose, self._choose(option) == "average")
+        return _compute_bleu_scores(self._rows(option), self.n, verbose, self._choose(option) == "average")
 
     def recompute_score(
         self, option: ReferenceLength | None = None, verbose: int = 0
@@ -193,15 +195,15 @@ class BleuScorer(_Collector):
         return self.retest(new_test).compute_score()
 
     def testlen(self, option: ReferenceLength | None = None) -> int:
-        """Return the number of words of all captions."""
+        """Return the number of words in all captions."""
         return int(self._rows(option)[:, 0].sum())
 
     def reflen(self, option: ReferenceLength | None = None) -> float:
-        """Return the length of the references that the penalty compares with, summed over the items."""
+        """Return the sum over items of the reference length used by the brevity penalty."""
         return float(self._rows(option)[:, 1].sum())
 
     def ratio(self, option: ReferenceLength | None = None) -> float:
-        """Return the length of the captions as a share of that of the references."""
+        """Return the ratio of caption length to reference length."""
         return (self.testlen(option) + bleu.TINY) / (self.reflen(option) + bleu.SMALL)
 
     def _choose(self, option: ReferenceLength | None) -> ReferenceLength:
@@ -212,7 +214,7 @@ class BleuScorer(_Collector):
 
     def _rows(self, option: ReferenceLength | None) -> Floats:
         option = self._choose(option)
-        rows = _bleu_rows(self._captions(), self.n).astype(np.float64)
+        rows = _compute_bleu_rows(self._captions(), self.n).astype(np.float64)
         if self.special_reflen is not None:
             rows[:, 1] = self.special_reflen
         elif option != "closest":
@@ -234,28 +236,30 @@ class Rouge:
         return rouge.BETA
 
     def calc_score(self, candidate: Sequence[str], refs: Sequence[str]) -> float:
-        """The value of one image: a list with its candidate, and the references."""
+        """Return the value of one image, given a list with its candidate, and the references."""
         return float(self.compute_score({0: refs}, {0: candidate})[0])
 
     def compute_score(self, gts: Captions, res: Captions) -> tuple[np.float64, Floats]:
-        """The mean, and the values of the images in the order of ``gts``."""
-        return self._score(_together(gts, res))
+        """Return the mean, and the values of the images in the order of ``gts``."""
+        return self._score(_build_captions(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, Floats]:
         if _has_odd_spaces(captions.candidates.values) or _has_odd_spaces(captions.references.values):
             captions = replace(
-                captions, candidates=_visible(captions.candidates), references=_visible(captions.references)
+                captions,
+                candidates=_mark_hidden_tokens(captions.candidates),
+                references=_mark_hidden_tokens(captions.references),
             )
-        values = _values(rouge.Rouge(tokenizer="whitespace"), captions)
+        values = _compute_values(rouge.Rouge(tokenizer="whitespace"), captions)
         return np.float64(np.mean(values)), values
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return "Rouge"
 
 
 def _has_odd_spaces(texts: Sequence[str]) -> bool:
-    """Whether cutting at single spaces differs from cutting at white space."""
+    """Return True if splitting at single spaces differs from splitting at white space."""
     joined = " ".join(texts)
     return joined.split(" ") != joined.split()
 
@@ -263,10 +267,11 @@ def _has_odd_spaces(texts: Sequence[str]) -> bool:
 _HIDDEN = re.compile(r"\A(?= |\Z)|(?<= )(?= |\Z)|[^\S ]")
 
 
-def _visible(texts: Ragged) -> Ragged:
-    r"""The texts with a character of private use for each empty token and each odd space.
+def _mark_hidden_tokens(texts: Ragged) -> Ragged:
+    r"""Insert a private-use character for each empty token and each white-space character other than a space.
 
-    >>> [token.encode("ascii", "replace") for token in _visible(Ragged.of([["a  dog\truns "]])).values[0].split()]
+    >>> (text,) = _mark_hidden_tokens(Ragged.of([["a  dog\truns "]])).values
+    >>> [token.encode("ascii", "replace") for token in text.split()]
     [b'a', b'?', b'dog?runs', b'?']
     """
 
@@ -291,15 +296,15 @@ class Cider:
             raise InputError(f"Cider(n={n}, sigma={sigma}), expected n={cider.ORDERS} and sigma={cider.SIGMA}")
 
     def compute_score(self, gts: Captions, res: Captions) -> tuple[np.float64, Floats]:
-        """The mean, and the values of the images in the order of ``gts``."""
-        return self._score(_together(gts, res))
+        """Return the mean, and the values of the images in the order of ``gts``."""
+        return self._score(_build_captions(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, Floats]:
-        values = _values(cider.Cider(tokenizer="whitespace"), captions)
+        values = _compute_values(cider.Cider(tokenizer="whitespace"), captions)
         return np.float64(np.mean(values)), values
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return "CIDEr"
 
 
@@ -364,19 +369,19 @@ class Meteor:
     """METEOR 1.5 in Python. Its tables are those that pycocoevalcap brings: ``pip install 'captious[meteor]'``."""
 
     def compute_score(self, gts: Captions, res: Captions) -> tuple[float, list[float]]:
-        """The corpus value, and the values of the images in the order of ``gts``."""
-        return self._score(_together(gts, res))
+        """Return the corpus value, and the values of the images in the order of ``gts``."""
+        return self._score(_build_captions(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[float, list[float]]:
         measurement = meteor.Meteor(tokenizer="whitespace").measure(captions)
         return measurement.corpus, measurement.values.tolist()
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return "METEOR"
 
     def close(self) -> None:
-        """End the Java process of other versions; here there is none."""
+        """Do nothing: the original ends its Java process here."""
 
 
 OTHER_SPICE = (
@@ -391,8 +396,10 @@ class SpiceScorer:
         warnings.warn(OTHER_SPICE, UserWarning, stacklevel=2)
 
     def compute_score(self, gts: Captions, res: Captions) -> tuple[np.float64, list[dict[str, dict[str, float]]]]:
-        """The mean F-score, and for each image in the order of ``gts`` the scores of ``All``, ``Object`` and others."""
-        return self._score(_together(gts, res))
+        """Return the mean F-score, and for each image in the order of ``gts`` the scores of ``All``, ``Object`` and
+        others.
+        """
+        return self._score(_build_captions(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, list[dict[str, dict[str, float]]]]:
         from captious.metrics.spice import graphs
@@ -417,7 +424,7 @@ class SpiceScorer:
         return np.mean([one["All"]["f"] for one in scores]), scores
 
     def method(self) -> str:
-        """The name of the metric."""
+        """Return the name of the metric."""
         return "SPICE"
 
 
@@ -426,22 +433,22 @@ NO_SPICE = {"All": dict.fromkeys(("f", "pr", "re", "tp", "fp", "fn", "numImages"
 
 
 class PTBTokenizer:
-    """The tokens of the Stanford PTBTokenizer 3.4.1, less the punctuation that coco-caption drops.
+    """The Stanford PTBTokenizer 3.4.1, without the punctuation that coco-caption removes.
 
     >>> PTBTokenizer().tokenize({7: [{"caption": "A man's dog, running."}, {"caption": "Dogs!"}]})
     {7: ["a man 's dog running", 'dogs']}
     """
 
     def tokenize(self, captions_for_image: Mapping[Any, Sequence[Mapping[str, Any]]]) -> dict[Any, list[str]]:
-        """Lists of ``{"caption": text}`` by image id to lists of tokenized texts. Ids without captions are left out."""
+        """Tokenize lists of ``{"caption": text}`` by image id. Ids without captions are left out."""
         return {
-            key: [" ".join(ptb.tokenize(_caption(key, record))) for record in records]
+            key: [" ".join(ptb.tokenize(_get_caption(key, record))) for record in records]
             for key, records in captions_for_image.items()
             if records
         }
 
 
-def _caption(key: Any, annotation: Any) -> str:
+def _get_caption(key: Any, annotation: Any) -> str:
     text = annotation.get("caption") if isinstance(annotation, Mapping) else None
     if not isinstance(text, str):
         raise InputError(f'id {key!r}: contains {annotation!r:.60}, expected objects such as {{"caption": "a dog"}}')
@@ -449,11 +456,11 @@ def _caption(key: Any, annotation: Any) -> str:
 
 
 class COCO:
-    """The part of pycocotools' ``COCO`` that captions need, where pycocotools is not installed.
+    """The caption functions of pycocotools' ``COCO``, for use without pycocotools.
 
-    The source is whatever ``captious.read`` takes for references: COCO annotations or results, as a path or as data.
-    Without one, set ``dataset`` and call ``createIndex``. Images are in the order of the dataset's ``images``; those
-    that are not listed there follow in the order of their first captions.
+    The source is anything that ``captious.read`` accepts as references: COCO annotations or results, as a path or as
+    data. Without one, set ``dataset`` and call ``createIndex``. Images are in the order of the dataset's ``images``;
+    others follow in the order of their first captions.
 
     >>> coco = COCO({"annotations": [{"image_id": 7, "caption": "A dog."}, {"image_id": 7, "caption": "Dogs!"}]})
     >>> coco.getImgIds(), len(coco.imgToAnns[7]), coco.loadAnns(coco.getAnnIds(imgIds=7))[1]["caption"]
@@ -468,7 +475,7 @@ class COCO:
         self.imgs: dict[Any, dict[str, Any]] = {}
         self.imgToAnns: dict[Any, list[dict[str, Any]]] = {}
         if annotation_file is not None:
-            self.dataset = _dataset(annotation_file)
+            self.dataset = _read_dataset(annotation_file)
             self.createIndex()
 
     def createIndex(self) -> None:
@@ -488,22 +495,22 @@ class COCO:
         self.imgToAnns = {key: captioned[key] for key in order}
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:
-        """The ids of all images that have captions, or of those among ``imgIds``."""
-        wanted = _listed(imgIds)
+        """Return the ids of all images with captions, or of those in ``imgIds``."""
+        wanted = _to_list(imgIds)
         return [key for key in self.imgToAnns if not wanted or key in wanted]
 
     def getAnnIds(self, imgIds: Any = (), catIds: Any = (), areaRng: Any = (), iscrowd: Any = None) -> list[Any]:
-        """The ids of the captions of some images, or of all."""
-        images = _listed(imgIds) or list(self.imgToAnns)
+        """Return the ids of the captions of some images, or of all."""
+        images = _to_list(imgIds) or list(self.imgToAnns)
         return [annotation["id"] for key in images for annotation in self.imgToAnns.get(key, ())]
 
     def loadAnns(self, ids: Any = ()) -> list[dict[str, Any]]:
-        """The captions with these ids."""
-        return [self.anns[key] for key in _listed(ids)]
+        """Return the captions with these ids."""
+        return [self.anns[key] for key in _to_list(ids)]
 
     def loadImgs(self, ids: Any = ()) -> list[dict[str, Any]]:
-        """The images with these ids."""
-        return [self.imgs[key] for key in _listed(ids)]
+        """Return the images with these ids."""
+        return [self.imgs[key] for key in _to_list(ids)]
 
     def showAnns(self, anns: Sequence[Mapping[str, Any]]) -> None:
         """Print the captions of annotations."""
@@ -511,7 +518,7 @@ class COCO:
             print(annotation["caption"])
 
     def loadRes(self, resFile: str | PathLike[str] | Sequence[Mapping[str, Any]]) -> COCO:
-        """Captions of some of these images."""
+        """Load generated captions for some of these images."""
         results = COCO(resFile)
         known = set(map(str, self.imgToAnns))
         if unknown := [key for key in results.imgToAnns if str(key) not in known]:
@@ -521,26 +528,25 @@ class COCO:
         return results
 
 
-def _listed(ids: Any) -> list[Any]:
-    """One id or several, as a list."""
+def _to_list(ids: Any) -> list[Any]:
     return [ids] if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__") else list(ids)
 
 
-def _dataset(source: Any) -> dict[str, Any]:
-    """Images and annotations as COCO has them, of any file of captions."""
+def _read_dataset(source: Any) -> dict[str, Any]:
+    """Read images and annotations in COCO's format from any file of captions."""
     if isinstance(source, (str, PathLike)):
         try:
-            content = json.loads(read_text(name_of(source)))
+            content = json.loads(read_text(get_name(source)))
         except ValueError:  # another format, or a mistake, which the reader of the rows reports
             content = None
         source = content if isinstance(content, Mapping) and "annotations" in content else source
     if isinstance(source, Mapping) and "annotations" in source:
         return dict(source)
-    return {"annotations": list(_annotations(source))}
+    return {"annotations": list(_read_annotations(source))}
 
 
-def _annotations(source: Any) -> Iterator[dict[str, Any]]:
-    for row in rows_of(source):
+def _read_annotations(source: Any) -> Iterator[dict[str, Any]]:
+    for row in read_rows(source):
         key = row.fields.get("image_id", row.fields.get("id"))
         if key is None:
             raise InputError(f"{row.where}: has no image_id")
@@ -568,16 +574,16 @@ class COCOEvalCap:
         self.evalImgs: list[dict[str, Any]] = []
 
     def evaluate(self) -> None:
-        """Tokenize and score, with the progress on standard output as the original has it."""
+        """Tokenize and score, printing the same progress as the original."""
         ids = list(dict.fromkeys(self.params["image_id"]))
         print("tokenization...")
-        gts, res = self._tokenized(self.coco, "coco", ids), self._tokenized(self.cocoRes, "cocoRes", ids)
-        captions = _together(gts, res, self._several)
+        gts, res = self._tokenize(self.coco, "coco", ids), self._tokenize(self.cocoRes, "cocoRes", ids)
+        captions = _build_captions(gts, res, self._several)
         print("setting up scorers...")
         self.imgToEval = {key: {"image_id": key} for key in ids}
         score: Any
         scores: Any
-        for scorer, names in self._scorers():
+        for scorer, names in self._make_scorers():
             print(f"computing {scorer.method()} score...")
             try:
                 score, scores = scorer._score(captions)
@@ -593,7 +599,7 @@ class COCOEvalCap:
                 print(f"{name}: {value:0.3f}")
         self.evalImgs = list(self.imgToEval.values())
 
-    def _scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
+    def _make_scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
         return [
             (Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]),
             (Meteor(), ["METEOR"]),
@@ -602,7 +608,7 @@ class COCOEvalCap:
             (SpiceScorer(), ["SPICE"]),
         ]
 
-    def _tokenized(self, source: Any, name: str, ids: Sequence[Any]) -> dict[Any, list[str]]:
+    def _tokenize(self, source: Any, name: str, ids: Sequence[Any]) -> dict[Any, list[str]]:
         by_text = {str(key): records for key, records in source.imgToAnns.items()}
         records = {key: by_text.get(str(key), []) for key in ids}
         if missing := [key for key in ids if not records[key]]:
@@ -614,16 +620,16 @@ class COCOEvalCap:
 
 
 class COCOEvalCapSpice(COCOEvalCap):
-    """SPICE alone, of one caption per image or of several, whose tuples are then one graph (AllSPICE)."""
+    """SPICE only, of one or several captions per image; the tuples of several form one graph (AllSPICE)."""
 
     _several: ClassVar[bool] = True
 
-    def _scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
+    def _make_scorers(self) -> list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]]:
         return [(SpiceScorer(), ["SPICE"])]
 
 
-def _together(gts: Captions, res: Captions, several: bool = False) -> CaptionSet:
-    """References and candidates as a set of items in the order of ``gts``."""
+def _build_captions(gts: Captions, res: Captions, several: bool = False) -> CaptionSet:
+    """Build a set of items in the order of ``gts``."""
     for name, captions in (("gts", gts), ("res", res)):
         if not isinstance(captions, Mapping):
             raise InputError(f"{name} is {type(captions).__name__}, expected {{image id: [captions]}}")
@@ -643,8 +649,8 @@ def _together(gts: Captions, res: Captions, several: bool = False) -> CaptionSet
     )
 
 
-def _values(metric: MeanMetric, captions: CaptionSet) -> Floats:
-    """One value per item, without the signature that a measurement has."""
+def _compute_values(metric: MeanMetric, captions: CaptionSet) -> Floats:
+    """Return one value per item, without building a measurement and its signature."""
     rows = metric.score_items(captions, metric.prepare(captions)).rows
     assert isinstance(rows, np.ndarray)
     return metric.aggregate(rows)

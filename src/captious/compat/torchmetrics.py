@@ -30,7 +30,7 @@ from captious import CaptionSet, InputError, Report, evaluate
 from captious._evaluate import Specs
 from captious.captions import ImageData, ImageSource
 from captious.errors import require
-from captious.io.images import images_of
+from captious.io.images import match_images
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
 from captious.scorer import warn_of_language
@@ -82,14 +82,14 @@ class CaptionMetric(Metric):
     @property
     def plot_lower_bound(self) -> float | None:  # type: ignore[override]  # a class attribute there, as the next
         """The lowest value, if it is the same for all metrics."""
-        return self._shared_bound(0)
+        return self._get_shared_bound(0)
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
         """The highest value, if it is the same for all metrics and finite."""
-        return self._shared_bound(1)
+        return self._get_shared_bound(1)
 
-    def _shared_bound(self, side: int) -> float | None:
+    def _get_shared_bound(self, side: int) -> float | None:
         bounds = {metric.range[side] for metric in self.metrics}
         return bounds.pop() if len(bounds) == 1 and np.isfinite(next(iter(bounds))) else None
 
@@ -125,21 +125,21 @@ class CaptionMetric(Metric):
         keys = ids.tolist() if isinstance(ids, Tensor) else ids
         missing = [None] * len(candidates)
         columns: list[list[Any]] = [
-            [_texts("preds", index, texts) for index, texts in enumerate(candidates)],
-            [_texts("target", index, texts) for index, texts in enumerate(references)],
+            [_convert_texts("preds", index, texts) for index, texts in enumerate(candidates)],
+            [_convert_texts("target", index, texts) for index, texts in enumerate(references)],
             missing if keys is None else list(map(str, keys)),
         ]
         for name, column in zip(("target", "ids"), columns[1:], strict=True):
             if len(column) != len(candidates):
                 raise InputError(f"{name} has {len(column)} entries, expected {len(candidates)}: one for each of preds")
         names = [str(index) if key is None else key for index, key in enumerate(columns[2])]
-        columns.append(missing if images is None else list(map(_stored, images_of(images, names))))
+        columns.append(missing if images is None else list(map(_encode_image, match_images(images, names))))
         lines = "".join(f"{json.dumps(sample)}\n" for sample in zip(*columns, strict=True))
         assert isinstance(self.samples, list)
         self.samples.append(torch.from_numpy(np.frombuffer(bytearray(lines.encode()), np.uint8)).to(self.device))
 
     def compute(self) -> Tensor | dict[str, Tensor]:
-        """The corpus value: a tensor for one metric, a dictionary by written form for several; NaN without samples."""
+        """Return the corpus value: a tensor for one metric, a dictionary by metric for several; NaN without samples."""
         values = {str(metric): float("nan") for metric in self.metrics}
         if len(captions := self.captions()):
             report = evaluate(captions, self.metrics, resampling=Resampling(samples=0), language=self.language)
@@ -149,7 +149,7 @@ class CaptionMetric(Metric):
         return tensors if len(tensors) > 1 else next(iter(tensors.values()))
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw values with matplotlib, as metrics of torchmetrics do, and return the figure and its axes.
+        """Draw values with matplotlib, like other metrics of torchmetrics, and return the figure and its axes.
 
         Parameters
         ----------
@@ -166,11 +166,11 @@ class CaptionMetric(Metric):
         return figure, axes
 
     def report(self, resampling: Resampling = Resampling()) -> Report:
-        """The samples of this process as a report: intervals, values per item, the worst captions."""
+        """Return a report on the samples of this process: intervals, values per item, the worst captions."""
         return evaluate(self.captions(), self.metrics, resampling=resampling, language=self.language)
 
     def captions(self) -> CaptionSet:
-        """The samples of this process; inside ``sync_context``, those of all processes."""
+        """Return the samples of this process; inside ``sync_context``, those of all processes."""
         state = self.samples if isinstance(self.samples, list) else [self.samples]
         # ``set_dtype`` turns all states into floats, which hold a byte exactly.
         lines = b"".join(part.to("cpu", torch.uint8).numpy().tobytes() for part in state).decode()
@@ -180,7 +180,7 @@ class CaptionMetric(Metric):
             samples.setdefault(index if sample[2] is None else sample[2], sample)
         ids = [f"#{key}" if isinstance(key, int) else key for key in samples]
         candidates, references, _, stored = zip(*samples.values(), strict=True) if samples else ((),) * 4
-        images = [_restored(image, key) for image, key in zip(stored, ids, strict=True)]
+        images = [_decode_image(image, key) for image, key in zip(stored, ids, strict=True)]
         return CaptionSet.of(
             dict(zip(ids, candidates, strict=True)),
             dict(zip(ids, references, strict=True)),
@@ -204,7 +204,7 @@ class CaptionMetric(Metric):
         super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
 
 
-def _texts(name: str, index: int, texts: Any) -> list[str]:
+def _convert_texts(name: str, index: int, texts: Any) -> list[str]:
     # As in torchmetrics, an empty list of words is an empty text: preds = [[]], target = [[[]]].
     listed = [texts] if isinstance(texts, str) or (name == "preds" and texts == []) else texts
     if isinstance(listed, (list, tuple)):
@@ -218,8 +218,8 @@ _PNG = ("1", "L", "LA", "P", "RGB", "RGBA")
 """Modes of images that a PNG file keeps as they are."""
 
 
-def _stored(image: ImageSource | None) -> str | dict[str, str] | None:
-    """An image in the state: its path, or the bytes of its file as text."""
+def _encode_image(image: ImageSource | None) -> str | dict[str, str] | None:
+    """Convert an image for the state: its path, or its file content in base64."""
     if image is None or isinstance(image, str):
         return image
     content = image.value
@@ -233,5 +233,5 @@ def _stored(image: ImageSource | None) -> str | dict[str, str] | None:
     return {"bytes": b64encode(content).decode()}
 
 
-def _restored(image: str | dict[str, str] | None, key: str) -> ImageSource | None:
+def _decode_image(image: str | dict[str, str] | None, key: str) -> ImageSource | None:
     return ImageData(b64decode(image["bytes"]), f"image of {key}") if isinstance(image, dict) else image

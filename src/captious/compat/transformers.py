@@ -1,4 +1,4 @@
-"""Metrics of captious in a trainer of Hugging Face: while it evaluates, for its logs and for the best checkpoint.
+"""Metrics of captious in a Hugging Face trainer: during evaluation, for its logs and for the best checkpoint.
 
 ::
 
@@ -10,7 +10,7 @@
     trainer.add_callback(CaptionCallback(trainer, generate, data, "cider"))  # any other model
 
 Values are logged as ``eval_captious/cider`` with ``eval_captious/cider_low`` and ``_high``, the ends of the interval.
-``TrainingArguments(metric_for_best_model="captious/cider")`` chooses the checkpoint by them.
+``TrainingArguments(metric_for_best_model="captious/cider")`` selects the best checkpoint by them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from captious import InputError, Report, evaluate
 from captious._core.types import Ints
 from captious._evaluate import Specs, metric_specs
 from captious.errors import require
-from captious.io.formats import rows_of
+from captious.io.formats import read_rows
 from captious.io.join import gather_references
 from captious.metrics.registry import DEFAULT
 from captious.options import Resampling
@@ -90,13 +90,13 @@ class CaptionMetrics:
         self.report: Report | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        """The values of an evaluation, by the names that a trainer logs them under."""
+        """Return the values of an evaluation, by the names under which a trainer logs them."""
         captions = self._decoded(prediction.predictions, "predictions")
         labels = None if prediction.label_ids is None else self._decoded(prediction.label_ids, "label_ids")
         if labels is None and self.references is None:
             raise InputError("references: none, and the examples have no labels; pass references=...")
-        if _processes() > 1:
-            number = _without_filling(captions, labels, None if self.references is None else len(self.references))
+        if _count_processes() > 1:
+            number = _count_examples(captions, labels, None if self.references is None else len(self.references))
             captions, labels = captions[:number], None if labels is None else labels[:number]
         if labels is not None:
             _refuse_repeated_labels(captions, labels)
@@ -121,25 +121,25 @@ class CaptionMetrics:
                 f"{what}: {array.dtype} of shape {array.shape}, expected token ids of shape (examples, tokens); pass "
                 "predict_with_generate=True to the trainer's arguments"
             )
-        texts = self.tokenizer.batch_decode(self._without_padding(array), skip_special_tokens=True)
+        texts = self.tokenizer.batch_decode(self._remove_padding(array), skip_special_tokens=True)
         return [text.strip() for text in texts]
 
-    def _without_padding(self, ids: Ints) -> list[list[int]]:
+    def _remove_padding(self, ids: Ints) -> list[list[int]]:
         return [row[row != IGNORED].tolist() for row in ids]
 
 
-def _processes() -> int:
-    """The number of processes that train together."""
+def _count_processes() -> int:
+    """Return the number of training processes."""
     from torch import distributed
 
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
-def _without_filling(captions: Sequence[str], labels: Sequence[str] | None, number: int | None) -> int:
-    """How many captions are of different examples, ``number`` where it is known.
+def _count_examples(captions: Sequence[str], labels: Sequence[str] | None, number: int | None) -> int:
+    """Return the number of captions without the repetitions at the end, or ``number`` if it is known.
 
-    For processes to have batches of one size, the last ones are filled with the first examples again. Seq2SeqTrainer
-    leaves those in.
+    To give all processes batches of one size, the last ones are filled with the first examples again, which
+    Seq2SeqTrainer does not remove.
     """
     rows = list(zip(captions, labels or captions, strict=True))
     if number is None:
@@ -151,7 +151,7 @@ def _without_filling(captions: Sequence[str], labels: Sequence[str] | None, numb
 
 
 def _refuse_repeated_labels(captions: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse captions that hold their label and go on: the model was given the answer as its input."""
+    """Raise InputError if all captions contain their label and continue: the model received the answer as input."""
     pairs = [(caption, label) for caption, label in zip(captions, labels, strict=False) if label]
     if len(pairs) < 2 or any(label not in caption for caption, label in pairs):
         return
@@ -166,12 +166,12 @@ def _refuse_repeated_labels(captions: Sequence[str], labels: Sequence[str]) -> N
 
 
 def _refuse_other_order(labels: Sequence[str], references: Sequence[Any]) -> None:
-    """Refuse labels that are references of other examples, as those of a sampler that groups by length are."""
+    """Raise InputError if labels are references of other examples, as with a sampler that groups by length."""
     owners: dict[str, set[int]] = defaultdict(set)
     for index, texts in enumerate(references):
         for text in [texts] if isinstance(texts, str) else texts:
-            owners[_plain(str(text))].add(index)
-    known = [(index, owners[_plain(label)]) for index, label in enumerate(labels) if _plain(label) in owners]
+            owners[_normalize(str(text))].add(index)
+    known = [(index, owners[_normalize(label)]) for index, label in enumerate(labels) if _normalize(label) in owners]
     misplaced = [index for index, indices in known if index not in indices]
     if len(misplaced) > len(known) / 2:
         index = misplaced[0]
@@ -181,12 +181,12 @@ def _refuse_other_order(labels: Sequence[str], references: Sequence[Any]) -> Non
         )
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return re.sub(r"\W+", " ", text.lower()).strip()
 
 
 class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not read by the type checker
-    """Generates captions whenever a trainer evaluates, scores them, and logs the values with those of the trainer.
+    """A callback that generates captions at every evaluation of a trainer, scores them, and logs the values.
 
     Each process generates a share of the captions, and the first one scores all of them. The values are logged, and
     they are among those that ``metric_for_best_model`` chooses from. ``report`` is the report of the last evaluation,
@@ -234,13 +234,13 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         self.trainer, self.generate, self.data = trainer, generate, data
         self.metrics = metric_specs(metrics)
         self.every, self.batch, self.resampling = every, batch, resampling
-        self.ids, self.references, self.images = _people(data, references, images)
+        self.ids, self.references, self.images = _collect_references(data, references, images)
         self.report: Report | None = None
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **others: Any
     ) -> None:
-        """Add the values to those of the trainer's evaluation, which chooses the best checkpoint by them."""
+        """Add the values to the metrics of the trainer's evaluation, which select the best checkpoint."""
         if self.every is None:
             values = self._values(args, model)
             if metrics is not None:
@@ -248,7 +248,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
             self.trainer.log(values)
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
-        """Log the values after every so many steps."""
+        """Log the values every ``every`` steps."""
         if self.every is not None and state.global_step % self.every == 0:
             self.trainer.log(self._values(args, model))
 
@@ -260,7 +260,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         share = range(rank, len(self.ids), count)
         size = self.batch or args.per_device_eval_batch_size
         try:
-            with _evaluating(model):
+            with _set_evaluation_mode(model):
                 outcome = _Outcome(self._captions(model, share, size))
         except Exception as error:  # the other processes wait for this one, and must learn of it
             if count == 1:
@@ -305,15 +305,15 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
 
 
 class _Outcome(NamedTuple):
-    """What a process reached: captions by position, or values by name; or what stopped it."""
+    """The result of a process: captions by position or values by name, or an error message."""
 
     values: Mapping[Any, Any]
     error: str = ""
 
 
 @contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """The model in evaluation mode, without gradients; afterwards in the mode that it was in."""
+def _set_evaluation_mode(model: Any) -> Iterator[None]:
+    """Set the model to evaluation mode without gradients inside the block, then restore its mode."""
     import torch
 
     training = model.training
@@ -325,13 +325,13 @@ def _evaluating(model: Any) -> Iterator[None]:
         model.train(training)
 
 
-def _people(
+def _collect_references(
     data: Any, references: Sequence[Any] | None, images: Sequence[Any] | None
 ) -> tuple[list[str], Mapping[str, Any], Mapping[str, Any] | None]:
-    """Ids, references and images of the examples, by position or from their columns."""
+    """Return ids, references and images of the examples, by position or from their columns."""
     number = len(data)
     if references is None:
-        gathered = gather_references(rows_of(data, role="references"))
+        gathered = gather_references(read_rows(data, role="references"))
         ids, people = list(gathered.references), gathered.references
         if len(ids) != number:
             raise InputError(
@@ -342,11 +342,11 @@ def _people(
         pictures = {key: image for key, image in stored.items() if image is not None} or None
     else:
         ids, pictures = [str(index) for index in range(number)], None
-        people = _by_id("references", references, ids)
-    return ids, people, pictures if images is None else _by_id("images", images, ids)
+        people = _index_by_id("references", references, ids)
+    return ids, people, pictures if images is None else _index_by_id("images", images, ids)
 
 
-def _by_id(name: str, values: Sequence[Any], ids: Sequence[str]) -> dict[str, Any]:
+def _index_by_id(name: str, values: Sequence[Any], ids: Sequence[str]) -> dict[str, Any]:
     if isinstance(values, (str, Mapping)) or len(values) != len(ids):
         found = f"{len(values):,} entries" if not isinstance(values, (str, Mapping)) else type(values).__name__
         raise InputError(f"{name}: {found}, expected a list with {len(ids):,}, one for each example")

@@ -132,14 +132,14 @@ _ENDING |= {"touch": "touches", "push": "pushes", "pass": "passes", "fly": "flie
 _ENDING |= {"have": "has"}
 
 
-def _gerund(verb: str) -> str:
+def _make_gerund(verb: str) -> str:
     if verb in _DROPPING_E.split():
         return verb[:-1] + "ing"
     return verb + (verb[-1] if verb in _DOUBLING.split() else "") + "ing"
 
 
 VERBS = {
-    _gerund(verb): (_ENDING.get(verb, verb + "s"), verb)
+    _make_gerund(verb): (_ENDING.get(verb, verb + "s"), verb)
     for verb in [*_VERBS.split(), *_DROPPING_E.split(), *_DOUBLING.split()]
 }
 """The third person and the base of verbs by their progressive form: *running* has *runs* and *run*."""

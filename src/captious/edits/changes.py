@@ -1,8 +1,8 @@
-"""What an edit changed: a record in words, which is stored as JSON, summarized in a line and marked in both texts.
+"""Records of what an edit changed, which are stored as JSON, summarized in a line and marked in both texts.
 
 A record is a dictionary such as ``{"replaced": [["dog", "horse"]]}``, ``{"inserted": ["and a car"]}``,
 ``{"deleted": ["the"]}``, ``{"doubled": ["dog"]}``, ``{"shuffled": True}`` or ``{"from": "17"}``, the image that the
-caption was taken from. ``rewritten`` is a change all over the text, ``instead`` another text in place of the caption.
+caption was taken from. ``rewritten`` is a change of the whole text, ``instead`` another text in place of the caption.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from captious.render import Phrase, Span
 
 
 def summarize(done: Mapping[str, Any]) -> str:
-    """A record in one line.
+    """Summarize a record in one line.
 
     >>> summarize({"replaced": [["dog", "horse"]], "deleted": ["the", "a"]})
     'replaced dog → horse; deleted the, a'
@@ -30,7 +30,7 @@ def summarize(done: Mapping[str, Any]) -> str:
 
 
 def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Phrase]:
-    """A caption and what it became: what was taken away is struck out or bad, what was put in is good.
+    """Mark the changes in a caption and its edited text: removed words are struck or bad, inserted words are good.
 
     A word that occurs several times is marked where the texts differ.
 
@@ -51,7 +51,7 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
     doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
     if doubled:
         return _mark(caption, doubled), _mark(edited, doubled)
-    _, old_ranges, new_ranges = _differences(caption, edited)
+    _, old_ranges, new_ranges = _find_differences(caption, edited)
     return _mark(caption, before, old_ranges), _mark(edited, after, new_ranges)
 
 
@@ -61,16 +61,16 @@ ALIKE = 0.5
 """The least likeness of two texts of which one counts as the other with changes."""
 
 
-def changes_between(caption: str, edited: str) -> dict[str, Any]:
-    """The record of what someone changed: the words of each text that the other does not have there.
+def find_changes(caption: str, edited: str) -> dict[str, Any]:
+    """Find the record of a change, by comparing the words of both texts.
 
-    >>> changes_between("a dog runs on grass", "a cat runs on grass fast")
+    >>> find_changes("a dog runs on grass", "a cat runs on grass fast")
     {'replaced': [['dog', 'cat']], 'inserted': ['fast']}
-    >>> changes_between("a dog", "many people in a street")
+    >>> find_changes("a dog", "many people in a street")
     {'rewritten': True}
     """
     record: dict[str, list[Any]] = {"replaced": [], "deleted": [], "inserted": []}
-    likeness, *ranges = _differences(caption, edited)
+    likeness, *ranges = _find_differences(caption, edited)
     for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*ranges, strict=True)]:
         if old and new:
             record["replaced"].append([old, new])
@@ -80,8 +80,8 @@ def changes_between(caption: str, edited: str) -> dict[str, Any]:
     return changed if changed and likeness >= ALIKE else {"rewritten": True}
 
 
-def _differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
-    """How alike two texts are, from 0 to 1, and the parts of each that are other words in the other."""
+def _find_differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
+    """Return the similarity of two texts, from 0 to 1, and the ranges of each that differ."""
     words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
     first_words, second_words = ([word[0] for word in own] for own in words)
     matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
@@ -94,9 +94,9 @@ def _differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
 
 
 def _mark(text: str, words: Mapping[str, Span], ranges: TextRanges = ()) -> Phrase:
-    """The text with these words in their tones where they stand as a whole, if they overlap one of the ranges.
+    """Mark these words in a text with their tones, where they are whole words that overlap one of the ranges.
 
-    Words that overlap none are marked wherever they stand.
+    A word that overlaps no range is marked wherever it occurs.
     """
     if not words:
         return Phrase.of(text)

@@ -1,4 +1,4 @@
-"""Wrong details from the captions of other images, as SPECS draws them."""
+"""Wrong details from the captions of other images, drawn as in SPECS."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ TRIES = 100
 def draw_details(
     images: Sequence[str], units: Sequence[Sequence[str]], wanted: Sequence[bool], seed: int
 ) -> list[list[str] | None]:
-    """A wrong detail for each unit of a caption but the first: the unit of the same number in another image's caption.
+    """Draw a wrong detail for each unit of a caption but the first: the unit at the same index of another image's
+    caption.
 
-    This is the rule of the SPECS repository; where that caption has fewer units, it is the last one. A caption that is
-    not wanted draws nothing. None: there is no other image to draw from.
+    This is the rule of the SPECS repository; if that caption has fewer units, its last one is used. The result is None
+    for a caption that is not wanted, and if there is no other image to draw from.
 
     >>> draw_details(["1", "2"], [["a cat", "on a bed"], ["a dog"]], [True, True], seed=0)
     [['a dog'], []]
@@ -29,13 +30,13 @@ def draw_details(
         if not wants or (len(own) > 1 and alone):
             details.append(None)
             continue
-        others = [units[_other(images, pool, image, generator)] for _ in own[1:]]
+        others = [units[_draw_other(images, pool, image, generator)] for _ in own[1:]]
         details.append([other[min(step, len(other) - 1)] for step, other in enumerate(others)])
     return details
 
 
-def _other(images: Sequence[str], pool: Sequence[int], image: str, generator: np.random.Generator) -> int:
-    """A random caption of another image, by its index."""
+def _draw_other(images: Sequence[str], pool: Sequence[int], image: str, generator: np.random.Generator) -> int:
+    """Draw the index of a caption of another image."""
     for _ in range(TRIES):
         other = pool[int(generator.integers(len(pool)))]
         if images[other] != image:

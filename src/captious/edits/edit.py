@@ -1,4 +1,4 @@
-"""What an edit is: a caption in, the changed caption and a record of the change out, or None if it cannot be made.
+"""Edits: functions from a caption to the changed caption and a record of the change, or None if it cannot be made.
 
 Every random number is a function of the seed, the id of the item, the name of the edit and the copy.
 """
@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from captious._core.random import Keys, fork, keys_of, uniform
+from captious._core.random import Keys, draw_uniform, fork, make_keys
 from captious.captions import Item
-from captious.edits.changes import changes_between
+from captious.edits.changes import find_changes
 from captious.edits.surroundings import Surroundings
 from captious.errors import InputError
 
@@ -36,7 +36,7 @@ class EditedCaption(NamedTuple):
 
 
 class TaggedWord(NamedTuple):
-    """A word of a caption with its place and its Penn tag."""
+    """A word of a caption with its position and its Penn tag."""
 
     text: str
     start: int
@@ -56,7 +56,7 @@ class TaggedWord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EditSubject:
-    """A caption that is about to be edited, with everything that an edit may need."""
+    """A caption to be edited, with everything that an edit may need."""
 
     item: Item
     text: str
@@ -68,60 +68,62 @@ class EditSubject:
 
     @property
     def end(self) -> int:
-        """Where the text ends before its final stop."""
+        """The end of the text before its final period."""
         return len(self.text.rstrip().rstrip(".!").rstrip())
 
     def append(self, more: str) -> str:
-        """The text with words before its final stop."""
+        """Insert words before the final period of the text."""
         return self.text[: self.end] + more + self.text[self.end :].rstrip()
 
     def append_sentence(self, sentence: str) -> str:
-        """The text with one more sentence behind it."""
+        """Append a sentence to the text."""
         text = self.text.rstrip()
         return f"{text}{'' if text[-1:] in '.!?' else '.'} {sentence}"
 
     def replace(self, start: int, stop: int, new: str) -> EditedCaption:
-        """The text with a part replaced; a capital at the start stays one, and *a* before it becomes *an* or back."""
+        """Replace a part of the text; keep a capital at the start, and adapt *a* or *an* before it."""
         old = self.text[start:stop]
         if old[:1].isupper() and start == len(self.text) - len(self.text.lstrip()):
             new = new[:1].upper() + new[1:]
         before = self.text[:start]
         article = next((word for word in self.words if word.stop == len(before.rstrip())), None)
         if article is not None and article.low in ("a", "an"):
-            fitting = an(new)
+            fitting = choose_article(new)
             fitting = fitting.capitalize() if article.text[0].isupper() else fitting
             before = before[: article.start] + fitting + before[article.stop :]
         return EditedCaption(before + new + self.text[stop:], {"replaced": [[old, new]]})
 
 
-def an(word: str) -> str:
-    """The indefinite article of a word.
+def choose_article(word: str) -> str:
+    """Choose the indefinite article of a word.
 
-    >>> an("apple"), an("car")
+    >>> choose_article("apple"), choose_article("car")
     ('an', 'a')
     """
     return "an" if word[:1].lower() in "aeiou" and not word.lower().startswith(("uni", "one", "eu")) else "a"
 
 
 class Draw:
-    """Random choices of one edit of one caption, one after another."""
+    """A sequence of random choices for one edit of one caption."""
 
     def __init__(self, seed: int, id: str, edit: str, copy: int = 0) -> None:
-        self._key: Keys = keys_of([f"{id}\x1f{edit}\x1f{copy}"], seed)
+        self._key: Keys = make_keys([f"{id}\x1f{edit}\x1f{copy}"], seed)
         self._count = 0
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of some options, all equally likely."""
+        """Draw one of some options, all equally likely."""
         return options[int(self.order(len(options))[0])]
 
     def order(self, size: int) -> list[int]:
-        """Some numbers in random order.
+        """Draw a random permutation of the first ``size`` integers.
 
         >>> Draw(0, "7", "shuffle").order(4) == Draw(0, "7", "shuffle").order(4)
         True
         """
         self._count += 1
-        numbers: list[int] = np.argsort(uniform(fork(self._key, self._count), np.arange(size)), kind="stable").tolist()
+        numbers: list[int] = np.argsort(
+            draw_uniform(fork(self._key, self._count), np.arange(size)), kind="stable"
+        ).tolist()
         return numbers
 
     @property
@@ -137,7 +139,7 @@ Maker = Callable[[EditSubject, Draw, int], EditedCaption | None]
 
 @dataclass(frozen=True)
 class Edit:
-    """A named way to change a caption, and how a sound metric must react."""
+    """A named way to change a caption, with the reaction that a sound metric must have."""
 
     name: str
     group: Group
@@ -163,7 +165,7 @@ class Edit:
 
     @classmethod
     def of(cls, function: Callable[[Item], str | None], group: Group, name: str = "", about: str = "") -> Edit:
-        """An edit from a function of an item, which gives the changed caption, or None if it cannot change it."""
+        """Make an edit from a function of an item that returns the changed caption, or None if it cannot change it."""
         name = name or getattr(function, "__name__", "edit").replace("_", "-")
 
         def make(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
@@ -172,6 +174,6 @@ class Edit:
                 raise InputError(f"edit {name}: gave {type(text).__name__} for item {subject.item.id}, expected a text")
             if text is None or text == subject.text:
                 return None
-            return EditedCaption(text, changes_between(subject.text, text))
+            return EditedCaption(text, find_changes(subject.text, text))
 
         return cls(name, group, about or (function.__doc__ or "").strip().partition("\n")[0], make, "what it changes")

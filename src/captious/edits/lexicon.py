@@ -1,4 +1,4 @@
-"""The words of a corpus: captions as tokens, their tags, and which words can replace each other."""
+"""The words of a corpus: captions as tokens, their tags, and candidates to replace each word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
 
 @dataclass(frozen=True, eq=False)
 class CaptionCorpus:
-    """Captions by image: sorted by id, whatever order they came in; images without captions are left out.
+    """Captions by image, sorted by id; images without captions are left out.
 
     >>> corpus = CaptionCorpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
     >>> corpus.ids, corpus.texts
@@ -44,7 +44,7 @@ class CaptionCorpus:
 
     @classmethod
     def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> CaptionCorpus:
-        """Captions by id."""
+        """Build a corpus from captions by id."""
         with_captions = [key for key in captions if captions[key]]
         ids = sorted(with_captions)
         counts = np.array([len(captions[key]) for key in ids], dtype=np.int64)
@@ -52,7 +52,7 @@ class CaptionCorpus:
         index = {key: number for number, key in enumerate(ids)}
         order = np.array([index[key] for key in with_captions], dtype=np.int64)
         texts = tuple(text for key in ids for text in captions[key])
-        as_given = runs(offsets[:-1][order], counts[order])
+        as_given = expand_runs(offsets[:-1][order], counts[order])
         return cls(tuple(ids), texts, offsets, as_given, *tokenize(texts, TOKENIZERS["whitespace"]), name)
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class CaptionCorpus:
 
     @cached_property
     def cores(self) -> list[tuple[str, str, str]]:
-        """The word of each chunk and the punctuation before and after it; all of a chunk without a word is before."""
+        """The word of each chunk with the punctuation before and after it; a chunk without a word is all before."""
         return [split_chunk(chunk) for chunk in self.chunks]
 
     @cached_property
@@ -92,10 +92,10 @@ class CaptionCorpus:
     @cached_property
     def signatures(self) -> Keys:
         """A hash of each caption's words and their order; case and punctuation do not count."""
-        return signatures(self.keys[self.tokens], self.lengths)
+        return compute_signatures(self.keys[self.tokens], self.lengths)
 
     def is_own(self, captions: Ints, hashes: Keys) -> Bools:
-        """Whether these texts (by signature) are captions of the images of these captions, or contain no word."""
+        """Return a mask of the texts (by signature) that are captions of these captions' images, or contain no word."""
         wanted = mix(hashes + self._salt[self.image[captions]])
         nearest = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
         own: Bools = (self._own[nearest] == wanted) | (hashes == 0)
@@ -110,8 +110,8 @@ class CaptionCorpus:
         return np.sort(mix(self.signatures + self._salt[self.image]))
 
 
-def signatures(keys: Ints, lengths: Ints) -> Keys:
-    """One hash for each run of word numbers; 0 for a run without a word."""
+def compute_signatures(keys: Ints, lengths: Ints) -> Keys:
+    """Hash each run of word numbers; 0 for a run without a word."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     word = np.flatnonzero(keys > 0)
     row = row[word]
@@ -124,17 +124,17 @@ def signatures(keys: Ints, lengths: Ints) -> Keys:
     return hashes
 
 
-def runs(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers from each start on, one run after another.
+def expand_runs(starts: Ints, lengths: Ints) -> Ints:
+    """Return the indices of runs, one run after another.
 
-    >>> runs(np.array([7, 2]), np.array([2, 1])).tolist()
+    >>> expand_runs(np.array([7, 2]), np.array([2, 1])).tolist()
     [7, 8, 2]
     """
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
 def split_chunk(chunk: str) -> tuple[str, str, str]:
-    """Punctuation before, word, punctuation after.
+    """Split a chunk into punctuation before, word, punctuation after.
 
     >>> split_chunk('"dogs",'), split_chunk("o'clock"), split_chunk("--")
     (('"', 'dogs', '",'), ('', "o'clock", ''), ('--', '', ''))
@@ -156,7 +156,7 @@ CONTENT = ("N", "V", "J")
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The tags of all tokens, and how often each word has each content tag."""
+    """The tags of all tokens, and the frequency of each (content tag, word)."""
 
     corpus: CaptionCorpus
     tag: npt.NDArray[np.int16]
@@ -173,13 +173,13 @@ class Lexicon:
 
     @classmethod
     def of(cls, corpus: CaptionCorpus, tagger: Tagging | None = None) -> Lexicon:
-        """Tag a corpus and count its content words; without a tagger, by captious's own, which knows English."""
+        """Tag a corpus and count its content words, by default with captious's own tagger, which is for English."""
         if tagger is None:
             from captious.syntax.tagging import tag as shipped
 
             refuse_other_than_english(corpus.name, "negatives are made", corpus.texts)
             tagger = shipped
-        tags, tag = _tags(corpus, tagger)
+        tags, tag = _tag_tokens(corpus, tagger)
         marked = np.array([name.startswith(CONTENT) for name in tags] + [False])
         content: Bools = marked[tag]
         entry = np.full(len(tag), -1, dtype=np.int64)
@@ -191,17 +191,17 @@ class Lexicon:
             return_counts=True,
         )
         entry[where] = inverse
-        surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
+        surface = _find_surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
         return cls(corpus, tag, content, entry, codes // width, codes % width, count, surface)
 
     @cached_property
     def _before(self) -> Ints:
-        """Occurrences of all entries before each."""
+        """The number of occurrences of all entries before each."""
         return np.concatenate(([0], np.cumsum(self.count)))
 
     @cached_property
     def _span(self) -> tuple[Ints, Ints]:
-        """The occurrences before those of each entry's tag, and the occurrences of its tag."""
+        """The number of occurrences before those of each entry's tag, and that of its tag."""
         first = np.searchsorted(self.entry_tag, self.entry_tag)
         end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
         return self._before[first], self._before[end] - self._before[first]
@@ -214,7 +214,7 @@ class Lexicon:
         return result
 
     def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
-        """Draw another entry of the same tag for each entry, by frequency; with ``itself``, perhaps the same."""
+        """Draw another entry of the same tag for each entry, by frequency; with ``itself``, perhaps the same one."""
         first, total = (part[entries] for part in self._span)
         own = 0 if itself else self.count[entries]
         occurrence = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
@@ -230,8 +230,8 @@ class Lexicon:
         index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
         return np.array(index, dtype=np.int64), list(numbers)
 
-    def replaced(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
-        """Numbers, beyond those of the chunks, for entries written in place of tokens (by their chunks)."""
+    def encode_replacements(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
+        """Encode entries that replace tokens as numbers after those of the chunks."""
         affix, affixes = self._affixes
         capital = opening & self._capital[tokens]
         return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
@@ -241,7 +241,7 @@ class Lexicon:
         return np.array([core[:1].isupper() for _, core, _ in self.corpus.cores], dtype=bool)
 
     def keys(self, tokens: Ints) -> Ints:
-        """The number of the word in each token, be it a chunk or a replaced one; 0 if there is none."""
+        """Return the number of the word in each token, a chunk or a replacement; 0 if it has none."""
         chunks = len(self.corpus.chunks)
         if not (tokens >= chunks).any():
             return self.corpus.keys[tokens]
@@ -249,8 +249,8 @@ class Lexicon:
         keys: Ints = np.where(tokens < chunks, self.corpus.keys[np.minimum(tokens, chunks - 1)], self.entry_key[entry])
         return keys
 
-    def written(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
-        """Token texts, the words in them, and the tokens as numbers into both lists."""
+    def write_tokens(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
+        """Return token texts, the words in them, and the tokens as indices into both lists."""
         chunks = len(self.corpus.chunks)
         fresh = np.flatnonzero(tokens >= chunks)
         codes, inverse = np.unique(tokens[fresh] - chunks, return_inverse=True)
@@ -269,14 +269,16 @@ class Lexicon:
         return [*self.corpus.chunks, *texts], [*shown, *words], numbers
 
 
-def _tags(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
-    """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
+def _tag_tokens(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
+    """Tag the word of each token; return the tag names and indices. Punctuation is passed to the tagger as separate
+    tokens.
+    """
     pieces = [[part for part in split if part] for split in corpus.cores]
     sizes = np.array([len(part) for part in pieces], dtype=np.int64)
     core = np.array([bool(split[0] and split[1]) for split in corpus.cores], dtype=np.int64)
     flat = list(chain.from_iterable(pieces))
     size = sizes[corpus.tokens]
-    order = runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
+    order = expand_runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
     words = list(map(flat.__getitem__, order.tolist()))
     before = np.concatenate(([0], np.cumsum(size)))
     bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()
@@ -294,10 +296,10 @@ def _tags(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.
     return tuple(names), tag
 
 
-def _surfaces(
+def _find_surfaces(
     corpus: CaptionCorpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
 ) -> list[str]:
-    """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
+    """Find the most frequent spelling of each entry; a capital at the start of a caption counts only for names."""
     spellings: dict[str, int] = {}
     plain, low = [], []
     for _, word, _ in corpus.cores:

@@ -1,4 +1,4 @@
-"""Captions without one of their words, by its part of speech.
+"""Captions without one of their words, grouped by its part of speech.
 
 Tags are Universal ones, made from Penn tags.
 """
@@ -42,17 +42,17 @@ class Masked(NamedTuple):
     rest: str
 
 
-def universal(token: str, tag: str) -> str:
-    """The Universal tag of a token.
+def get_universal_tag(token: str, tag: str) -> str:
+    """Return the Universal tag of a token; an empty text for tokens that are not masked.
 
-    >>> universal("dog", "NN"), universal("is", "VBZ"), universal("runs", "VBZ"), universal(".", ".")
-    ('NOUN', 'AUX', 'VERB', '')
+    >>> [get_universal_tag(*word) for word in (("dog", "NN"), ("is", "VBZ"), ("runs", "VBZ"), (".", "."))]
+    ['NOUN', 'AUX', 'VERB', '']
     """
     return "AUX" if token.lower() in AUXILIARIES and tag.startswith("VB") else UNIVERSAL.get(tag, "")
 
 
-def mask(texts: Sequence[str], grouping: Grouping = universal, tagger: str = "captious") -> list[Masked]:
-    """Every text without each of its tokens, one at a time.
+def mask(texts: Sequence[str], grouping: Grouping = get_universal_tag, tagger: str = "captious") -> list[Masked]:
+    """Remove each token of every text, one at a time.
 
     >>> [(one.group, one.rest) for one in mask(["A dog runs."])]
     [('DET', 'dog runs.'), ('NOUN', 'A runs.'), ('VERB', 'A dog.')]

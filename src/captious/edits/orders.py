@@ -1,9 +1,8 @@
-"""Captions with their words in another order: the four perturbations of ARO, and all words mixed.
+"""Captions with their words in another order: the four perturbations of ARO, and all words shuffled.
 
-Nouns change places with nouns and adjectives with adjectives (``nouns-adjectives``); everything else changes places
-(``others``); words change places within every three (``within-trigrams``); groups of three words change places
-(``trigrams``); ``words`` mixes all words. All orders of a file come from one generator, one after another, as ARO draws
-them.
+``nouns-adjectives`` shuffles nouns among nouns and adjectives among adjectives; ``others`` shuffles all other words;
+``within-trigrams`` shuffles words within each three; ``trigrams`` shuffles groups of three words; ``words`` shuffles
+all words. All orders of a file come from one generator, one after another, as in ARO.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from captious._core.types import Ints
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.syntax.tagging import tag_texts
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
@@ -25,7 +24,7 @@ Tagged = Sequence[tuple[str, str]]
 
 
 def tag_words(captions: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Words with Penn tags, in lower case and without marks, as ARO compares them."""
+    """Tag the words of captions with Penn tags, in lower case and without punctuation, as ARO compares them."""
     return [
         [
             (word.lower(), tag)
@@ -38,7 +37,7 @@ def tag_words(captions: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def perturb(words: Tagged, generator: np.random.Generator, perturbations: Sequence[str] = ARO) -> dict[str, str]:
-    """The perturbed captions by perturbation; one that cannot change this caption is left out.
+    """Return the perturbed captions by perturbation, without those that cannot change this caption.
 
     >>> words = [("a", "DT"), ("red", "JJ"), ("dog", "NN"), ("and", "CC"), ("a", "DT"), ("blue", "JJ"), ("cat", "NN")]
     >>> perturb(words, np.random.default_rng(0), ["nouns-adjectives"])
@@ -49,17 +48,19 @@ def perturb(words: Tagged, generator: np.random.Generator, perturbations: Sequen
     for name in perturbations:
         if name not in PERTURBATIONS:
             names = ", ".join(PERTURBATIONS)
-            raise InputError(f"unknown perturbation {name!r}, expected one of {names}{nearest(name, PERTURBATIONS)}")
+            raise InputError(
+                f"unknown perturbation {name!r}, expected one of {names}{format_suggestion(name, PERTURBATIONS)}"
+            )
         for _ in range(TRIES):
-            order = _order(name, [tag for _, tag in words], generator)
+            order = _draw_order(name, [tag for _, tag in words], generator)
             if (text[order] != text).any():
                 perturbed[name] = " ".join(text[order])
                 break
     return perturbed
 
 
-def _order(perturbation: str, tags: Sequence[str], generator: np.random.Generator) -> Ints:
-    """A new order of words."""
+def _draw_order(perturbation: str, tags: Sequence[str], generator: np.random.Generator) -> Ints:
+    """Draw a new order of words."""
     number = len(tags)
     order = np.arange(number)
     if perturbation == "words":

@@ -1,7 +1,7 @@
-"""What edits must know beyond one caption: the objects that an image shows, and the words of the whole set.
+"""Context of edits beyond one caption: the objects that an image shows, and the words of the whole set.
 
-An object counts as present if a reference, the caption itself or the item's column ``objects`` names it, by the
-synonyms that CHAIR uses. Everything else of the vocabulary counts as absent, and may be injected.
+An object is present if a reference, the caption itself or the item's column ``objects`` names it, by CHAIR's synonyms.
+Every other object of the vocabulary is absent and may be injected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from captious.captions import CaptionSet
 from captious.edits._words import SIBLINGS
 from captious.edits.lexicon import CaptionCorpus
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.syntax.objects import REPAIRED, Mention, ObjectFinder, open_vocabulary
 from captious.syntax.tagging import tag_texts
 
@@ -26,7 +26,7 @@ VOCABULARY = REPAIRED
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """A set of captions, one for each item, as edits see it."""
+    """A set of captions, one for each item, with the statistics that edits need."""
 
     captions: CaptionSet
     vocabulary: str = VOCABULARY
@@ -44,12 +44,12 @@ class Surroundings:
 
     @cached_property
     def mentions(self) -> list[tuple[Mention, ...]]:
-        """The objects that each caption names, with their places."""
+        """The objects that each caption names, with their positions."""
         return [objects.mentions for objects in self.finder.find(self.texts)]
 
     @cached_property
     def present(self) -> list[frozenset[str]]:
-        """The objects of each image, as far as its references, its caption and its column ``objects`` say."""
+        """The objects of each image, according to its references, its caption and its column ``objects``."""
         references = self.captions.references
         named = [objects.categories for objects in self.finder.find(references.values)]
         columns = self.captions.columns.get(OBJECT_COLUMN, (None,) * len(self.captions))
@@ -57,7 +57,7 @@ class Surroundings:
         present = []
         for index, (id, column) in enumerate(zip(self.captions.ids, columns, strict=True)):
             first, end = references.offsets[index : index + 2]
-            listed = [objects.get(word.lower(), word) for word in text_list(column, id, OBJECT_COLUMN) or ()]
+            listed = [objects.get(word.lower(), word) for word in parse_text_list(column, id, OBJECT_COLUMN) or ()]
             own = {mention.category for mention in self.mentions[index]}
             present.append(frozenset(chain(own, listed, *named[first:end])))
         return present
@@ -71,8 +71,8 @@ class Surroundings:
             if category not in self.present[index] and not own_words.issuperset(category.split())
         ]
 
-    def siblings(self, category: str, index: int) -> list[str]:
-        """Absent objects of the same kind; of a vocabulary without kinds, all absent ones."""
+    def find_siblings(self, category: str, index: int) -> list[str]:
+        """Find absent objects of the same kind; all absent ones if the vocabulary has no kinds."""
         absent = self.absent(index)
         if category in SIBLINGS:
             return [other for other in absent if other in SIBLINGS[category]]
@@ -89,7 +89,7 @@ class Surroundings:
 
     @cached_property
     def corpus(self) -> CaptionCorpus:
-        """The captions by id, to draw one of another image from, whatever order they came in."""
+        """The captions by id, sorted, to draw captions of other images from."""
         return CaptionCorpus.of(
             {key: [text] for key, text in zip(self.captions.ids, self.texts, strict=True) if text.strip()}
         )
@@ -101,7 +101,7 @@ class Surroundings:
 
     @cached_property
     def images(self) -> tuple[str, ...]:
-        """What distinguishes the images: the path if there is one, otherwise the id."""
+        """The identity of each image: its path if there is one, otherwise the id."""
         shown = self.captions.images
         return tuple(
             image if isinstance(image, str) else key for image, key in zip(shown, self.captions.ids, strict=True)
@@ -120,7 +120,7 @@ class Surroundings:
     @cached_property
     def frequent_words(self) -> list[str]:
         """The words of the references, the most frequent first."""
-        return _by_frequency(Counter(word for sentence in self._tokens for word, _ in sentence))
+        return _sort_by_frequency(Counter(word for sentence in self._tokens for word, _ in sentence))
 
     @cached_property
     def frequent_phrases(self) -> list[str]:
@@ -129,11 +129,11 @@ class Surroundings:
         for sentence in self._tokens:
             words = [word for word, _ in sentence]
             phrases.update(" ".join(words[first : first + 3]) for first in range(len(words) - 2))
-        return _by_frequency(phrases)
+        return _sort_by_frequency(phrases)
 
     @cached_property
     def nouns(self) -> dict[str, dict[str, int]]:
-        """How often each noun occurs, by its tag."""
+        """The counts of each noun, by its tag."""
         counts: dict[str, Counter[str]] = {"NN": Counter(), "NNS": Counter()}
         for sentence in self._tokens:
             for word, tag in sentence:
@@ -141,8 +141,8 @@ class Surroundings:
                     counts[tag][word] += 1
         return {tag: dict(sorted(own.items())) for tag, own in counts.items()}
 
-    def similar_nouns(self, noun: str, tag: str, index: int) -> list[str]:
-        """Nouns of the same tag that are about as frequent, and that no text of the item has."""
+    def find_similar_nouns(self, noun: str, tag: str, index: int) -> list[str]:
+        """Find nouns of the same tag and similar frequency that are in no text of the item."""
         counts = self.nouns.get(tag, {})
         band = counts.get(noun, 1).bit_length()
         own, objects, present = self.own_words[index], self.finder.vocabulary.objects, self.present[index]
@@ -155,5 +155,5 @@ class Surroundings:
         return [word for distance, word in others if distance == nearest]
 
 
-def _by_frequency(counts: Counter[str]) -> list[str]:
+def _sort_by_frequency(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda text: (-counts[text], text))

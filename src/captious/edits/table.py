@@ -1,4 +1,4 @@
-"""All edits by name, and captions with their edits as a table: one row per edit of a caption, with what was changed."""
+"""All edits by name, and a table of edited captions: one row for each edit of a caption, with its changes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from captious._core.files import whole_file
+from captious._core.files import write_atomically
 from captious._core.languages import refuse_other_than_english
-from captious._core.records import parse_toml, read_text, record
+from captious._core.records import parse_record, parse_toml, read_text
 from captious.captions import CaptionSet, Item
 from captious.edits.catalogue import EDITS
 from captious.edits.changes import mark, summarize
 from captious.edits.edit import GROUPS, Draw, Edit, EditedCaption, EditSubject, Group, TaggedWord
 from captious.edits.surroundings import VOCABULARY, Surroundings
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.options import SEED
 from captious.render import Column, Document, Result, Table
 from captious.syntax.tagging import tag_texts
@@ -27,7 +27,7 @@ ALL = "all"
 
 
 class EditedRow(NamedTuple):
-    """A caption and what an edit made of it."""
+    """A caption with its edited text."""
 
     item: int
     """The index of the item in the set."""
@@ -42,7 +42,7 @@ class EditedRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EditedCaptions(Result):
-    """Captions with their edits, and for how many captions each edit was impossible."""
+    """Edited captions, with the number of captions that each edit could not change."""
 
     surroundings: Surroundings
     edits: tuple[Edit, ...]
@@ -62,7 +62,7 @@ class EditedCaptions(Result):
         return f"<EditedCaptions: {len(self.rows):,} of {len(self.captions):,} captions>"
 
     def records(self) -> list[dict[str, Any]]:
-        """A row for each edited caption: id, caption, edit, group, what it became, and what was done."""
+        """Return a row for each edited caption: id, caption, edit, group, edited text, and changes."""
         return [
             {
                 "id": self.captions.ids[row.item],
@@ -77,12 +77,12 @@ class EditedCaptions(Result):
         ]
 
     def save_lines(self, path: str | Path) -> None:
-        """Write all records as JSON Lines, whole or not at all."""
-        with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        """Write all records as JSON Lines, atomically."""
+        with write_atomically(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.records())
 
     def document(self) -> Document:
-        """A table of counts, and some captions of each edit with the changes marked."""
+        """Build a table of counts, and examples of each edit with the changes marked."""
         made = Counter(row.form for row in self.rows)
         forms = [(edit, form) for edit in self.edits for form, _ in edit.forms]
         counts = [
@@ -104,7 +104,7 @@ class EditedCaptions(Result):
 
 
 def find_edits(names: Sequence[str | Edit | Callable[[Item], str | None]]) -> tuple[Edit, ...]:
-    """The edits of some names: of an edit, of a group, ``all``, or of a TOML file with your own edits.
+    """Find edits by name: of an edit, of a group, ``all``, or of a TOML file with your own edits.
 
     >>> [edit.name for edit in find_edits(["negate", "damage"])]
     ['negate', 'shuffle', 'cut', 'repeat', 'drop-function-words']
@@ -127,15 +127,17 @@ def find_edits(names: Sequence[str | Edit | Callable[[Item], str | None]]) -> tu
             found = [EDITS[name]]
         else:
             known = [*EDITS, *GROUPS, ALL]
-            raise InputError(f"unknown edit {name!r}, expected a name, a group or a TOML file{nearest(name, known)}")
+            raise InputError(
+                f"unknown edit {name!r}, expected a name, a group or a TOML file{format_suggestion(name, known)}"
+            )
         chosen |= {edit.name: edit for edit in found}
     if not chosen:
         raise InputError("no edits named, expected names, groups, TOML files or all")
     return tuple(chosen.values())
 
 
-def edit_list() -> Document:
-    """All edits by group, with what each does and what a caption must have for it."""
+def list_edits() -> Document:
+    """List all edits by group, with what each does and what a caption must have for it."""
     rows = [
         (edit.name, edit.group, edit.about, edit.needs, ", ".join(map(str, edit.doses)) or "—")
         for edit in EDITS.values()
@@ -156,7 +158,7 @@ class WordPair:
 
 @dataclass(frozen=True)
 class OwnEdit:
-    """A user's own edit, as a TOML file has it."""
+    """A user's own edit, as in a TOML file."""
 
     name: str
     group: str
@@ -172,10 +174,10 @@ class OwnEdits:
 
 
 def read_edits(path: str | Path) -> list[Edit]:
-    """The edits of a TOML file: tables ``[[edits]]`` of a name, a group, and pairs of words old and new."""
+    """Read edits from a TOML file: tables ``[[edits]]`` of a name, a group, and pairs of words old and new."""
     table = parse_toml(read_text(Path(path), "file of edits"), str(path), "file of edits")
     found = []
-    for number, own in enumerate(record(OwnEdits, table, str(path)).edits, 1):
+    for number, own in enumerate(parse_record(OwnEdits, table, str(path)).edits, 1):
         if own.group not in GROUPS:
             groups = ", ".join(GROUPS)
             raise InputError(f"{path}: [[edits]] {number}: group = {own.group!r}, expected one of {groups}")
@@ -185,12 +187,12 @@ def read_edits(path: str | Path) -> list[Edit]:
             )
         group: Group = own.group
         found.append(
-            Edit(own.name, group, own.about or f"pairs of {Path(path).name}", _pair_maker(own.pairs), "its words")
+            Edit(own.name, group, own.about or f"pairs of {Path(path).name}", _make_pair_maker(own.pairs), "its words")
         )
     return found
 
 
-def _pair_maker(pairs: Sequence[WordPair]) -> Callable[[EditSubject, Draw, int], EditedCaption | None]:
+def _make_pair_maker(pairs: Sequence[WordPair]) -> Callable[[EditSubject, Draw, int], EditedCaption | None]:
     def make(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
         for pair in pairs:
             pattern = rf"(?<!\w){re.escape(pair.old)}(?!\w)"
@@ -213,7 +215,7 @@ def edit_captions(
     chosen: Sequence[int] | None = None,
     look: int = 0,
 ) -> EditedCaptions:
-    """Every possible edit of every caption; if an item has several captions, of its first one.
+    """Make every possible edit of every caption; if an item has several captions, of its first one.
 
     ``chosen`` are the indices of the items to edit; frequent words and captions of other images are those of all items.
     An edit depends on the seed, the id, the edit and the copy, not on which other edits or items are requested.
@@ -226,14 +228,14 @@ def edit_captions(
     _refuse_unfit(captions, wanted)
     surroundings = Surroundings(captions, vocabulary)
     indices = range(len(captions)) if chosen is None else chosen
-    subjects = _subjects(surroundings, indices)
+    subjects = _build_subjects(surroundings, indices)
     rows: list[EditedRow] = []
     left_out: Counter[str] = Counter()
     for edit in wanted:
         for form, dose in edit.forms:
             for subject in subjects:
                 for copy in range(copies):
-                    made = _make(edit, subject, dose, seed, copy)
+                    made = _make_edit(edit, subject, dose, seed, copy)
                     if made is None:
                         left_out[form] += copy == 0
                     else:
@@ -243,7 +245,7 @@ def edit_captions(
 
 
 def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
-    """Refuse a set in which no caption can be edited, and English edits of captions in another language."""
+    """Raise InputError if no caption can be edited, or if edits are English and the captions are not."""
     if not any(text.strip() for text in captions.candidates.values):
         raise InputError(f"{captions.name}: contains no caption to edit")
     english = next((edit for edit in edits if EDITS.get(edit.name) is edit), None)
@@ -253,16 +255,16 @@ def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
     refuse_other_than_english(captions.name, what, captions.candidates.values, captions.language, instead)
 
 
-def _make(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int) -> EditedCaption | None:
-    """The edited caption; None if it cannot be made, or is the caption itself."""
+def _make_edit(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int) -> EditedCaption | None:
+    """Make an edit; return None if it is impossible or does not change the caption."""
     if not subject.text.strip():
         return None
     made = edit.make(subject, Draw(seed, subject.item.id, edit.name, copy), dose)
     return None if made is None or made.text == subject.text else made
 
 
-def _subjects(surroundings: Surroundings, indices: Sequence[int]) -> list[EditSubject]:
-    """The captions at some indices with their tags."""
+def _build_subjects(surroundings: Surroundings, indices: Sequence[int]) -> list[EditSubject]:
+    """Build the subjects at some indices, with tagged words."""
     texts = [surroundings.texts[index] for index in indices]
     subjects = []
     for index, text, tagged in zip(indices, texts, tag_texts(texts), strict=True):

@@ -1,7 +1,7 @@
-"""Wrong words and orders as UMIC draws them: words replaced, shuffled, deleted, doubled; captions of other images.
+"""Wrong words and orders as in UMIC: words replaced, shuffled, deleted, doubled; captions of other images.
 
-Captions are flat arrays of tokens, and all draws are elementwise, over a whole corpus. The law of the
-draws is that of the original code, so these edits stay as they are; `captious.edits.table` has the others.
+Captions are flat arrays of tokens, and all draws are elementwise, over a whole corpus. The distribution of the draws is
+that of the original code, so these edits must not change; `captious.edits.table` has the others.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.random import Keys, below, fork, uniform
+from captious._core.random import Keys, draw_below, draw_uniform, fork
 from captious._core.types import Bools, Floats, Ints
-from captious.edits.lexicon import CaptionCorpus, Lexicon, runs
+from captious.edits.lexicon import CaptionCorpus, Lexicon, expand_runs
 
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
 """The original's rates of substitution (randint(100) > 70), deletion, and repetition or removal."""
@@ -26,7 +26,7 @@ REPLACED, DELETED, DOUBLED, SHUFFLED = range(4)
 
 @dataclass(frozen=True, eq=False)
 class WrongCaptions:
-    """Captions changed, as flat tokens, and each change with the token it met and the token it left."""
+    """Changed captions as flat tokens, and for each change the old and the new token."""
 
     tokens: Ints
     lengths: Ints
@@ -36,19 +36,19 @@ class WrongCaptions:
     new: Ints
 
     def take(self, rows: Ints) -> WrongCaptions:
-        """Some of the drafts, in this order."""
+        """Select some of the captions, in this order."""
         starts = np.cumsum(self.lengths) - self.lengths
         number = np.full(len(self.lengths), -1)
         number[rows] = np.arange(len(rows))
         changes = np.flatnonzero(number[self.row] >= 0)
         changes = changes[np.argsort(number[self.row[changes]], kind="stable")]
-        tokens = self.tokens[runs(starts[rows], self.lengths[rows])]
+        tokens = self.tokens[expand_runs(starts[rows], self.lengths[rows])]
         parts = (number[self.row[changes]], self.done[changes], self.old[changes], self.new[changes])
         return WrongCaptions(tokens, self.lengths[rows], *parts)
 
     @staticmethod
     def join(parts: list[WrongCaptions]) -> WrongCaptions:
-        """WrongCaptions one after another."""
+        """Concatenate changed captions."""
         joined = WrongCaptions(
             *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(WrongCaptions))
         )
@@ -58,7 +58,7 @@ class WrongCaptions:
 
 @dataclass(frozen=True, eq=False)
 class _FlatTokens:
-    """The tokens of some captions one after another."""
+    """The concatenated tokens of some captions."""
 
     at: Ints
     """The indices of the captions in the corpus."""
@@ -70,7 +70,7 @@ class _FlatTokens:
     @classmethod
     def of(cls, corpus: CaptionCorpus, captions: Ints) -> _FlatTokens:
         lengths = corpus.lengths[captions]
-        at = runs(corpus.starts[captions], lengths)
+        at = expand_runs(corpus.starts[captions], lengths)
         row = np.repeat(np.arange(len(captions)), lengths)
         return cls(at, corpus.tokens[at].astype(np.int64), row, at - corpus.starts[captions][row], lengths)
 
@@ -80,19 +80,20 @@ class _FlatTokens:
         row = self.row[where]
         trials = np.bincount(row, minlength=len(self.lengths))
         rank = np.arange(len(where)) - np.repeat(np.cumsum(trials) - trials, trials)
-        first = first_success(uniform(fork(keys, 0)), chance, trials)[row]
-        free = uniform(fork(keys, 1)[row], self.position[where]) < chance
+        first = find_first_success(draw_uniform(fork(keys, 0)), chance, trials)[row]
+        free = draw_uniform(fork(keys, 1)[row], self.position[where]) < chance
         picked: Bools = np.zeros(len(among), dtype=bool)
         picked[where] = (rank == first) | ((rank > first) & free)
         return picked
 
 
-def first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
-    """Which of some independent trials succeeds first, given that one of them does.
+def find_first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
+    """Find which of some independent trials succeeds first, given that one of them does.
 
-    With the later trials left free, that is the law of "try again until something has changed" without trying again.
+    With later trials drawn independently, this is the distribution of "repeat until something has changed", without
+    repeating. It inverts the truncated geometric distribution.
 
-    >>> first_success(np.array([0.0, 0.99]), 0.3, np.array([5, 2])).tolist()
+    >>> find_first_success(np.array([0.0, 0.99]), 0.3, np.array([5, 2])).tolist()
     [0, 1]
     """
     missed = np.log1p(-draws * -np.expm1(trials * np.log1p(-chance)))
@@ -104,13 +105,13 @@ Maker = Callable[[Lexicon, Ints, Keys, bool], WrongCaptions]
 
 
 def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
-    """Replace each content word with chance .29 by another of its tag, as frequent words are; at least one."""
+    """Replace each content word with probability .29 by another of its tag, drawn by frequency; at least one."""
     flat = _FlatTokens.of(lexicon.corpus, captions)
     among = lexicon.content if legacy else lexicon.replaceable
     where = np.flatnonzero(flat.chosen(among[flat.at], REPLACE, keys))
-    draws = uniform(fork(keys, 2)[flat.row[where]], flat.position[where])
+    draws = draw_uniform(fork(keys, 2)[flat.row[where]], flat.position[where])
     entries = lexicon.draw(lexicon.entry[flat.at[where]], draws, itself=legacy)
-    new = lexicon.replaced(flat.tokens[where], entries, flat.position[where] == 0)
+    new = lexicon.encode_replacements(flat.tokens[where], entries, flat.position[where] == 0)
     tokens = flat.tokens.copy()
     tokens[where] = new
     done = np.full(len(where), REPLACED, dtype=np.int8)
@@ -118,10 +119,10 @@ def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = Fals
 
 
 def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
-    """Shuffle all tokens, or delete each with chance .3, at least one; half of the captions each."""
+    """Shuffle all tokens, or delete each with probability .3, at least one; half of the captions each."""
     corpus = lexicon.corpus
     flat = _FlatTokens.of(corpus, captions)
-    shuffled = uniform(fork(keys, 3)) < SHUFFLE
+    shuffled = draw_uniform(fork(keys, 3)) < SHUFFLE
     if not legacy:
         shuffled &= _has_two_words(corpus)[captions]
     moved = np.flatnonzero(shuffled[flat.row])
@@ -141,10 +142,10 @@ def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) 
 
 
 def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
-    """Double or delete, with even chances, each content word with chance .3; at least one."""
+    """Repeat or delete, equally likely, each content word with probability .3; at least one."""
     flat = _FlatTokens.of(lexicon.corpus, captions)
     where = np.flatnonzero(flat.chosen(lexicon.content[flat.at], EDIT, keys))
-    doubled = uniform(fork(keys, 5)[flat.row[where]], flat.position[where]) < DOUBLE
+    doubled = draw_uniform(fork(keys, 5)[flat.row[where]], flat.position[where]) < DOUBLE
     copies = np.ones(len(flat.tokens), dtype=np.int64)
     copies[where] = np.where(doubled, 2, 0)
     done = np.where(doubled, DOUBLED, DELETED).astype(np.int8)
@@ -153,8 +154,8 @@ def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -
     return WrongCaptions(tokens, lengths, flat.row[where], done, flat.tokens[where], none)
 
 
-def changeable_captions(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
-    """Which captions of the corpus a kind can be made from."""
+def find_changeable_captions(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
+    """Return a mask of the captions that a kind of edit can change."""
     corpus = lexicon.corpus
     if kind == "shuffle":
         words = np.bincount(corpus.caption, weights=corpus.keys[corpus.tokens] > 0, minlength=len(corpus))
@@ -164,7 +165,7 @@ def changeable_captions(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bo
 
 
 def _has_two_words(corpus: CaptionCorpus) -> Bools:
-    """Captions with two different words: others are the same in any order."""
+    """Return a mask of the captions with two different words; others are the same in any order."""
     row, key = corpus.caption, corpus.keys[corpus.tokens]
     word = np.flatnonzero(key > 0)
     first = np.full(len(corpus), -1)
@@ -176,9 +177,9 @@ MAKERS: dict[str, Maker] = {"substitute": substitute, "shuffle": shuffle, "repea
 
 
 def draw_any(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
-    """A caption of another image for each caption, all equally likely; -1 if there is no other image."""
+    """Draw a caption of another image for each caption, all equally likely; -1 if there is no other image."""
     image = corpus.image[captions]
     first, own = corpus.offsets[image], np.diff(corpus.offsets)[image]
     others = len(corpus) - own
-    index = below(fork(keys, 6), others)
+    index = draw_below(fork(keys, 6), others)
     return np.where(others > 0, index + np.where(index >= first, own, 0), -1)

@@ -1,5 +1,5 @@
 """Executors of many tasks: this process, several processes of this machine, or a Ray cluster. No caption comes here."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -1,4 +1,4 @@
-"""What a worker does in whichever process: the setup once, then one task at a time. It raises nothing, it answers."""
+"""A worker of any executor: it runs the setup once, then one task at a time, and returns exceptions as answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.options import Engine, Runtime, using
 
 ATTEMPTS = 3
@@ -19,7 +19,7 @@ LARGEST = 256 * 2**20
 
 
 class WorkerTraceback(Exception):
-    """Where in the worker an exception was raised: the cause of the same exception here."""
+    """The traceback in the worker, as the cause of the same exception in this process."""
 
     def __str__(self) -> str:
         return f"in the worker:\n\n{self.args[0]}"
@@ -27,7 +27,7 @@ class WorkerTraceback(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a setup or of a task."""
+    """The outcome of a setup or of a task."""
 
     result: Any = None
     error: str = ""
@@ -52,7 +52,7 @@ class Answer:
 
 
 class Log:
-    """Lines of many workers, of which a person sees each once."""
+    """A log of many workers that shows each distinct line once."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show, self._lines = show, set[str]()
@@ -66,7 +66,7 @@ class Log:
 
 
 class Worker:
-    """Setup and tasks under a runtime, whose log lines travel with the answers."""
+    """A setup and its tasks under a runtime; log lines are sent with the answers."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -74,13 +74,13 @@ class Worker:
 
     def start(self, setup: bytes) -> Answer:
         """Run the setup."""
-        answer = self._answer(lambda: unpacked(setup)())
+        answer = self._answer(lambda: unpack(setup)())
         self.work, answer = answer.result, replace(answer, result=None)
         return answer
 
     def run(self, task: bytes) -> Answer:
         """Run one task."""
-        return self._answer(lambda: _sendable(self.work(unpacked(task))))
+        return self._answer(lambda: _check_picklable(self.work(unpack(task))))
 
     def _answer(self, function: Callable[[], Any]) -> Answer:
         lines: list[str] = []
@@ -90,11 +90,11 @@ class Worker:
             except InputError as error:
                 answer = Answer(error=str(error))
             except Exception as error:
-                answer = Answer(bug=_picklable(error), traceback=traceback.format_exc())
+                answer = Answer(bug=_make_picklable(error), traceback=traceback.format_exc())
         return replace(answer, log=tuple(lines))
 
 
-def _sendable(result: Any) -> Any:
+def _check_picklable(result: Any) -> Any:
     try:
         pickle.dumps(result)
     except Exception as error:
@@ -102,8 +102,8 @@ def _sendable(result: Any) -> Any:
     return result
 
 
-def _picklable(error: Exception) -> Exception:
-    """The exception itself, or one that says the same where it cannot travel."""
+def _make_picklable(error: Exception) -> Exception:
+    """Return the exception itself, or a RuntimeError with its message if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -112,31 +112,31 @@ def _picklable(error: Exception) -> Exception:
 
 
 def refuse_split_gpus(engine: Engine) -> None:
-    """Refuse a number of GPUs that no worker can have."""
+    """Raise InputError for a fractional number of GPUs above 1, which no worker can have."""
     if engine.gpus > 1 and engine.gpus % 1:
         raise InputError(f"gpus={engine.gpus}: expected a part of one GPU, such as 0.5, or a whole number of GPUs")
 
 
-def slots(gpus: float, share: float) -> int:
-    """Workers that the GPUs of a machine hold; no worker has parts of two.
+def count_slots(gpus: float, share: float) -> int:
+    """Count the workers that fit on the GPUs of a machine; a worker never has parts of two GPUs.
 
-    >>> slots(2, 0.4), slots(5, 2), slots(0, 0.5)
+    >>> count_slots(2, 0.4), count_slots(5, 2), count_slots(0, 0.5)
     (4, 2, 0)
     """
     return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
 
 
-def portable(runtime: Runtime, threads: int) -> Runtime:
-    """A runtime for a worker: without the callables that speak to this process's terminal, with threads for one."""
+def make_portable(runtime: Runtime, threads: int) -> Runtime:
+    """Return a runtime for a worker: without callbacks to this process's terminal, and with a worker's threads."""
     return replace(runtime, progress=Runtime.progress, log=Runtime.log, workers=runtime.workers or threads)
 
 
-def packed(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
-    """A setup or a task, for another process."""
+def pack(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
+    """Pickle a setup or a task for another process; raise InputError if it cannot be pickled or is too large."""
     try:
         content = dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(f"{one_line(error)}: worker processes cannot get it; {_REMEDY}") from error
+        raise InputError(f"{format_one_line(error)}: worker processes cannot get it; {_REMEDY}") from error
     if len(content) > LARGEST:
         size = f"{len(content) / 2**20:.0f} MB, expected at most {LARGEST / 2**20:.0f} MB"
         raise InputError(
@@ -145,12 +145,12 @@ def packed(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
     return content
 
 
-def unpacked(content: bytes) -> Any:
-    """What was packed."""
+def unpack(content: bytes) -> Any:
+    """Unpickle a setup or a task; raise InputError if this process cannot import what it refers to."""
     try:
         return pickle.loads(content)
     except (AttributeError, ImportError) as error:
-        raise InputError(f"{one_line(error)}: a worker process does not know it; {_REMEDY}") from error
+        raise InputError(f"{format_one_line(error)}: a worker process does not know it; {_REMEDY}") from error
 
 
 _REMEDY = 'define it at the top of a module that can be imported, or pass engine="serial"'

@@ -1,7 +1,7 @@
-"""A Python process that talks with this one over pipes: tasks run in such processes, and images are decoded in them.
+"""A Python child process that communicates over pipes: it runs tasks, or decodes images.
 
 A pool of ``concurrent.futures`` would import the caller's main script again, lose all work when one process dies, and
-leave processes behind when the caller is killed. This process ends when its pipe does.
+leave processes running when the caller is killed. A child process exits when its pipe is closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GONE = (OSError, EOFError, pickle.UnpicklingError)
 
 @dataclass(frozen=True)
 class Pipes:
-    """Two pipes to another process."""
+    """The two pipes to another process."""
 
     incoming: IO[bytes]
     outgoing: IO[bytes]
@@ -40,7 +40,7 @@ class Pipes:
 
 
 class Child:
-    """A process that runs one function, which gets the `Pipes` to this one; it keeps the open ``descriptors``."""
+    """A process that runs one function, which gets the `Pipes` to this one; ``descriptors`` are inherited."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Child:
         self.pipes = Pipes(cast(IO[bytes], self.process.stdout), cast(IO[bytes], self.process.stdin))
 
     def kill(self) -> None:
-        """End the process. A thread that waits for a message then gets one of `GONE`."""
+        """Kill the process. A thread that waits for a message then gets one of `GONE`."""
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """End the process and close its pipes, which no other thread may use then."""
+        """Kill the process and close its pipes, which no other thread may use any more."""
         self.kill()
         for pipe in (self.pipes.outgoing, self.pipes.incoming):
             with suppress(OSError):  # what was not yet sent to a process that is gone
@@ -72,7 +72,7 @@ class Child:
 
 
 def serve(module: str, name: str) -> None:
-    """What the process does: one function, until it returns or the parent closes its pipe."""
+    """Run one function in the child process, until it returns or the parent closes its pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     parent = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123

@@ -1,7 +1,7 @@
 """Tasks in processes of this machine.
 
-A thread for each process gives it one task at a time. A process that dies is replaced, and its task begins again in
-the new one. Processes end with the one that started them, however that ends.
+One thread for each process sends it one task at a time. A process that dies is replaced, and its task starts again in
+the new one. Processes exit with their parent, even if it is killed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, cast
 
-from captious.engines._worker import ATTEMPTS, Answer, Log, Worker, packed, portable, refuse_split_gpus, slots
+from captious.engines._worker import ATTEMPTS, Answer, Log, Worker, count_slots, make_portable, pack, refuse_split_gpus
 from captious.engines.child import GONE, Child, Pipes
 from captious.engines.tasks import Finished, Setup
 from captious.errors import InputError
-from captious.options import Engine, Runtime, current
+from captious.options import Engine, Runtime, get_runtime
 
 THREADS = (
     "OMP_NUM_THREADS",
@@ -35,37 +35,37 @@ THREADS = (
 """Environment variables that limit the threads of libraries, which would otherwise take every core in each process."""
 
 
-def cores() -> int:
-    """Cores that this process may use."""
+def count_cores() -> int:
+    """Count the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def process_count(engine: Engine, tasks: int) -> int:
-    """Processes that work on so many tasks."""
-    return min(engine.jobs or len(_gpus_of_workers(engine)) or cores(), tasks)
+def count_processes(engine: Engine, tasks: int) -> int:
+    """Return the number of processes for this many tasks."""
+    return min(engine.jobs or len(_list_worker_gpus(engine)) or count_cores(), tasks)
 
 
 def run_in_processes(
     setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
 ) -> Generator[Finished[Any], None, None]:
-    """Run tasks in ``engine.jobs`` processes; if it is 0, in one per core, or in as many as the GPUs hold."""
-    gpus = _gpus_of_workers(engine)
-    jobs = process_count(engine, len(tasks))
-    threads = max(1, cores() // max(1, jobs))
-    runtime = current()
-    start = portable(runtime, threads), packed(setup)
+    """Run tasks in ``engine.jobs`` processes; if it is 0, in one per core, or in as many as fit on the GPUs."""
+    gpus = _list_worker_gpus(engine)
+    jobs = count_processes(engine, len(tasks))
+    threads = max(1, count_cores() // max(1, jobs))
+    runtime = get_runtime()
+    start = make_portable(runtime, threads), pack(setup)
     waiting: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
-    for numbered in [(index, packed(task)) for index, task in enumerate(tasks)]:
+    for numbered in [(index, pack(task)) for index, task in enumerate(tasks)]:
         waiting.put(numbered)
     answers: SimpleQueue[tuple[int | None, Answer]] = SimpleQueue()
     environment = dict.fromkeys(THREADS, str(threads))
     visible = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
     processes = [WorkerProcess(start, {**environment, **one}) for one in visible]
-    feeders = [Thread(target=_feed, args=(process, waiting, answers), daemon=True) for process in processes]
+    feeders = [Thread(target=_send_tasks, args=(process, waiting, answers), daemon=True) for process in processes]
     try:
         for feeder in feeders:
             feeder.start()
-        yield from _finished(answers, len(tasks), jobs, Log(runtime.log))
+        yield from _yield_finished(answers, len(tasks), jobs, Log(runtime.log))
     finally:
         for process in processes:
             process.stop()
@@ -75,8 +75,8 @@ def run_in_processes(
             process.close()
 
 
-def visible_gpus() -> list[str]:
-    """The GPUs that CUDA shows to this process, by their numbers."""
+def list_visible_gpus() -> list[str]:
+    """List the GPUs that are visible to this process, by their CUDA numbers."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip()]
@@ -84,13 +84,13 @@ def visible_gpus() -> list[str]:
     return sorted((match[1] for match in devices), key=int)
 
 
-def _gpus_of_workers(engine: Engine) -> list[str]:
-    """What CUDA shows to each worker that the GPUs of this machine hold; nothing where workers need none."""
+def _list_worker_gpus(engine: Engine) -> list[str]:
+    """List the CUDA_VISIBLE_DEVICES of each worker that fits on this machine; empty if workers need no GPU."""
     if not engine.gpus:
         return []
     refuse_split_gpus(engine)
-    names, each = visible_gpus(), max(1, int(engine.gpus))
-    held = slots(len(names), engine.gpus)
+    names, each = list_visible_gpus(), max(1, int(engine.gpus))
+    held = count_slots(len(names), engine.gpus)
     if not held:
         has = f"{len(names)} GPU{'' if len(names) == 1 else 's'}"
         raise InputError(f"gpus={engine.gpus:g}: each worker asks for so many, and this machine has {has}")
@@ -98,10 +98,10 @@ def _gpus_of_workers(engine: Engine) -> list[str]:
     return [groups[number % len(groups)] for number in range(held)]
 
 
-def _finished(
+def _yield_finished(
     answers: SimpleQueue[tuple[int | None, Answer]], unfinished: int, processes: int, log: Log
 ) -> Iterator[Finished[Any]]:
-    """The ends of all tasks. Where processes die while they start, the others go on."""
+    """Yield the outcomes of all tasks. If a process fails to start, the others continue."""
     while unfinished:
         index, answer = answers.get()
         log.show(answer.log)
@@ -116,10 +116,10 @@ def _finished(
             raise InputError(answer.error)
 
 
-def _feed(
+def _send_tasks(
     process: WorkerProcess, waiting: SimpleQueue[tuple[int, bytes]], answers: SimpleQueue[tuple[int | None, Answer]]
 ) -> None:
-    """What a thread does: it gives its process one task after the other."""
+    """Send one task after the other to a process; the target of its thread."""
     try:
         while True:
             ready = process.start()
@@ -136,11 +136,11 @@ def _feed(
 
 
 class NotStarted(Answer):
-    """Every process that was to start died before its setup was done."""
+    """The answer if every attempt to start a process failed before its setup was done."""
 
 
 class WorkerProcess:
-    """A process that does one task at a time, and the next process where that one dies."""
+    """A process that runs one task at a time, and is replaced if it dies."""
 
     def __init__(self, setup: tuple[Runtime, bytes], environment: Mapping[str, str]) -> None:
         self.setup = setup
@@ -150,7 +150,7 @@ class WorkerProcess:
         self._starting = Lock()
 
     def start(self) -> Answer:
-        """Start a process unless one is running; the answer is that of the setup."""
+        """Start a process unless one is running; return the answer of the setup."""
         for _ in range(ATTEMPTS):
             if self.child is not None:
                 return Answer()
@@ -162,7 +162,7 @@ class WorkerProcess:
                 self.child.pipes.send(self.setup)
                 answer: Answer = self.child.pipes.receive()
             except GONE:
-                reason = self._bury()
+                reason = self._close_dead_process()
                 continue
             if answer.failed:
                 self.child.close()
@@ -171,7 +171,7 @@ class WorkerProcess:
         return NotStarted(error=f"{ATTEMPTS} worker processes died while they started ({reason})")
 
     def run(self, task: bytes) -> Answer:
-        """Run a task, where its process dies again in a new one."""
+        """Run a task; if its process dies, run it again in a new one."""
         deaths: list[str] = []
         for _ in range(ATTEMPTS):
             ready = self.start()
@@ -182,11 +182,11 @@ class WorkerProcess:
                 answer: Answer = self.child.pipes.receive()
                 return replace(answer, log=ready.log + answer.log, deaths=tuple(deaths))
             except GONE:
-                deaths.append(self._bury())
+                deaths.append(self._close_dead_process())
         return Answer(error=f"the process that worked on it died {ATTEMPTS} times ({deaths[-1]})")
 
     def stop(self) -> None:
-        """End the process, also in the midst of a task."""
+        """Kill the process, also during a task."""
         with self._starting:
             self._stopped = True
             if self.child is not None:
@@ -197,19 +197,19 @@ class WorkerProcess:
         if self.child is not None:
             self.child.close()
 
-    def _bury(self) -> str:
-        """Close what is left of a process that closed its pipe; gives the reason of its death."""
+    def _close_dead_process(self) -> str:
+        """Close the pipes of a process that died; return the reason of its death."""
         child, self.child = cast(Child, self.child), None
         with suppress(subprocess.TimeoutExpired):
             child.process.wait(timeout=5)
         child.close()
-        return _cause(child.process.returncode)
+        return _describe_exit(child.process.returncode)
 
 
-def _cause(code: int) -> str:
-    """Why a process died, as its exit code says.
+def _describe_exit(code: int) -> str:
+    """Describe why a process died, from its exit code.
 
-    >>> _cause(-9), _cause(-11), _cause(3)
+    >>> _describe_exit(-9), _describe_exit(-11), _describe_exit(3)
     ('signal 9; out of memory?', 'signal 11', 'exit code 3')
     """
     if code >= 0:
@@ -218,7 +218,7 @@ def _cause(code: int) -> str:
 
 
 def serve(parent: Pipes) -> None:
-    """What a process does: the setup, then tasks, until its parent is gone."""
+    """Run the setup, then tasks, until the parent exits; the main function of a worker process."""
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(parent, messages), daemon=True).start()
     runtime, setup = messages.get()
@@ -229,7 +229,7 @@ def serve(parent: Pipes) -> None:
 
 
 def _listen(parent: Pipes, messages: SimpleQueue[Any]) -> None:
-    """Take the messages of the parent; when it is gone, end the process in the midst of its task."""
+    """Receive the messages of the parent; when it exits, exit too, even during a task."""
     with suppress(*GONE):
         while True:
             messages.put(parent.receive())

@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster, by actors of Ray's core.
 
-``ray.data`` is not used: it packs small files into one block, names what it writes by the run, and waits without a word
-where actors leave no CPU for its own tasks.
+``ray.data`` is not used: it packs small files into one block, names its output files by the run, and waits silently if
+actors leave no CPU for its own tasks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from captious._version import __version__
-from captious.engines._worker import ATTEMPTS, Answer, Log, packed, portable, refuse_split_gpus, slots
-from captious.engines.processes import cores
+from captious.engines._worker import ATTEMPTS, Answer, Log, count_slots, make_portable, pack, refuse_split_gpus
+from captious.engines.processes import count_cores
 from captious.engines.tasks import Finished, Setup
-from captious.errors import InputError, one_line, require
-from captious.options import Engine, current
+from captious.errors import InputError, format_one_line, require
+from captious.options import Engine, get_runtime
 
 PATIENCE = 60.0
 """Seconds without a scheduled actor, after which the run ends with a line that says what the cluster is missing."""
@@ -40,16 +40,16 @@ STORE = 100 * 2**20
 
 
 def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Generator[Finished[Any], None, None]:
-    """Run tasks in ``engine.jobs`` actors, as many as the cluster holds if it is 0."""
+    """Run tasks in ``engine.jobs`` actors; if it is 0, in as many as the cluster can schedule."""
     if not tasks:
         return
-    ray, runtime = import_ray(), current()
+    ray, runtime = import_ray(), get_runtime()
     refuse_split_gpus(engine)
     dumps = ray.cloudpickle.dumps
-    start, packages = packed(setup, dumps), [packed(task, dumps) for task in tasks]
-    with _connected(ray, engine):
-        resources = ActorResources(_cpus(ray.nodes(), engine.gpus), engine.gpus)
-        setup_arguments = (packed(portable(runtime, resources.cpus)), start)
+    start, packages = pack(setup, dumps), [pack(task, dumps) for task in tasks]
+    with _connect(ray, engine):
+        resources = ActorResources(_count_cpus(ray.nodes(), engine.gpus), engine.gpus)
+        setup_arguments = (pack(make_portable(runtime, resources.cpus)), start)
         pool = ActorPool(ray, resources, engine.jobs, setup_arguments, packages, Log(runtime.log))
         try:
             yield from pool.finished()
@@ -58,7 +58,7 @@ def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> 
 
 
 def import_ray() -> Any:
-    """Ray, which would print the deaths of workers on the standard output, among the results."""
+    """Import Ray without its log lines of dead workers, which it prints to standard output, among the results."""
     skipping = "RAY_DEDUP_LOGS_SKIP_REGEX"
     if skipping in os.environ:
         return require("ray", "ray")
@@ -70,8 +70,8 @@ def import_ray() -> Any:
 
 
 @contextmanager
-def _connected(ray: Any, engine: Engine) -> Iterator[None]:
-    """A connection to the cluster that is named, or to one of this machine alone that ends with the block."""
+def _connect(ray: Any, engine: Engine) -> Iterator[None]:
+    """Connect to the given cluster, or start one on this machine that is shut down at the end of the block."""
     if ray.is_initialized():
         yield
         return
@@ -84,12 +84,12 @@ def _connected(ray: Any, engine: Engine) -> Iterator[None]:
                 ray.init(engine.address, **quiet)
             else:
                 _prepare_environment()
-                cpus = engine.jobs or cores()
-                with _within_this_machine():
+                cpus = engine.jobs or count_cores()
+                with _keep_on_this_machine():
                     ray.init("local", num_cpus=cpus, object_store_memory=STORE, include_dashboard=False, **quiet)
     except (OSError, ImportError, RuntimeError, ValueError) as error:
         where = f"address={engine.address}" if engine.address else "a cluster of this machine"
-        raise InputError(f"{where}: no connection to Ray ({one_line(error)})") from error
+        raise InputError(f"{where}: no connection to Ray ({format_one_line(error)})") from error
     try:
         yield
     finally:
@@ -97,38 +97,38 @@ def _connected(ray: Any, engine: Engine) -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Look whether anything listens there; Ray itself would try for many minutes."""
+    """Raise OSError if nothing listens at the address; Ray itself would retry for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 @contextmanager
-def _within_this_machine() -> Iterator[None]:
-    """Start a cluster that listens on the loopback address and asks nothing outside of this machine.
+def _keep_on_this_machine() -> Iterator[None]:
+    """Start a cluster that listens on the loopback address and contacts nothing outside of this machine.
 
     Ray has no argument for either. By default it finds the address of the machine with a socket to a public name
-    server; on Windows and macOS it takes the loopback address, and so it does here. Its server of usage statistics, the
-    only part of the dashboard that runs where no dashboard is wanted, asks the metadata services of three clouds where
-    it is, even with ``RAY_USAGE_STATS_ENABLED=0``. A version of Ray without these private names starts as it does by
+    server; on Windows and macOS it uses the loopback address, which is enforced here. Its server of usage statistics,
+    the only part of the dashboard that runs without ``include_dashboard``, queries the metadata services of three
+    clouds, even with ``RAY_USAGE_STATS_ENABLED=0``. A version of Ray without these private names starts as it does by
     default.
     """
     constants, services = (import_module(f"ray._private.{name}") for name in ("ray_constants", "services"))
     with ExitStack() as stack:
         if hasattr(constants, "ENABLE_RAY_CLUSTER"):
-            stack.enter_context(_set(constants, "ENABLE_RAY_CLUSTER", False))
+            stack.enter_context(_set_attribute(constants, "ENABLE_RAY_CLUSTER", False))
             known = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" in os.environ
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # the same for Ray's own processes
             if not known:
                 stack.callback(os.environ.pop, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", None)
         if hasattr(services, "start_api_server"):  # what it returns where no such server could be started
-            stack.enter_context(_set(services, "start_api_server", lambda *arguments, **named: (None, None)))
+            stack.enter_context(_set_attribute(services, "start_api_server", lambda *arguments, **named: (None, None)))
         yield
 
 
 @contextmanager
-def _set(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an attribute another value inside the block."""
+def _set_attribute(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute inside the block."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:
@@ -138,7 +138,7 @@ def _set(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _prepare_environment() -> None:
-    """A local cluster sends no statistics, and its secret lives in this process instead of a file at home."""
+    """Disable the usage statistics of a local cluster, and keep its token in this process instead of a file at home."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     at_home = (Path.home() / ".ray" / "auth_token").exists()
     if not at_home and not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
@@ -147,56 +147,56 @@ def _prepare_environment() -> None:
 
 @dataclass(frozen=True)
 class ActorResources:
-    """What an actor needs of its node."""
+    """The CPUs and GPUs that an actor needs."""
 
     cpus: int
     gpus: float
 
     def __str__(self) -> str:
-        return _amounts({"CPU": self.cpus, "GPU": self.gpus})
+        return _format_resources({"CPU": self.cpus, "GPU": self.gpus})
 
 
-def _amounts(resources: Mapping[str, float]) -> str:
-    """CPUs and GPUs in words.
+def _format_resources(resources: Mapping[str, float]) -> str:
+    """Format CPUs and GPUs for a message.
 
-    >>> _amounts({"CPU": 4.0, "GPU": 0.5, "memory": 1e9}), _amounts({"CPU": 1.0})
+    >>> _format_resources({"CPU": 4.0, "GPU": 0.5, "memory": 1e9}), _format_resources({"CPU": 1.0})
     ('4 CPUs and 0.5 GPUs', '1 CPU and 0 GPUs')
     """
     numbers = [(resources.get(kind, 0.0), kind) for kind in ("CPU", "GPU")]
     return " and ".join(f"{number:g} {kind}{'' if number == 1 else 's'}" for number, kind in numbers)
 
 
-def _resources(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
+def _list_resources(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in nodes if node["Alive"]]
 
 
-def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
-    """CPUs of an actor: one; beside a GPU, which decoding must keep busy, an equal part of those of the node."""
+def _count_cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
+    """Count the CPUs of an actor: one; with a GPU, which decoding must keep busy, an equal share of its node's."""
     if not gpus:
         return 1
-    counts = [(int(node.get("CPU", 0)), slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
+    counts = [(int(node.get("CPU", 0)), count_slots(node.get("GPU", 0), gpus)) for node in _list_resources(nodes)]
     return max(1, min((cpus // actors for cpus, actors in counts if actors), default=1))
 
 
-def _capacity(nodes: Sequence[Mapping[str, Any]], actor: ActorResources) -> int:
-    """Actors that a cluster can schedule at a time."""
-    by_cpus = [int(node.get("CPU", 0)) // actor.cpus for node in _resources(nodes)]
+def _count_actors(nodes: Sequence[Mapping[str, Any]], actor: ActorResources) -> int:
+    """Count the actors that a cluster can schedule at a time."""
+    by_cpus = [int(node.get("CPU", 0)) // actor.cpus for node in _list_resources(nodes)]
     if not actor.gpus:
         return sum(by_cpus)
-    by_gpus = [slots(node.get("GPU", 0), actor.gpus) for node in _resources(nodes)]
+    by_gpus = [count_slots(node.get("GPU", 0), actor.gpus) for node in _list_resources(nodes)]
     return sum(map(min, by_cpus, by_gpus))
 
 
-def _actor_class(ray: Any) -> Any:
-    """The class of the actors.
+def _make_actor_class(ray: Any) -> Any:
+    """Make the class of the actors.
 
-    It is local, so that it travels by value to nodes that have no captious, or another one. Messages are bytes, so that
-    a server of Ray's client without captious can pass them on.
+    It is local, so that it is pickled by value for nodes with no captious, or another version. Messages are bytes, so
+    that a Ray client server without captious can pass them on.
     """
 
     class Actor:
         def connect(self, path: list[str], gpus: float) -> tuple[str, str | None]:
-            """The node's address and its version of captious."""
+            """Return the node's address and its version of captious."""
             if not gpus:  # in some versions of Ray every actor sees all GPUs
                 os.environ["CUDA_VISIBLE_DEVICES"] = ""
             sys.path += [entry for entry in path if entry not in sys.path]
@@ -226,10 +226,10 @@ class PoolActor:
 
 
 class ActorPool:
-    """The actors of a run, what each is working on, and the tasks that wait.
+    """The actors of a run, with the task of each, and the queue of tasks.
 
-    An actor is created, connects (it says where it is scheduled and which captious is there), starts (it runs the
-    setup), and then runs tasks one after another. The task of an actor that dies goes to another.
+    An actor is created, connects (it reports its node and its version of captious), starts (it runs the setup), and
+    then runs tasks one after another. The task of an actor that dies is given to another.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class ActorPool:
     ) -> None:
         self.ray, self.resources, self.jobs, self.setup, self.tasks, self.log = ray, resources, jobs, setup, tasks, log
         options = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "scheduling_strategy": "SPREAD"}
-        self.actor_class = _actor_class(ray).options(max_restarts=0, max_task_retries=0, **options)
+        self.actor_class = _make_actor_class(ray).options(max_restarts=0, max_task_retries=0, **options)
         errors = ray.exceptions
         self.actor_errors = (
             errors.RayActorError,
@@ -279,16 +279,16 @@ class ActorPool:
                 yield from self._handle(self.pending.pop(reference), reference)
 
     def kill_all(self) -> None:
-        """Kill all actors, also in the midst of a task."""
+        """Kill all actors, also during a task."""
         for actor in [*self.pending.values(), *self.idle]:
             self.ray.kill(actor.handle)
 
     def _create_actors(self) -> None:
-        """Create as many actors as there is work for; Ray schedules those that do not fit now when they do."""
+        """Create as many actors as there is work for; Ray schedules them when there are resources."""
         now = time.monotonic()
         if now >= self.next_look:
             self.next_look = now + LOOK
-            self.wanted = self.jobs or max(1, _capacity(self.ray.nodes(), self.resources))
+            self.wanted = self.jobs or max(1, _count_actors(self.ray.nodes(), self.resources))
         while now >= self.next_creation and len(self.pending) + len(self.idle) < min(self.wanted, self.unfinished):
             handle = self.actor_class.remote()
             self.pending[handle.connect.remote(self.path, self.resources.gpus)] = PoolActor(handle, "connect")
@@ -300,7 +300,7 @@ class ActorPool:
             self.pending[actor.handle.run.remote(self.tasks[actor.task])] = actor
 
     def _wait(self) -> list[Any]:
-        """The reference of the next result, if one is ready soon."""
+        """Wait up to ``LOOK`` seconds for the next result; return its reference in a list, or an empty list."""
         if not self.pending:  # a pause after deaths
             time.sleep(LOOK)
             return []
@@ -308,21 +308,21 @@ class ActorPool:
         return ready
 
     def _check_scheduled(self) -> None:
-        """Refuse to wait for ever where no actor can be scheduled."""
+        """Raise InputError if no actor could be scheduled in ``PATIENCE`` seconds."""
         if self.idle or any(actor.method != "connect" for actor in self.pending.values()):
             self.last_scheduled = time.monotonic()
         elif time.monotonic() - self.last_scheduled > PATIENCE:
             raise InputError(
                 f"no Ray actor could be scheduled in {PATIENCE:g} s: each needs {self.resources}; the cluster has"
-                f" {_amounts(self.ray.cluster_resources())}, available are {_amounts(self.ray.available_resources())}"
+                f" {_format_resources(self.ray.cluster_resources())}, available are {_format_resources(self.ray.available_resources())}"
             )
 
     def _handle(self, actor: PoolActor, reference: Any) -> Iterator[Finished[Any]]:
-        """Take the result of an actor, or the error that it died of."""
+        """Handle the result of an actor, or the error that it died of."""
         try:
             message = self.ray.get(reference)
         except self.actor_errors as error:
-            yield from self._requeue(actor, _cause(error))
+            yield from self._requeue(actor, _describe_death(error))
             return
         if actor.method == "connect":
             self._start(actor, *message)
@@ -340,7 +340,7 @@ class ActorPool:
             yield Finished(actor.task, answer.result, answer.error, self.deaths.get(actor.task, ()))
 
     def _start(self, actor: PoolActor, node: str, version: str | None) -> None:
-        """Let an actor that is scheduled run the setup, if its captious is this one."""
+        """Start a scheduled actor's setup; raise InputError if its version of captious differs."""
         if version != __version__:
             there = f"has captious {version}" if version else "has no captious"
             raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
@@ -348,7 +348,7 @@ class ActorPool:
         self.pending[actor.handle.start.remote(*self.setup)] = actor
 
     def _requeue(self, actor: PoolActor, cause: str) -> Iterator[Finished[Any]]:
-        """Put the task of a dead actor back into the queue; a task that several died of is given up."""
+        """Put the task of a dead actor back into the queue; after several deaths its outcome is an error."""
         self.ray.kill(actor.handle)  # where it is only out of reach
         if actor.method == "run":
             before = self.deaths.get(actor.task, ())
@@ -366,8 +366,8 @@ class ActorPool:
             self.next_creation = time.monotonic() + PAUSE
 
 
-def _cause(error: Exception) -> str:
-    """Why an actor died, in a few words of Ray's many."""
+def _describe_death(error: Exception) -> str:
+    """Summarize Ray's long message about why an actor died."""
     text = str(error)
     if "low on memory" in text:
         return "out of memory"

@@ -1,6 +1,6 @@
-"""``run_tasks``: one function over many tasks, by three executors that give the same results.
+"""``run_tasks``: one function over many tasks, with three executors that return the same results.
 
-A task is a small value, such as the address of a shard, and so is its result: data are read and written by the worker.
+A task is a small value, such as the address of a shard, and so is its result: the worker reads and writes the data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from captious.errors import InputError
-from captious.options import Engine, current
+from captious.options import Engine, get_runtime
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -21,7 +21,7 @@ Setup = Callable[[], Callable[[Task], Result]]
 
 @dataclass(frozen=True)
 class Finished(Generic[Result]):
-    """The end of a task: its result, or the one line that says why there is none."""
+    """The outcome of a task: its result, or a one-line error."""
 
     index: int
     """The index of the task."""
@@ -46,24 +46,22 @@ def describe_deaths(ends: Iterable[Finished[Any]], what: str = "task") -> str:
 def run_tasks(
     setup: Setup[Task, Result], tasks: Sequence[Task], engine: Engine = Engine()
 ) -> Generator[Finished[Result], None, None]:
-    """Run every task and yield each as it ends, in any order.
+    """Run every task and yield each when it ends, in any order.
 
-    ``setup``, tasks and results must be picklable. An `InputError` ends its task alone; any other exception is a fault
-    of the program and is raised. A worker that dies is replaced, and its task begins again: three times at most. The
-    log says how many tasks did.
-    Without ``engine.engine``, several tasks go to processes if there are several cores. The executor decides the order
-    in which tasks end, and nothing else.
+    ``setup``, tasks and results must be picklable. An `InputError` fails only its task; any other exception is a bug
+    and is raised. A worker that dies is replaced, and its task starts again, at most three times. By default, several
+    tasks run in processes if there are several cores. The executor affects only the order in which tasks end.
 
     >>> from functools import partial
     >>> [end.result for end in run_tasks(partial(partial, pow, 2), [1, 2, 3], Engine("serial"))]
     [2, 4, 8]
     """
-    from captious.engines.processes import cores, run_in_processes
+    from captious.engines.processes import count_cores, run_in_processes
 
-    several = len(tasks) > 1 and (engine.jobs or cores()) > 1
+    several = len(tasks) > 1 and (engine.jobs or count_cores()) > 1
     executor = engine.engine or ("processes" if several else "serial")
     if executor == "serial":
-        return _serial(setup, tasks)
+        return _run_serially(setup, tasks)
     if executor == "processes":
         return _with_deaths_logged(run_in_processes(setup, tasks, engine))
     from captious.engines.ray import run_on_ray
@@ -79,11 +77,11 @@ def _with_deaths_logged(ends: Generator[Finished[Result], None, None]) -> Genera
             repeated += [end] if end.deaths else []
             yield end
     if line := describe_deaths(repeated):
-        current().log(line)
+        get_runtime().log(line)
 
 
-def _serial(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Generator[Finished[Any], None, None]:
-    """One task after the other, in this process."""
+def _run_serially(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Generator[Finished[Any], None, None]:
+    """Run one task after the other, in this process."""
     if not tasks:
         return
     work = setup()

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import load_json, refuse_unwritable, whole_file
-from captious._core.hashing import text_hashes
+from captious._core.files import load_json, refuse_unwritable, write_atomically
+from captious._core.hashing import hash_texts
 from captious._core.records import from_json
 from captious._core.types import Floats
 from captious._version import __version__
@@ -129,7 +129,7 @@ def write_lock(
     data: dict[str, Any] = {KEY: FORMAT, "captious": __version__, "name": PurePath(report.name).name, "metrics": locked}
     if statistics:
         data["captions"] = _packed(caption_hashes(captions.take(order)))
-    with whole_file(Path(path)) as draft:
+    with write_atomically(Path(path)) as draft:
         draft.write_text(dumps(data, indent=1) + "\n", encoding="utf-8", errors="replace")
 
 
@@ -169,7 +169,7 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
 
 def caption_hashes(captions: CaptionSet) -> Any:
     """A hash of the captions of each item."""
-    return text_hashes(json.dumps(list(texts)) for texts in captions.candidates)
+    return hash_texts(json.dumps(list(texts)) for texts in captions.candidates)
 
 
 def _packed(values: Any) -> str:

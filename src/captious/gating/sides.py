@@ -13,7 +13,7 @@ from captious._evaluate import Scoring, Specs, evaluate, metric_specs
 from captious._version import __version__
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
-from captious.io.formats import name_of, named_files, stem_of
+from captious.io.formats import get_name, get_stem, name_files
 from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
@@ -186,9 +186,9 @@ def sides_names(base: Any, new: Any) -> list[str]:
         one.path if isinstance(one, Lock) else one.name if isinstance(one, Report) else one for one in (base, new)
     ]
     if all(isinstance(one, (str, os.PathLike)) and str(one) != "-" for one in sources):
-        return list(named_files([os.fspath(one) for one in sources]))
-    names = [name_of(one) for one in sources]
-    return [role if name == "captions" else stem_of(name) for name, role in zip(names, ("base", "new"), strict=True)]
+        return list(name_files([os.fspath(one) for one in sources]))
+    names = [get_name(one) for one in sources]
+    return [role if name == "captions" else get_stem(name) for name, role in zip(names, ("base", "new"), strict=True)]
 
 
 def tested_metrics(

@@ -1,5 +1,5 @@
-"""Files, tables and dictionaries as a CaptionSet (`captious.read`), and what is wrong with them (`captious.check`)."""
+"""Reading of captions into a CaptionSet (`captious.read`), and checks of input files (`captious.check`)."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -3,18 +3,18 @@ import captious.io.printed
 import captious.io.questions
 import captious.io.tars
 from captious.io.arrow import open_parquet as open_parquet
-from captious.io.arrow import parquet_rows as parquet_rows
+from captious.io.arrow import read_parquet as read_parquet
 from captious.io.check import Check as Check
-from captious.io.coco import marked_objects as marked_objects
-from captious.io.formats import rows_of as rows_of
+from captious.io.coco import read_marked_objects as read_marked_objects
+from captious.io.formats import read_rows as read_rows
 from captious.io.images import ImageFolder as ImageFolder
 from captious.io.images import UnreadableImage as UnreadableImage
+from captious.io.images import add_images as add_images
 from captious.io.images import find_images as find_images
 from captious.io.images import open_image as open_image
-from captious.io.images import with_images as with_images
 from captious.io.join import gather_candidates as gather_candidates
 from captious.io.join import gather_references as gather_references
-from captious.io.json_layouts import json_row as json_row
+from captious.io.json_layouts import parse_json_row as parse_json_row
 from captious.io.rows import Row as Row
 from captious.io.shards import Shard as Shard
 from captious.io.shards import expand as expand

@@ -1,4 +1,4 @@
-"""Braces in patterns, as shells write them: ``{000..499}``, ``{0..100..10}``, ``{train,val}``."""
+"""Brace expansion as in shells: ``{000..499}``, ``{0..100..10}``, ``{train,val}``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
 
 
 def expand_braces(pattern: str) -> Iterator[str]:
-    """The texts that braces stand for: ranges with both bounds, padded as these are, and lists; braces may nest.
+    """Expand the braces of a pattern: ranges, padded like their bounds, and lists; braces may be nested.
 
     >>> list(expand_braces("{a,b}{08..10}.tar"))
     ['a08.tar', 'a09.tar', 'a10.tar', 'b08.tar', 'b09.tar', 'b10.tar']
@@ -25,7 +25,7 @@ def expand_braces(pattern: str) -> Iterator[str]:
     """
     if pattern.count("{") > MOST_BRACES:
         raise InputError(f"{pattern[:60]}…: has more than {MOST_BRACES} braces, expected a simpler pattern")
-    parts = _parts(pattern)
+    parts = _split_pattern(pattern)
     _refuse_many(pattern, prod(map(len, parts)))
     return map("".join, product(*parts))
 
@@ -35,15 +35,15 @@ def _refuse_many(pattern: str, members: int) -> None:
         raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
 
 
-def _parts(pattern: str) -> list[Sequence[str]]:
-    """A pattern as texts and groups in braces, each with its alternatives."""
+def _split_pattern(pattern: str) -> list[Sequence[str]]:
+    """Split a pattern into literal texts and brace groups, each as a list of alternatives."""
     parts: list[Sequence[str]] = []
     position = 0
-    for start, end in _groups(pattern):
+    for start, end in _find_groups(pattern):
         inside = pattern[start + 1 : end]
         if match := _RANGE.fullmatch(inside):
-            members = _numbers(pattern, *match.groups())
-        elif len(choices := _choices(inside)) > 1:
+            members = _list_numbers(pattern, *match.groups())
+        elif len(choices := _split_choices(inside)) > 1:
             members = []
             for choice in choices:
                 members += expand_braces(choice)
@@ -55,8 +55,8 @@ def _parts(pattern: str) -> list[Sequence[str]]:
     return [*parts, [pattern[position:]]]
 
 
-def _groups(pattern: str) -> Iterator[tuple[int, int]]:
-    """First and last position of each outermost pair of braces."""
+def _find_groups(pattern: str) -> Iterator[tuple[int, int]]:
+    """Yield the first and last position of each outermost pair of braces."""
     depth, start = 0, 0
     for position, character in enumerate(pattern):
         if character == "{":
@@ -68,8 +68,8 @@ def _groups(pattern: str) -> Iterator[tuple[int, int]]:
                 yield start, position
 
 
-def _choices(inside: str) -> list[str]:
-    """What outermost commas part."""
+def _split_choices(inside: str) -> list[str]:
+    """Split at commas that are not inside braces."""
     choices, depth = [""], 0
     for character in inside:
         depth += {"{": 1, "}": -1}.get(character, 0)
@@ -80,8 +80,8 @@ def _choices(inside: str) -> list[str]:
     return choices
 
 
-def _numbers(pattern: str, first: str, last: str, step: str | None) -> list[str]:
-    """The members of a range; zeros in front of a bound say how wide all of them are."""
+def _list_numbers(pattern: str, first: str, last: str, step: str | None) -> list[str]:
+    """List the numbers of a range; leading zeros in a bound set the width of all."""
     stride = int(step or 1)
     if not stride or len(first) > 18 or len(last) > 18:
         raise InputError(f"{pattern}: is not a range of numbers, expected one such as {{000..499}} or {{0..100..10}}")

@@ -1,4 +1,4 @@
-"""CSV, TSV and spreadsheets, and text files with a caption on each line."""
+"""Readers of CSV, TSV, spreadsheets, and text files with one caption per line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from captious.errors import InputError
-from captious.io.printed import printed_list
-from captious.io.rows import Piece, Row, RowBlock, decoded, refuse_repeated
+from captious.io.printed import parse_printed_list
+from captious.io.rows import Piece, Row, RowBlock, decode_text, refuse_repeated
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
@@ -21,14 +21,14 @@ _NUMBERED_CAPTION = re.compile(rb"[^\t\n]+#\d+\t")
 _NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
-def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
-    """Rows of a delimited file.
+def read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
+    """Read the rows of a delimited file.
 
-    Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
-    Python writes it, is one.
+    Columns ``reference_1``, ``reference_2``, … are merged into ``references``; a cell with a list in JSON or Python
+    syntax is parsed.
     """
     if delimiter == "\t" and _NUMBERED_CAPTION.match(content):
-        yield _numbered_captions(content, name)
+        yield _read_numbered_captions(content, name)
         return
     bare = delimiter == "\t" and not _is_quoted(content)
     head = content[:65_536].partition(b"\n")[0]
@@ -44,14 +44,14 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Piece]
             raise InputError(f"{name}: is empty, expected a header line and captions")
         refuse_repeated(header, f"{name}: row 1")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
-        for number, cells in enumerate(_long_cells(reader), start=2):
+        for number, cells in enumerate(_read_long_cells(reader), start=2):
             if not cells:
                 continue
             where = f"{name}: row {number}"
             if len(cells) != len(header):
                 raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
             fields: dict[str, Any] = {
-                column: _cell(cell)
+                column: _parse_cell(cell)
                 for index, (column, cell) in enumerate(zip(header, cells, strict=True))
                 if index not in numbered
             }
@@ -59,15 +59,15 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Piece]
                 fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
             yield Row(where, fields)
     except UnicodeDecodeError:
-        decoded(content, name)  # says where
+        decode_text(content, name)  # says where
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 
 
-def _numbered_captions(content: bytes, name: str) -> RowBlock:
-    """The captions of Flickr8k and Flickr30k, ``1000.jpg#0<tab>A child …`` on each line, by the image's name."""
+def _read_numbered_captions(content: bytes, name: str) -> RowBlock:
+    """Read Flickr8k and Flickr30k captions, ``1000.jpg#0<tab>A child …`` on each line, with the image's name as id."""
     ids, texts = [], []
-    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n"), start=1):
+    for number, line in enumerate(decode_text(content, name).removesuffix("\n").split("\n"), start=1):
         key, tab, text = line.partition("\t")
         if not tab or "#" not in key:
             raise InputError(f"{name}: line {number}: {line[:40]!r}, expected image#number, a tab and a caption")
@@ -76,8 +76,8 @@ def _numbered_captions(content: bytes, name: str) -> RowBlock:
     return RowBlock(name, 1, {"id": ids, "caption": texts}, unit="line")
 
 
-def _long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """The rows of a reader with cells of any length; Python's own limit, which all readers share, is set back."""
+def _read_long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Read rows with cells of any length. The limit of the csv module is global, so it is restored after each batch."""
     rows = [[""]]
     while rows:
         limit = csv.field_size_limit(2**31 - 1)
@@ -88,14 +88,14 @@ def _long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
         yield from rows
 
 
-def spreadsheet_rows(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
-    """Rows of the first sheet of a spreadsheet, whose first row names the columns.
+def read_spreadsheet(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
+    """Read the rows of the first sheet of a spreadsheet; its first row contains the column names.
 
-    A cell with an error is null, and the place of its row names the error.
+    A cell with a formula error becomes None, and the place of its row names the error.
     """
-    from captious.io._spreadsheets import ErrorCell, sheet_rows
+    from captious.io._spreadsheets import ErrorCell, read_sheet
 
-    rows = sheet_rows(content, name, unpack_limit)
+    rows = read_sheet(content, name, unpack_limit)
     first = next(rows, (0, []))[1]
     header = ["" if cell is None or isinstance(cell, ErrorCell) else str(cell).strip() for cell in first]
     named = [column for column in header if column]
@@ -109,7 +109,7 @@ def spreadsheet_rows(content: bytes, name: str, unpack_limit: int) -> Iterator[R
         if len(cells) > len(header):
             raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
         cells += [None] * (len(header) - len(cells))
-        values = ["" if cell is None else _cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        values = ["" if cell is None else _parse_cell(cell) if isinstance(cell, str) else cell for cell in cells]
         errors = [
             f"{cell.code} in {column}"
             for column, cell in zip(header, cells, strict=True)
@@ -122,7 +122,7 @@ def spreadsheet_rows(content: bytes, name: str, unpack_limit: int) -> Iterator[R
 
 
 def _is_quoted(content: bytes) -> bool:
-    """Whether the quotation marks of a TSV file enclose cells, as a CSV writer does it, or belong to the captions.
+    """Return True if quotation marks in a TSV file enclose cells, as CSV writers do, and are not part of the captions.
 
     Captions with a quotation mark here and there are common in TSV, where nothing needs quoting. A writer that quotes
     encloses every cell that has a mark and doubles the mark, or it encloses all cells of the header or of a column.
@@ -140,17 +140,17 @@ def _is_quoted(content: bytes) -> bool:
     return any(all(cell[:1] == b'"' for cell in column) for column in zip(*rows[1:], strict=False))
 
 
-def _cell(cell: str) -> Any:
+def _parse_cell(cell: str) -> Any:
     if cell.startswith("[") and cell.endswith("]"):
         try:
             value = json.loads(cell)
         except json.JSONDecodeError:
-            return printed_list(cell) or cell
+            return parse_printed_list(cell) or cell
         return value if isinstance(value, list) else cell
-    return printed_list(cell) or cell
+    return parse_printed_list(cell) or cell
 
 
-def line_rows(content: bytes, name: str) -> Iterator[Row]:
-    """A caption on each line, with the ids 0, 1, 2, …; an empty line is an empty caption."""
-    for number, line in enumerate(decoded(content, name).removesuffix("\n").split("\n")):
+def read_lines(content: bytes, name: str) -> Iterator[Row]:
+    """Read one caption per line, with the ids 0, 1, 2, …; an empty line is an empty caption."""
+    for number, line in enumerate(decode_text(content, name).removesuffix("\n").split("\n")):
         yield Row(f"{name}: line {number + 1}", {"id": number, "caption": line.strip()}, keyed=True, aligned=True)

@@ -1,8 +1,8 @@
-"""Logs of harnesses and trainers as rows with an id, a caption and its references, recognized by their columns.
+"""Logs of evaluation harnesses and trainers, converted to rows with an id, a caption and references.
 
-lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of verl; the data sets that lmms-eval
-reads, whose references are called ``answer``; the tables of aac-metrics, which have no ids; and the files of DREAM-1K
-and CapArena-Auto as their authors published them. Nothing that stands in a cell is ever executed.
+They are recognized by their columns: lmms-eval, VLMEvalKit and evalscope; the completions of TRL and the rollouts of
+verl; the data sets that lmms-eval reads, whose references are called ``answer``; and the tables of aac-metrics, which
+have no ids. The content of cells is never executed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
-from captious.io.rows import described
+from captious.io.rows import describe_value
 
 Harness = Literal[
     "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics", "dream-1k", "caparena-auto",
@@ -22,7 +22,7 @@ ID_KEYS = ("image_id", "video_id", "id", "question_id")
 
 
 class HarnessLayout(NamedTuple):
-    """How the log of a harness is recognized, and what a row of it says."""
+    """The columns that identify the log of a harness, and the function that translates its rows."""
 
     columns: frozenset[str]
     """All of them are in every row."""
@@ -33,10 +33,10 @@ class HarnessLayout(NamedTuple):
     """Those of ``columns`` that contain an object; in a table of one's own they may contain anything."""
 
 
-def harness_of(fields: Mapping[str, Any]) -> Harness | None:
-    """The harness that wrote a row, by the names of its columns.
+def find_harness(fields: Mapping[str, Any]) -> Harness | None:
+    """Return the harness that wrote a row, recognized by its columns, or None.
 
-    >>> harness_of({"doc_id": 0, "filtered_resps": "a dog", "target": "['a dog']"})
+    >>> find_harness({"doc_id": 0, "filtered_resps": "a dog", "target": "['a dog']"})
     'lmms-eval'
     """
     names = fields.keys()
@@ -47,17 +47,17 @@ def harness_of(fields: Mapping[str, Any]) -> Harness | None:
     return None
 
 
-def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The columns of a row that a harness wrote as ``id``, ``caption`` and ``references``; other plain ones stay.
+def translate_row(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Convert a row of a harness to the columns ``id``, ``caption`` and ``references``; other plain columns are kept.
 
-    Rollouts whose trainer logged no id have none, nor have the rows of aac-metrics.
+    Rollouts have no id if the trainer logged none; rows of aac-metrics never have one.
     """
     layout = LAYOUTS[harness]
     if lacking := sorted(layout.columns - fields.keys()):
         raise InputError(f"{where}: no column {lacking[0]!r}, expected one as {harness} writes it")
     if plain := [name for name in layout.objects if not isinstance(fields[name], Mapping)]:
         raise InputError(
-            f"{where}: {plain[0]} is {described(fields[plain[0]])}, expected an object as {harness} has it"
+            f"{where}: {plain[0]} is {describe_value(fields[plain[0]])}, expected an object as {harness} has it"
         )
     meant = layout.translate(fields, where)
     kept = {
@@ -70,10 +70,11 @@ def translated(harness: Harness, fields: Mapping[str, Any], where: str) -> dict[
     return meant | kept
 
 
-def _lmms_eval(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A sample of lmms-eval. Its references are in the dictionaries of its metrics, or are printed as the target.
+def _translate_lmms_eval(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a sample of lmms-eval, whose references are in the dictionaries of its metrics or printed as the
+    target.
 
-    For some tasks the target is the name of a column that is not there, the word *answer*: it is no reference.
+    For some tasks the target is the name of a missing column, the word *answer*, which is no reference.
     """
     caption = fields["filtered_resps"]
     while isinstance(caption, list):
@@ -90,13 +91,13 @@ def _lmms_eval(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     return meant | ({"references": target} if printed or isinstance(target, list) else {})
 
 
-def _vlmevalkit(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A row of VLMEvalKit's tables; its answer is a list of references, in most of them a printed one."""
+def _translate_vlmevalkit(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a row of VLMEvalKit; its answer is a list of references, usually a printed one."""
     return {"id": fields["index"], "caption": fields["prediction"], "references": fields["answer"]}
 
 
-def _evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A review of evalscope."""
+def _translate_evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a review of evalscope."""
     sample = fields["sample_score"]
     score = sample.get("score") if isinstance(sample, Mapping) else None
     if not isinstance(score, Mapping) or "prediction" not in score:
@@ -108,8 +109,8 @@ def _evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     return meant | ({"references": references} if isinstance(references, list) and references else {})
 
 
-def _trl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A completion of TRL: a text, or the messages of a chat, of which the last one of the assistant is the caption."""
+def _translate_trl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a completion of TRL: a text, or chat messages, of which the last by the assistant is the caption."""
     caption = fields["completion"]
     if isinstance(caption, list):
         texts = [one.get("content") for one in caption if isinstance(one, Mapping) and one.get("role") == "assistant"]
@@ -117,31 +118,31 @@ def _trl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise InputError(f"{where}: completion has no text of the assistant, expected one as trl writes it")
         caption = texts[-1]
     references = next((fields[name] for name in REFERENCE_COLUMNS if fields.get(name) is not None), None)
-    return _logged(fields) | {"caption": caption} | ({} if references is None else {"references": references})
+    return _get_step_and_id(fields) | {"caption": caption} | ({} if references is None else {"references": references})
 
 
-def _verl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A rollout of verl; its ground truths are the references."""
+def _translate_verl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a rollout of verl; its ground truths are the references."""
     gts = fields["gts"]
-    return _logged(fields) | {"caption": fields["output"]} | ({} if gts is None else {"references": gts})
+    return _get_step_and_id(fields) | {"caption": fields["output"]} | ({} if gts is None else {"references": gts})
 
 
-def _logged(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The step of a rollout, and the id that the trainer's user logged with it."""
+def _get_step_and_id(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the step of a rollout, and the id if the user's trainer logged one."""
     key = next((fields[name] for name in ID_KEYS if fields.get(name) is not None), None)
     return {"step": fields["step"]} | ({} if key is None else {"id": key})
 
 
-def _lmms_lab(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A row of a data set of lmms-lab: the references, and the image's file or number as the id of a question."""
-    from captious.io.images import image_number
+def _translate_lmms_lab(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a row of an lmms-lab data set: references, and the image's file or number as the id of a question."""
+    from captious.io.images import parse_image_number
 
     key = fields["question_id"]
-    return {"id": image_number(key) if isinstance(key, str) else key, "references": fields["answer"]}
+    return {"id": parse_image_number(key) if isinstance(key, str) else key, "references": fields["answer"]}
 
 
-def _aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A row of aac-metrics; the references stand in columns with numbers, which are read as those of Clotho are."""
+def _translate_aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a row of aac-metrics; its numbered reference columns are merged later, as for Clotho."""
     return {"caption_predicted": fields["caption_predicted"], "caption_1": fields["caption_1"]}
 
 
@@ -165,13 +166,15 @@ def _caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 _OWN = frozenset({"id", "caption", "references"})
 _CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
 LAYOUTS: dict[Harness, HarnessLayout] = {
-    "lmms-eval": HarnessLayout(frozenset({"doc_id", "filtered_resps"}), _OWN, _lmms_eval),
-    "vlmevalkit": HarnessLayout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _vlmevalkit),
-    "evalscope": HarnessLayout(frozenset({"index", "sample_score"}), _OWN, _evalscope),
-    "trl": HarnessLayout(frozenset({"step", "prompt", "completion", "advantage"}), _CAPTIONED, _trl),
-    "verl": HarnessLayout(frozenset({"input", "output", "gts", "score", "step"}), _CAPTIONED, _verl),
-    "lmms-lab": HarnessLayout(frozenset({"question_id", "answer"}), _CAPTIONED | {"references"}, _lmms_lab),
-    "aac-metrics": HarnessLayout(frozenset({"caption_predicted", "caption_1"}), frozenset(ID_COLUMNS), _aac_metrics),
+    "lmms-eval": HarnessLayout(frozenset({"doc_id", "filtered_resps"}), _OWN, _translate_lmms_eval),
+    "vlmevalkit": HarnessLayout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _translate_vlmevalkit),
+    "evalscope": HarnessLayout(frozenset({"index", "sample_score"}), _OWN, _translate_evalscope),
+    "trl": HarnessLayout(frozenset({"step", "prompt", "completion", "advantage"}), _CAPTIONED, _translate_trl),
+    "verl": HarnessLayout(frozenset({"input", "output", "gts", "score", "step"}), _CAPTIONED, _translate_verl),
+    "lmms-lab": HarnessLayout(frozenset({"question_id", "answer"}), _CAPTIONED | {"references"}, _translate_lmms_lab),
+    "aac-metrics": HarnessLayout(
+        frozenset({"caption_predicted", "caption_1"}), frozenset(ID_COLUMNS), _translate_aac_metrics
+    ),
     "dream-1k": HarnessLayout(
         frozenset({"idx", "text", "extra_info"}), _OWN, _dream, objects=frozenset({"text", "extra_info"})
     ),

@@ -15,30 +15,32 @@ from dataclasses import replace
 from pathlib import Path
 
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.formats import read_text
-from captious.io.images import image_number
-from captious.io.join import first_few
+from captious.io.images import parse_image_number
+from captious.io.join import format_first
 from captious.options import Missing
 
 FOLDER = Path(__file__).parent / "lists"
 
 
-def names() -> list[str]:
-    """The names of the papers' lists."""
+def list_names() -> list[str]:
+    """Return the names of the built-in lists."""
     return sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
 def read_list(name: str) -> list[str]:
-    """The ids of a list, by the name of a paper's or from a file with one per line.
+    """Read the ids of a list, given the name of a built-in list or a file with one id per line.
 
     >>> len(read_list("opera-500")), read_list("pope-2000")[:2]
     (500, ['569', '1374'])
     """
-    path = FOLDER / f"{name}.txt" if name in names() else Path(name)
+    path = FOLDER / f"{name}.txt" if name in list_names() else Path(name)
     if not path.is_file():
-        known = ", ".join(names())
-        raise InputError(f"items {name!r}: no such list or file, expected one of {known}{nearest(name, names())}")
+        known = ", ".join(list_names())
+        raise InputError(
+            f"items {name!r}: no such list or file, expected one of {known}{format_suggestion(name, list_names())}"
+        )
     ids = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not ids:
         raise InputError(f"{path}: no ids, expected one per line")
@@ -46,15 +48,15 @@ def read_list(name: str) -> list[str]:
 
 
 def select(captions: CaptionSet, name: str, missing: Missing = "error") -> CaptionSet:
-    """The items of a list: those whose id, or the COCO number in it or in the name of their image, is on it.
+    """Select the items of a list by their id, or by the COCO number in the id or the image's file name.
 
     An id of the list without captions is an error unless ``missing`` is ``skip``.
     """
     ids = read_list(name)
-    wanted = {key: number for number, listed in enumerate(ids) for key in (listed, image_number(listed))}
+    wanted = {key: number for number, listed in enumerate(ids) for key in (listed, parse_image_number(listed))}
     indices, present = [], set[int]()
     for index, (id, image) in enumerate(zip(captions.ids, captions.images, strict=True)):
-        keys = [id, image_number(id), *([image_number(image)] if isinstance(image, str) else [])]
+        keys = [id, parse_image_number(id), *([parse_image_number(image)] if isinstance(image, str) else [])]
         number = next((wanted[key] for key in keys if key in wanted), None)
         if number is not None:
             indices.append(index)
@@ -63,7 +65,7 @@ def select(captions: CaptionSet, name: str, missing: Missing = "error") -> Capti
     if not indices or (absent and missing == "error"):
         raise InputError(
             f"{captions.name}: {len(absent):,} of the {len(ids):,} items of {name} have no captions "
-            f"({first_few(absent)}); pass missing='skip' to score the others"
+            f"({format_first(absent)}); pass missing='skip' to score the others"
         )
     skipped = captions.skipped + len(absent)
     return replace(captions.take(indices), selection=Path(name).name, skipped=skipped)

@@ -1,4 +1,4 @@
-"""The first sheet of an XLSX file as rows of texts and numbers. Formulas are not computed, and nothing is executed."""
+"""Reader of the first sheet of an XLSX file. Formulas are not evaluated, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"_x(?!0000|[dD][89a-fA-F])([0-9A-Fa-f]{4})_")
 
 
 def is_spreadsheet(content: bytes) -> bool:
-    """Whether the content is that of an XLSX file, and not of another archive."""
+    """Return True if the content is an XLSX file, not another archive."""
     try:
         return SHEET in zipfile.ZipFile(BytesIO(content)).namelist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
@@ -36,7 +36,7 @@ def is_spreadsheet(content: bytes) -> bool:
 
 
 class ErrorCell(NamedTuple):
-    """What a formula gave in place of a value, such as ``#REF!``."""
+    """The error value of a formula, such as ``#REF!``."""
 
     code: str
 
@@ -44,20 +44,20 @@ class ErrorCell(NamedTuple):
 Cell = str | float | int | bool | ErrorCell | None
 
 
-def sheet_rows(content: bytes, name: str, limit: int = Reading.unpack_limit) -> Iterator[tuple[int, list[Cell]]]:
-    """The rows of the first sheet with their numbers; an empty cell is None. A part may unpack to ``limit`` MiB."""
+def read_sheet(content: bytes, name: str, limit: int = Reading.unpack_limit) -> Iterator[tuple[int, list[Cell]]]:
+    """Yield the number and the cells of each row in the first sheet; parts may unpack to ``limit`` MiB."""
     try:
         archive = zipfile.ZipFile(BytesIO(content))
-        strings = _strings(_part(archive, STRINGS, name, limit)) if STRINGS in archive.namelist() else []
-        sheet = _part(archive, SHEET, name, limit)
-        for number, row in enumerate(_elements(sheet, "row"), start=1):
+        strings = _read_strings(_read_part(archive, STRINGS, name, limit)) if STRINGS in archive.namelist() else []
+        sheet = _read_part(archive, SHEET, name, limit)
+        for number, row in enumerate(_iterate_elements(sheet, "row"), start=1):
             cells: list[Cell] = []
             for cell in row.iter(f"{_SPACE}c"):
-                column = _column(cell.get("r", ""), len(cells))
+                column = _parse_column(cell.get("r", ""), len(cells))
                 if not 0 <= column - len(cells) < 16_384:
                     raise InputError(f"{name}: row {number}: its cells are out of order, expected a whole sheet")
                 cells += [None] * (column - len(cells))
-                cells.append(_value(cell, strings, f"{name}: row {number}"))
+                cells.append(_convert_cell(cell, strings, f"{name}: row {number}"))
             yield int(row.get("r", number)), cells
     except InputError:
         raise
@@ -65,8 +65,8 @@ def sheet_rows(content: bytes, name: str, limit: int = Reading.unpack_limit) -> 
         raise InputError(f"{name}: not a whole XLSX file ({str(error).splitlines()[0][:80]})") from None
 
 
-def _part(archive: zipfile.ZipFile, part: str, name: str, limit: int) -> bytes:
-    """A part of the file. One that unpacks to too much, or that declares entities, is refused."""
+def _read_part(archive: zipfile.ZipFile, part: str, name: str, limit: int) -> bytes:
+    """Read a part of the archive. Raise InputError if it exceeds ``limit`` MiB or declares XML entities."""
     with archive.open(part) as file:
         content = file.read((limit << 20) + 1)
     if len(content) > limit << 20:
@@ -79,27 +79,27 @@ def _part(archive: zipfile.ZipFile, part: str, name: str, limit: int) -> bytes:
     return content
 
 
-def _elements(content: bytes, tag: str) -> Iterator[ElementTree.Element]:
-    """The elements of this name, each dropped once it is read."""
+def _iterate_elements(content: bytes, tag: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements with this tag, and clear each after use to save memory."""
     for _, element in ElementTree.iterparse(BytesIO(content)):
         if element.tag == _SPACE + tag:
             yield element
             element.clear()
 
 
-def _strings(content: bytes) -> list[str]:
-    return [_text(entry) for entry in _elements(content, "si")]
+def _read_strings(content: bytes) -> list[str]:
+    return [_join_runs(entry) for entry in _iterate_elements(content, "si")]
 
 
-def _text(element: ElementTree.Element) -> str:
-    """The text of an element with its runs; what XML cannot hold is written as ``_x001F_``."""
+def _join_runs(element: ElementTree.Element) -> str:
+    """Return the text of an element without phonetic runs, with escapes such as ``_x001F_`` decoded."""
     phonetic = {id(one) for run in element.iter(f"{_SPACE}rPh") for one in run.iter(f"{_SPACE}t")}
     text = "".join(one.text or "" for one in element.iter(f"{_SPACE}t") if id(one) not in phonetic)
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def _column(reference: str, following: int) -> int:
-    """The index of a cell's column, A being 0; a cell that does not say it follows the one before it."""
+def _parse_column(reference: str, following: int) -> int:
+    """Return the index of a cell's column (A is 0); without a reference, the next column."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         return following
@@ -109,10 +109,10 @@ def _column(reference: str, following: int) -> int:
     return index - 1
 
 
-def _value(cell: ElementTree.Element, strings: list[str], where: str) -> Cell:
+def _convert_cell(cell: ElementTree.Element, strings: list[str], where: str) -> Cell:
     kind, value = cell.get("t", "n"), cell.findtext(f"{_SPACE}v")
     if kind == "inlineStr":
-        text: str | None = _text(cell)
+        text: str | None = _join_runs(cell)
     elif kind == "s":
         position = int(value or 0)
         if not 0 <= position < len(strings):

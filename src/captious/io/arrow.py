@@ -1,4 +1,4 @@
-"""Parquet files, Arrow tables and data frames, read by columns."""
+"""Readers of Parquet files, Arrow tables and data frames, column by column."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import IO, Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
-from captious.io.rows import EXPECTED, Row, RowBlock, described, refuse_repeated, refuse_unpacked
+from captious.io.rows import EXPECTED, Row, RowBlock, describe_value, refuse_repeated, refuse_unpacked
 from captious.options import Reading
 
 
-def frame_rows(frame: Any, name: str) -> Iterator[Row]:
-    """Rows of a pandas frame; its index has the ids where no column has."""
+def read_frame(frame: Any, name: str) -> Iterator[Row]:
+    """Yield the rows of a pandas frame; its index contains the ids if no column does."""
     refuse_repeated(list(map(str, frame.columns)), name)
-    columns = {str(column): _cells(frame.iloc[:, number]) for number, column in enumerate(frame.columns)}
+    columns = {str(column): _convert_series(frame.iloc[:, number]) for number, column in enumerate(frame.columns)}
     if isinstance(frame.index.name, str):
         columns.setdefault(frame.index.name, frame.index.tolist())
     names = [column for column in ID_COLUMNS if column in columns]
@@ -26,8 +26,8 @@ def frame_rows(frame: Any, name: str) -> Iterator[Row]:
     return _rows_of_columns(columns, name)
 
 
-def _cells(series: Any) -> list[Any]:
-    """The values of a column, missing ones as None; what Arrow has no type for, such as images, as it is."""
+def _convert_series(series: Any) -> list[Any]:
+    """Return the values of a column with None for missing ones; types unknown to Arrow, such as images, unchanged."""
     import pyarrow as pa
 
     try:
@@ -57,39 +57,39 @@ def open_parquet(file: IO[bytes]) -> Any:
     return opened
 
 
-def parquet_content(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
-    """Rows of a Parquet file."""
-    return chain.from_iterable(parquet_blocks(io.BytesIO(content), name, unpack_limit=unpack_limit))
+def parse_parquet(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
+    """Yield the rows of a Parquet file in memory."""
+    return chain.from_iterable(read_parquet_blocks(io.BytesIO(content), name, unpack_limit=unpack_limit))
 
 
-def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
-    """Rows of an open Parquet file; without ``images`` a column of their bytes is not even read."""
-    return chain.from_iterable(parquet_blocks(file, name, images))
+def read_parquet(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
+    """Yield the rows of an open Parquet file; without ``images``, columns of image bytes are not read."""
+    return chain.from_iterable(read_parquet_blocks(file, name, images))
 
 
-def parquet_blocks(
+def read_parquet_blocks(
     file: IO[bytes],
     name: str,
     images: bool = True,
     choose: Callable[[list[str]], list[str]] = list,
     unpack_limit: int = Reading.unpack_limit,
 ) -> Iterator[RowBlock]:
-    """The same as blocks of rows. ``choose`` names the columns that are read, out of all of them."""
+    """Yield blocks of rows of an open Parquet file. ``choose`` selects from all column names those to read."""
     import pyarrow as pa
 
     try:
         parquet = open_parquet(file)
         refuse_repeated(parquet.schema_arrow.names, name)
-        columns = choose([field.name for field in parquet.schema_arrow if images or not _holds_images(field)])
+        columns = choose([field.name for field in parquet.schema_arrow if images or not _has_images(field)])
         _refuse_unpacked(parquet.metadata, columns, unpack_limit, name)
         table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
-    return _blocks(table, name)
+    return _split_table(table, name)
 
 
 def _refuse_unpacked(metadata: Any, columns: Sequence[str], limit: int, name: str) -> None:
-    """Refuse columns that unpack to too much, before they are unpacked."""
+    """Raise InputError if columns would unpack to too much, before unpacking them."""
     packed = unpacked = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -99,45 +99,48 @@ def _refuse_unpacked(metadata: Any, columns: Sequence[str], limit: int, name: st
     refuse_unpacked(unpacked, packed, limit, name)
 
 
-def _holds_images(field: Any) -> bool:
-    """Whether a column holds images themselves, as bytes or as data sets hold them."""
+def _has_images(field: Any) -> bool:
+    """Return True if a column contains image bytes, plain or as Hugging Face data sets store them."""
     kind = str(field.type)
     return field.name in IMAGE_COLUMNS and kind.startswith(("binary", "large_binary", "struct"))
 
 
-def table_rows(table: Any, name: str) -> Iterator[Row]:
-    """Rows of an Arrow table, or of anything that gives one, such as a polars frame."""
+def read_table(table: Any, name: str) -> Iterator[Row]:
+    """Yield the rows of an Arrow table, or of an object that exports one, such as a polars frame."""
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):
         try:
             table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         except (TypeError, ValueError, AttributeError):
-            raise InputError(f"{name}: {described(table)}, expected {EXPECTED}") from None
+            raise InputError(f"{name}: {describe_value(table)}, expected {EXPECTED}") from None
     refuse_repeated(table.column_names, name)
-    yield from chain.from_iterable(_blocks(table, name))
+    yield from chain.from_iterable(_split_table(table, name))
 
 
-def _blocks(table: Any, name: str) -> Iterator[RowBlock]:
-    """The rows of an Arrow table."""
+def _split_table(table: Any, name: str) -> Iterator[RowBlock]:
+    """Yield the rows of an Arrow table in blocks."""
     first = 1
     for batch in table.to_batches(max_chunksize=65536):
-        yield RowBlock(name, first, dict(zip(table.column_names, map(_column, batch.columns), strict=True)))
+        yield RowBlock(name, first, dict(zip(table.column_names, map(_convert_column, batch.columns), strict=True)))
         first += len(batch)
 
 
-def _column(column: Any) -> list[Any]:
-    """The values of a column of Arrow."""
+def _convert_column(column: Any) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
         return values
     except UnicodeDecodeError:
-        return [_cell_of(scalar) for scalar in column]
+        return [_convert_scalar(scalar) for scalar in column]
 
 
-def _cell_of(scalar: Any) -> Any:
-    """A value of Arrow; text that is not UTF-8 as bytes, which whoever expects text refuses."""
+def _convert_scalar(scalar: Any) -> Any:
+    """Convert a value of Arrow; text that is not UTF-8 is returned as bytes, which later checks refuse."""
     try:
         return scalar.as_py()
     except UnicodeDecodeError:
-        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else list(map(_cell_of, scalar.values))
+        return (
+            scalar.as_buffer().to_pybytes()
+            if hasattr(scalar, "as_buffer")
+            else list(map(_convert_scalar, scalar.values))
+        )

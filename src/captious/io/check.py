@@ -1,4 +1,4 @@
-"""``captious.check``: the mistakes people really make with files of captions, reported before or beside the numbers."""
+"""``captious.check``: common mistakes in caption files, reported before or with the scores."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from captious._core.arguments import accept_positions
-from captious._core.languages import AUTO, LANGUAGE_COLUMN, chosen_tokenizer, language_code
+from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged
-from captious.io.formats import name_of
+from captious.io.formats import get_name
 from captious.io.images import UnreadableImage, open_image
-from captious.io.join import first_few, join
-from captious.io.questions import QuestionTable, loops, open_questions
+from captious.io.join import format_first, join
+from captious.io.questions import QuestionTable, find_loops, open_questions
 from captious.io.read import gather, reading_of
 from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -42,7 +42,7 @@ _TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a person should look at. ``misleads`` marks what makes a number say something it does not mean."""
+    """A problem to look at. ``misleads`` marks those that make a score misleading."""
 
     level: Level
     message: str
@@ -50,7 +50,7 @@ class Finding:
 
 
 class Findings(tuple[Finding, ...]):
-    """What was found about files of captions or the plan of a study."""
+    """The problems found in caption files or in the plan of a study."""
 
     __slots__ = ()
 
@@ -60,18 +60,18 @@ class Findings(tuple[Finding, ...]):
         return tuple(finding for finding in self if finding.level == "error")
 
     def text(self) -> Text:
-        """The findings, one per line."""
+        """Format the findings, one per line."""
         lines = [Phrase.of(Span(one.level, _TONES[one.level]), f": {one.message}") for one in self]
         return Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])
 
     def data(self) -> list[dict[str, str]]:
-        """The findings for JSON."""
+        """Return the findings for JSON."""
         return [{"level": one.level, "message": one.message} for one in self]
 
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
-    """What was found about one or two sources."""
+    """The findings about one or two sources."""
 
     name: str
     findings: Findings
@@ -87,7 +87,7 @@ class Check(Result):
         return self.findings.errors
 
     def document(self) -> Document:
-        """The findings, one per line."""
+        """Build the document with the findings, one per line."""
         data = {"name": self.name, "findings": self.findings.data(), "read": self.origin}
         notes = [self.origin] if self.origin else []
         return Document(title=self.name, sections=(self.findings.text(),), notes=notes, data=data, name="check")
@@ -104,62 +104,70 @@ def check(
     reading: Reading = Reading(),
     questions: str | Path | None = None,
 ) -> Check:
-    """Everything that is wrong or odd with captions; the arguments are those of `captious.read`.
+    """Find everything that is wrong or odd with captions; the arguments are those of `captious.read`.
 
     ``questions`` is a file of questions about the items, for metrics such as CaptionQA and DSG.
 
-    >>> print(check({"1": "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
+    >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
     references: 1 id (2) without a candidate in captions; pass reading=Reading(missing='skip') to leave them out
     """
     reading = reading_of(reading, references, images, missing, language)
     complaints: list[str] = []
     candidates, others = gather(source, reading, complaints.append)
-    findings, name = list(folded(complaints)), name_of(source)
+    findings, name = list(fold_complaints(complaints)), get_name(source)
     if not candidates.candidates:
         return Check(name, Findings(findings or [Finding("error", f"{name}: contains no captions")]))
     if others is not None and not others.references and not findings:
-        empty = f"{name_of(reading.references, 'references')}: contains no captions"
+        empty = f"{get_name(reading.references, 'references')}: contains no captions"
         return Check(name, Findings([Finding("error", empty)]))
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
     captions = replace(captions, skipped=0, origin=replace(captions.origin, left_out=0))
-    looked_at = (_changes, _language, _several_languages, _texts, _shapes, _overlaps, _images)
+    looked_at = (
+        _check_changes,
+        _check_language,
+        _check_languages,
+        _check_texts,
+        _check_shapes,
+        _check_overlaps,
+        _check_images,
+    )
     findings += [finding for look in looked_at for finding in look(captions)]
     if questions is not None:
-        findings += _questions(captions, open_questions(str(questions)))
+        findings += _check_questions(captions, open_questions(str(questions)))
     return Check(name, Findings(findings), captions.origin_line)
 
 
-def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
-    """What makes a number say something it does not mean."""
-    looked_at = (_changes, _empty, _line_breaks, _several_languages, _shapes, _overlaps)
+def find_misleading(captions: CaptionSet) -> list[Finding]:
+    """Return the findings that make a score misleading."""
+    looked_at = (_check_changes, _check_empty, _check_line_breaks, _check_languages, _check_shapes, _check_overlaps)
     return [finding for look in looked_at for finding in look(captions) if finding.misleads]
 
 
-def _changes(captions: CaptionSet) -> Iterable[Finding]:
-    """What reading changed or left out."""
+def _check_changes(captions: CaptionSet) -> Iterable[Finding]:
+    """Report what reading changed or left out."""
     return (Finding("warning", remark, True) for remark in captions.origin.remarks)
 
 
-def _language(captions: CaptionSet) -> Iterable[Finding]:
-    """Scripts without spaces, in a language that was named neither for all captions nor in a column."""
+def _check_language(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about scripts without spaces if neither the set nor a column names the language."""
     named = captions.columns.get(LANGUAGE_COLUMN, ())
-    if named and all(map(language_code, named)):
+    if named and all(map(parse_language_code, named)):
         return
-    tokenizer = chosen_tokenizer(AUTO, captions.language)
-    if warning := captions.scripts.clause_warning(tokenizer, captions.language):
+    tokenizer = choose_tokenizer(AUTO, captions.language)
+    if warning := captions.scripts.explain_unsplit_clauses(tokenizer, captions.language):
         yield Finding("warning", warning)
 
 
-def _several_languages(captions: CaptionSet) -> Iterable[Finding]:
-    """A column that says that the captions are in several languages, whose values do not compare."""
-    codes = sorted(set(map(language_code, captions.columns.get(LANGUAGE_COLUMN, ()))) - {""})
+def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about captions in several languages, whose scores are not comparable."""
+    codes = sorted(set(map(parse_language_code, captions.columns.get(LANGUAGE_COLUMN, ()))) - {""})
     if len(codes) > 1:
         yield Finding(
             "warning",
-            f"the column 'language' has {len(codes)} values ({first_few(codes)}): one number over several languages "
+            f"the column 'language' has {len(codes)} values ({format_first(codes)}): one number over several languages "
             "means nothing; captious.evaluate_by_language, and captious score, score each language by itself",
             True,
         )
@@ -172,18 +180,18 @@ _KEPT = {
 """What happens to an empty caption."""
 
 
-def _empty(captions: CaptionSet) -> Iterable[Finding]:
-    """Empty captions and references, which count as they are and lower most numbers."""
+def _check_empty(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about empty captions and references, which are scored and lower most values."""
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
         blank = texts.blank
         if blank.any():
             ids = [captions.ids[owner] for owner in texts.owners[blank].tolist()]
             share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
-            yield Finding("warning", f"{counted(ids, f'empty {part} caption')}{share}{_KEPT[part]}", True)
+            yield Finding("warning", f"{format_count(ids, f'empty {part} caption')}{share}{_KEPT[part]}", True)
 
 
-def _line_breaks(captions: CaptionSet) -> Iterable[Finding]:
-    """Line breaks inside captions, which programs that pass captions by lines take for the end of one."""
+def _check_line_breaks(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about line breaks inside captions, which line-based programs take for the end of a caption."""
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
         if len(texts.broken):
             ids = [captions.ids[owner] for owner in texts.owners[texts.broken].tolist()]
@@ -191,7 +199,7 @@ def _line_breaks(captions: CaptionSet) -> Iterable[Finding]:
             returns = any("\r" in texts.values[index] for index in texts.broken.tolist())
             yield Finding(
                 "warning",
-                f"{counted(ids, f'{part} caption')} with a line break inside: read as a space; other programs may "
+                f"{format_count(ids, f'{part} caption')} with a line break inside: read as a space; other programs may "
                 "take it for the end of the caption",
                 part == "candidate" or returns,
             )
@@ -212,17 +220,17 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
 """Level, share of the items that may have it, test of a text, kind of caption, and what is wrong with it."""
 
 
-def _texts(captions: CaptionSet) -> Iterable[Finding]:
-    yield from _empty(captions)
-    yield from _line_breaks(captions)
+def _check_texts(captions: CaptionSet) -> Iterable[Finding]:
+    yield from _check_empty(captions)
+    yield from _check_line_breaks(captions)
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
         for level, share, odd, kind, why in _ODD_TEXTS:
             ids = [captions.ids[owner] for owner, text in zip(texts.owners, texts.values, strict=True) if odd(text)]
             if len(set(ids)) > share * len(captions):
-                yield Finding(level, counted(ids, f"{kind}{part} caption") + why)
+                yield Finding(level, format_count(ids, f"{kind}{part} caption") + why)
 
 
-def _shapes(captions: CaptionSet) -> Iterable[Finding]:
+def _check_shapes(captions: CaptionSet) -> Iterable[Finding]:
     candidates, references = captions.candidates.counts, captions.references.counts
     if alone := captions.skipped - captions.origin.left_out:
         yield Finding("warning", f"left out for being on one side only: {alone} ids", True)
@@ -236,21 +244,21 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     several = np.flatnonzero(references > 1).tolist()
     if sum(len(set(captions.references[i])) == 1 for i in several[:SAMPLE]) > 0.5 * len(several[:SAMPLE]):
         alike = [captions.ids[i] for i in several if len(set(captions.references[i])) == 1]
-        yield Finding("warning", f"{counted(alike, 'item')} whose references are all the same text", True)
-    most, number = _most_common(captions.candidates, 0.1)
+        yield Finding("warning", f"{format_count(alike, 'item')} whose references are all the same text", True)
+    most, number = _find_most_common(captions.candidates, 0.1)
     if number:
         share = number / len(captions.candidates.values)
         yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
     # Systems that are compared share their references.
-    most, number = captions.references.once("most common", lambda: _most_common(captions.references, 0.5))
+    most, number = captions.references.once("most common", lambda: _find_most_common(captions.references, 0.5))
     if number:
         share = number / len(captions.references.values)
         message = f"{share:.0%} of the references are the same text, {most[:60]!r}: is it the right column?"
         yield Finding("warning", message, True)
 
 
-def _most_common(texts: Ragged, share: float) -> tuple[str, int]:
-    """The text that occurs most often, and how often, if that is more than a share of all; otherwise 0."""
+def _find_most_common(texts: Ragged, share: float) -> tuple[str, int]:
+    """Return the most common text and its count if it exceeds a share of all texts, else an empty text and 0."""
     values, repeated = texts.values, False
     for first in range(0, len(values), BLOCK):
         # A text that is more than a share of all is so in a block too, where all but one of its copies repeat it.
@@ -260,7 +268,7 @@ def _most_common(texts: Ragged, share: float) -> tuple[str, int]:
     return (most, number) if number > max(2, share * len(values)) else ("", 0)
 
 
-def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
+def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
     people, bounds = captions.references.values, captions.references.offsets.tolist()
     equal = [
         captions.ids[owner]
@@ -269,7 +277,7 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     ]
     if len(equal) > max(1, 0.05 * len(captions)):
         message = (
-            f"{counted(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
+            f"{format_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
         )
         yield Finding("warning", message, True)
     complete = (captions.references.counts > 0) & (captions.candidates.counts > 0)
@@ -277,13 +285,13 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     if len(sample) < 10:
         return
     whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
-    words = [set(_cut(captions.candidates[i][:1], whole)) for i in sample]
+    words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
     theirs, common = captions.references.once(
-        ("words", *sample, whole), lambda: _counted_words([captions.references[i] for i in sample], whole)
+        ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
-    own = _share(rare, theirs)
-    other = _share(rare, theirs[1:] + theirs[:1])
+    own = _compute_share(rare, theirs)
+    other = _compute_share(rare, theirs[1:] + theirs[:1])
     if any(rare) and own <= 1.5 * other + 0.02:
         unit = "pairs of characters" if whole else "words"
         message = (
@@ -293,32 +301,32 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
         yield Finding("warning", message, True)
 
 
-def _counted_words(items: Iterable[Sequence[str]], pairs: bool) -> tuple[list[set[str]], Counter[str]]:
-    """The different words in the texts of each item, and in how many items each word is."""
-    words = [set(_cut(texts, pairs)) for texts in items]
+def _count_words(items: Iterable[Sequence[str]], pairs: bool) -> tuple[list[set[str]], Counter[str]]:
+    """Return the set of words of each item, and the number of items with each word."""
+    words = [set(_split_words(texts, pairs)) for texts in items]
     return words, Counter(chain.from_iterable(words))
 
 
-def _cut(texts: Sequence[str], pairs: bool) -> Iterable[str]:
-    """The words of texts, or their pairs of characters: an alphabet such as Thai's is too small for single ones."""
+def _split_words(texts: Sequence[str], pairs: bool) -> Iterable[str]:
+    """Split texts into words, or into character pairs: single characters of an alphabet such as Thai are too common."""
     if not pairs:
         return " ".join(texts).lower().split()
     return (one + other for text in texts for one, other in pairwise("".join(text.split())))
 
 
-def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:
+def _compute_share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:
     total = sum(map(len, candidates))
     return sum(len(a & b) for a, b in zip(candidates, references, strict=True)) / total if total else 0.0
 
 
-def _images(captions: CaptionSet) -> Iterable[Finding]:
+def _check_images(captions: CaptionSet) -> Iterable[Finding]:
     images = [(key, image) for key, image in zip(captions.ids, captions.images, strict=True) if image is not None]
     present = [(key, image) for key, image in images if isinstance(image, ImageData) or Path(image).exists()]
     if not present:
         return
     if len(present) < len(images):
         missing = sorted({key for key, _ in images} - {key for key, _ in present})
-        yield Finding("warning", f"{counted(missing, 'image')}: no such file")
+        yield Finding("warning", f"{format_count(missing, 'image')}: no such file")
     broken: dict[str, list[str]] = {}
     for key, image in present:
         try:
@@ -326,11 +334,11 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
         except UnreadableImage as error:
             broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
     for reason, ids in broken.items():
-        yield Finding("error", f"{counted(ids, 'image')}: {reason}")
+        yield Finding("error", f"{format_count(ids, 'image')}: {reason}")
 
 
-def _questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:
-    """What is wrong with the questions about the items."""
+def _check_questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:
+    """Report problems with the questions about the items."""
     images = captions.columns.get("image", (None,) * len(captions))
     found = {key: table.find(key, image) for key, image in zip(captions.ids, images, strict=True)}
     without = [key for key, own in found.items() if own is None]
@@ -342,30 +350,32 @@ def _questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:
     number = sum(map(len, own.values()))
     yield Finding("note", f"{table.name}: {number:,} questions about {len(own):,} items")
     if without:
-        yield Finding("warning", f"{table.name}: {counted(without, 'item')} without questions, and without a value")
+        yield Finding(
+            "warning", f"{table.name}: {format_count(without, 'item')} without questions, and without a value"
+        )
     outside = [key for key, questions in own.items() for one in questions if one.choices and one.right is None]
     if outside:
-        yield Finding("error", f"{table.name}: {counted(outside, 'question')} whose answer is none of the choices")
-    circular = [key for key, questions in own.items() for _ in loops(questions)]
+        yield Finding("error", f"{table.name}: {format_count(outside, 'question')} whose answer is none of the choices")
+    circular = [key for key, questions in own.items() for _ in find_loops(questions)]
     if circular:
-        yield Finding("error", f"{table.name}: {counted(circular, 'question')} that depend on themselves")
+        yield Finding("error", f"{table.name}: {format_count(circular, 'question')} that depend on themselves")
     known = {key: {one.id for one in questions} for key, questions in own.items()}
     lost = [key for key, questions in own.items() for one in questions if not known[key].issuperset(one.parents)]
     if lost:
-        yield Finding("warning", f"{table.name}: {counted(lost, 'question')} with a parent that is not there")
+        yield Finding("warning", f"{table.name}: {format_count(lost, 'question')} with a parent that is not there")
     unread = [key for key in table.unread_parents if key in own]
     if unread:
-        message = f"{counted(unread, 'item')} with parents that cannot be read: none of its questions has any"
+        message = f"{format_count(unread, 'item')} with parents that cannot be read: none of its questions has any"
         yield Finding("warning", f"{table.name}: {message}")
 
 
-def counted(ids: Sequence[str], what: str) -> str:
-    """How many there are of something, and the first few by their ids."""
-    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {first_few(list(dict.fromkeys(ids)))})"
+def format_count(ids: Sequence[str], what: str) -> str:
+    """Format the number of some things and the first few ids."""
+    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {format_first(list(dict.fromkeys(ids)))})"
 
 
-def folded(complaints: Sequence[str]) -> Iterator[Finding]:
-    """The first complaints of each kind in full, the others as a number."""
+def fold_complaints(complaints: Sequence[str]) -> Iterator[Finding]:
+    """Yield the first `LISTED` complaints of each kind, and the number of the others."""
     kinds: Counter[str] = Counter()
     for complaint in complaints:
         kind = complaint.rsplit(": ", 1)[-1].split("(", 1)[0]

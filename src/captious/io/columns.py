@@ -1,4 +1,4 @@
-"""Names of columns, the same for every command, and which of several columns is the caption."""
+"""Column names, the same for every command, and the choice of the caption column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from captious.io.printed import printed_list
+from captious.io.printed import parse_printed_list
 from captious.options import Reading
 
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
@@ -64,9 +64,9 @@ AMBIGUOUS = "could be the caption"
 def choose_columns(
     sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
 ) -> Reading:
-    """Name the columns of the captions and the references if a file has several columns that may be either.
+    """Set the columns of the captions and references if several columns of a file qualify.
 
-    A list beside one text is the references. Of two columns that may both be the caption, the user has to name one.
+    A list next to a single text is the references. If two columns could be the caption, the user has to choose.
     """
     names = dict.fromkeys(name for fields in sample for name in fields)
     usual = [name for name in CANDIDATE_COLUMNS if name in names and name != reading.references_column]
@@ -78,7 +78,7 @@ def choose_columns(
         own = [name for name in OWN_COLUMNS if name in names]
         choices = own[:1] or texts or lists
         if lists and not texts and not referenced:
-            choices = [*lists, *_prose(sample, names)]
+            choices = [*lists, *_find_prose(sample, names)]
         if len(choices) > 1:
             options = " or ".join(f"reading=Reading(candidate_column={name!r})" for name in choices[:4])
             named = " and ".join(f"`{name}`" for name in choices[:4])
@@ -95,7 +95,7 @@ def choose_columns(
 def choose_references_column(
     sample: Sequence[Mapping[str, Any]], reading: Reading, complain: Callable[[str], None], where: str
 ) -> Reading:
-    """Name the column of the references if a file of references has several columns of captions: a list comes first."""
+    """Set the references column if a references file has several caption columns; columns of lists are preferred."""
     names = dict.fromkeys(name for fields in sample for name in fields)
     usual = [name for name in CANDIDATE_COLUMNS if name in names]
     if reading.references_column is not None or len(usual) < 2 or not names.keys().isdisjoint(REFERENCE_COLUMNS):
@@ -109,15 +109,15 @@ def choose_references_column(
 
 
 def _has_lists(sample: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Whether the first value of a column is a list, or one that a program has printed."""
+    """Return True if the first value of a column is a list or a printed list."""
     value = next((fields[name] for fields in sample if fields.get(name) is not None), None)
     if isinstance(value, str):
-        return bool(printed_list(value))
+        return bool(parse_printed_list(value))
     return isinstance(value, (list, tuple)) or hasattr(value, "tolist")  # an array; NumPy is slow to import
 
 
-def _prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:
-    """Columns of other names whose texts look like captions: several words, and mostly different ones."""
+def _find_prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> list[str]:
+    """Find other columns whose texts look like captions: several words each, and mostly distinct."""
     known = {*ID_COLUMNS, *CANDIDATE_COLUMNS, *REFERENCE_COLUMNS, *INPUT_COLUMNS, STYLE_COLUMN, *RATER_COLUMNS}
     prose = []
     for name in names:

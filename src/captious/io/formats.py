@@ -1,4 +1,4 @@
-"""Every source as rows: files of any format, standard input, and objects in memory."""
+"""Conversion of every source to rows: files of any format, standard input, and objects in memory."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ import numpy as np
 from captious._core.files import read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io._delimited import delimited_rows, line_rows, spreadsheet_rows
-from captious.io._harnesses import HARNESSES, Harness, harness_of, translated
-from captious.io.arrow import frame_rows, parquet_content, table_rows
+from captious.io._delimited import read_delimited, read_lines, read_spreadsheet
+from captious.io._harnesses import HARNESSES, Harness, find_harness, translate_row
+from captious.io.arrow import parse_parquet, read_frame, read_table
 from captious.io.columns import ID_COLUMNS
-from captious.io.json_layouts import document_rows, json_document, json_lines, mapping_rows, record_rows
+from captious.io.json_layouts import read_document, read_json, read_json_lines, read_mapping, read_records
 from captious.io.rows import (
     EXPECTED,
     Piece,
     Row,
     RowBlock,
-    decoded,
-    described,
-    in_utf8,
+    convert_to_utf8,
+    decode_text,
+    describe_value,
     is_suspicious,
     refuse_unpacked,
     remove_halves,
@@ -46,7 +46,7 @@ _TEXTS = ("captions", "references")
 """Roles of objects that hold texts; the others hold ratings or scores."""
 
 
-def rows_of(
+def read_rows(
     source: Any,
     format: str | None = None,
     role: str = "captions",
@@ -54,15 +54,15 @@ def rows_of(
     harnesses: bool = True,
     unpack_limit: int = Reading.unpack_limit,
 ) -> Iterator[Row]:
-    """Rows of a path, of ``-`` for standard input, or of an object in memory, which messages call by its ``role``.
+    """Yield the rows of a path, of ``-`` for standard input, or of an object, called ``role`` in messages.
 
-    A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, … Without
+    A list of texts, or of lists of texts, is read by position: its rows get the ids in ``ids``, or 0, 1, 2, … Without
     ``harnesses`` no columns of a file are renamed: those of questions look like a harness's log of answers.
     """
-    return _singly(pieces_of(source, format, role, ids, harnesses, unpack_limit))
+    return _iterate_rows(read_pieces(source, format, role, ids, harnesses, unpack_limit))
 
 
-def pieces_of(
+def read_pieces(
     source: Any,
     format: str | None = None,
     role: str = "captions",
@@ -71,21 +71,21 @@ def pieces_of(
     unpack_limit: int = Reading.unpack_limit,
     cleaned: list[str] | None = None,
 ) -> Iterator[Piece]:
-    """The same, with those rows in blocks that were read by columns.
+    """Yield the rows of a source like `read_rows`, but in blocks if they are read by column.
 
-    Places of rows that lost half a character in any column are added to ``cleaned``.
+    Places of rows from which a lone surrogate was removed are added to ``cleaned``.
     """
-    name = name_of(source, role)
+    name = get_name(source, role)
     if isinstance(source, FileList):
-        return _rows_of_files(source, format, unpack_limit)
+        return _read_files(source, format, unpack_limit)
     if not isinstance(source, (str, os.PathLike)):
-        rows = _objects(source, name, role, ids)
-        return _of_harness(rows, named_harness(format)) if role in _TEXTS else rows
-    content = _content(source, unpack_limit)
-    return _pieces_of_content(content, name, format, harnesses, unpack_limit, cleaned)
+        rows = _read_object(source, name, role, ids)
+        return _translate_pieces(rows, get_harness(format)) if role in _TEXTS else rows
+    content = _read_content(source, unpack_limit)
+    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned)
 
 
-def _singly(pieces: Iterable[Piece]) -> Iterator[Row]:
+def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
     for piece in pieces:
         if isinstance(piece, RowBlock):
             yield from piece
@@ -94,14 +94,14 @@ def _singly(pieces: Iterable[Piece]) -> Iterator[Row]:
 
 
 class FileList(tuple[str, ...]):
-    """Several files of references, whose captions of one id add up; a list of texts in memory is no such thing."""
+    """Several files of references, whose captions are combined by id; not to be confused with a list of texts."""
 
 
-def _rows_of_files(files: FileList, format: str | None, unpack_limit: int) -> Iterator[Piece]:
-    """The rows of all files; of files with a caption on each line, all must have as many lines."""
+def _read_files(files: FileList, format: str | None, unpack_limit: int) -> Iterator[Piece]:
+    """Yield the rows of all files; files with one caption per line must have the same number of lines."""
     lengths: dict[str, int] = {}
     for file in files:
-        rows = list(rows_of(file, format, unpack_limit=unpack_limit))
+        rows = list(read_rows(file, format, unpack_limit=unpack_limit))
         if rows and rows[0].aligned:
             lengths[file] = len(rows)
             first, number = next(iter(lengths.items()))
@@ -110,19 +110,19 @@ def _rows_of_files(files: FileList, format: str | None, unpack_limit: int) -> It
         yield from rows
 
 
-def named_harness(format: str | None) -> Harness | None:
-    """The harness that a format names, if it names one."""
+def get_harness(format: str | None) -> Harness | None:
+    """Return the format if it is the name of a harness, else None."""
     return cast("Harness", format) if format in HARNESSES else None
 
 
-def rows_of_content(
+def parse_rows(
     content: bytes, name: str, format: str | None = None, unpack_limit: int = Reading.unpack_limit
 ) -> Iterator[Row]:
-    """Rows of the unpacked content of a file; ``name`` is what messages call it."""
-    return _singly(_pieces_of_content(content, name, format, True, unpack_limit))
+    """Yield the rows of the unpacked content of a file; ``name`` is used in messages."""
+    return _iterate_rows(_parse_pieces(content, name, format, True, unpack_limit))
 
 
-def _pieces_of_content(
+def _parse_pieces(
     content: bytes,
     name: str,
     format: str | None,
@@ -130,22 +130,22 @@ def _pieces_of_content(
     unpack_limit: int,
     cleaned: list[str] | None = None,
 ) -> Iterator[Piece]:
-    harness = named_harness(format)
-    content = in_utf8(content, name)
-    format = _format_of(name, content) if format is None or harness else format
+    harness = get_harness(format)
+    content = convert_to_utf8(content, name)
+    format = _guess_format(name, content) if format is None or harness else format
     if format in BINARY:
         rows = BINARY[format](content, name, unpack_limit)
     else:
-        content = _without_nulls(content, name)
+        content = _replace_nulls(content, name)
         rows = _READERS[format](content, name)
-    rows = _of_harness(rows, harness) if harnesses else rows
-    return _sound(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
+    rows = _translate_pieces(rows, harness) if harnesses else rows
+    return _remove_halves(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
 
 
-def _without_nulls(content: bytes, name: str) -> bytes:
-    """Text with a null byte here and there as text with another control character, which is removed from captions.
+def _replace_nulls(content: bytes, name: str) -> bytes:
+    """Replace a few null bytes by another control character, which is removed from captions later.
 
-    Python's reader of CSV refuses null bytes before version 3.11.
+    Python's csv reader refuses null bytes before version 3.11.
     """
     number = content.count(b"\0")
     if number > max(len(content) // 50, 1):
@@ -157,8 +157,8 @@ def _without_nulls(content: bytes, name: str) -> bytes:
     return content.replace(b"\0", b"\1") if number else content
 
 
-def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Piece]:
-    """The rows with the usual columns, where they are a harness's; the first row tells which, unless it is named.
+def _translate_pieces(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Piece]:
+    """Rename the columns of a harness's log; the first row tells which harness, unless it is given.
 
     Rows without an id, as trainers log them, are numbered 0, 1, 2, …
     """
@@ -166,23 +166,23 @@ def _of_harness(pieces: Iterator[Piece], harness: Harness | None) -> Iterator[Pi
     if first is None:
         return
     row = first[0] if isinstance(first, RowBlock) else first
-    harness = harness or harness_of(row.fields)
+    harness = harness or find_harness(row.fields)
     if harness is None:
         yield first
         yield from pieces
         return
-    for number, row in enumerate(_singly(chain([first], pieces))):
-        yield Row(row.where, {"id": number, **translated(harness, row.fields, row.where)}, keyed=True)
+    for number, row in enumerate(_iterate_rows(chain([first], pieces))):
+        yield Row(row.where, {"id": number, **translate_row(harness, row.fields, row.where)}, keyed=True)
 
 
-def _sound(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterator[Piece]:
-    """The rows without halves of characters (lone surrogates), up to one with a value nested too deeply."""
-    for row in _singly(pieces):
+def _remove_halves(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterator[Piece]:
+    """Yield the rows without lone surrogates; a value nested too deeply raises InputError."""
+    for row in _iterate_rows(pieces):
         yield remove_halves(row, None if cleaned is None else cleaned.append)
 
 
-def name_of(source: Any, role: str = "captions") -> str:
-    """What messages call a source: a file by its path, a set by its name, other objects by their role."""
+def get_name(source: Any, role: str = "captions") -> str:
+    """Return the name of a source in messages: the path of a file, the name of a set, else the role."""
     if isinstance(source, FileList):
         return " and ".join(source)
     if isinstance(source, (str, os.PathLike)):
@@ -190,10 +190,10 @@ def name_of(source: Any, role: str = "captions") -> str:
     return source.name if isinstance(source, CaptionSet) and role == "captions" else role
 
 
-def stem_of(path: str | os.PathLike[str]) -> str:
-    """The name of a file without its folder and the endings of formats.
+def get_stem(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without folder and format suffixes.
 
-    >>> stem_of("runs/model-0.2.jsonl.gz"), stem_of("v1.5")
+    >>> get_stem("runs/model-0.2.jsonl.gz"), get_stem("v1.5")
     ('model-0.2', 'v1.5')
     """
     stem = Path(path)
@@ -202,17 +202,17 @@ def stem_of(path: str | os.PathLike[str]) -> str:
     return stem.name or os.fspath(path)
 
 
-def named_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]:
-    """Files by the name of the system: that before ``=``, or the file's, with its folder or a number where it repeats.
+def name_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]:
+    """Map system names to files: the part before ``=``, or the file's stem with its folder or a number if it repeats.
 
-    >>> named_files(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
+    >>> name_files(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
     {'runs-a': 'runs/a.json', 'b.v2': 'runs/b.v2.jsonl.gz', 'old-a': 'old/a.json', 'RL': 'ck1/results.json'}
     """
     names, paths = [], []
     for system in systems:
         name, equals, path = system.partition("=")
         if not equals or not name or (folder / system).exists():
-            name, path = stem_of(system), system
+            name, path = get_stem(system), system
         names.append(name)
         paths.append(path)
     repeated = {name for name, number in Counter(names).items() if number > 1}
@@ -232,7 +232,7 @@ def repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
     ["p.json is given twice, as 'p' and 'p-2'"]
     """
     names: dict[Path, list[str]] = {}
-    for system, (name, path) in zip(systems, named_files(systems, folder).items(), strict=True):
+    for system, (name, path) in zip(systems, name_files(systems, folder).items(), strict=True):
         if system == path:
             names.setdefault(Path(path), []).append(name)
     times = {2: "twice"}
@@ -243,33 +243,33 @@ def repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
     ]
 
 
-def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Piece]:
-    """Rows of what Python programs hold."""
+def _read_object(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Piece]:
+    """Yield the rows of a Python object."""
     if isinstance(source, CaptionSet):
-        return _items(source, name, role)
+        return _read_items(source, name, role)
     if isinstance(source, Mapping):
         _refuse_splits(source, name)
-        return document_rows(source, name)
+        return read_document(source, name)
     if hasattr(source, "to_dict") and hasattr(source, "iloc"):  # pandas: a frame, or a series of captions
-        return frame_rows(source, name) if hasattr(source, "columns") else mapping_rows(source.to_dict(), name)
+        return read_frame(source, name) if hasattr(source, "columns") else read_mapping(source.to_dict(), name)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return table_rows(source, name)
+        return read_table(source, name)
     if isinstance(source, (bytes, bytearray, memoryview, set, frozenset, type)) or not isinstance(source, Iterable):
-        raise InputError(f"{name}: {described(source)}, expected {_expected(role)}")
+        raise InputError(f"{name}: {describe_value(source)}, expected {_describe_expected(role)}")
     entries = source if isinstance(source, (list, tuple)) else list(source)
     first = entries[0] if entries else None
     if isinstance(first, Item):
-        return _items(entries, name, role)
+        return _read_items(entries, name, role)
     if isinstance(first, (str, list, tuple, np.ndarray)):
-        return _by_position(entries, name, ids)
+        return _read_by_position(entries, name, ids)
     if not entries or isinstance(first, Mapping):
-        return record_rows(entries, name)
+        return read_records(entries, name)
     texts = "a caption, a list of captions, or a record with id and caption" if role in _TEXTS else "a record"
-    raise InputError(f"{name}: entry 1: is {described(first)}, expected {texts}")
+    raise InputError(f"{name}: entry 1: is {describe_value(first)}, expected {texts}")
 
 
 def _refuse_splits(source: Mapping[Any, Any], name: str) -> None:
-    """Refuse a DatasetDict of Hugging Face, whose values are data sets: one of its splits is meant."""
+    """Raise InputError for a Hugging Face DatasetDict: the user has to pass one of its splits."""
     first = next(iter(source.values()), None)
     if hasattr(first, "features") and hasattr(first, "info"):
         splits = ", ".join(map(str, source))
@@ -279,11 +279,11 @@ def _refuse_splits(source: Mapping[Any, Any], name: str) -> None:
         )
 
 
-def _expected(role: str) -> str:
+def _describe_expected(role: str) -> str:
     return EXPECTED if role in _TEXTS else "a path, a data frame, an Arrow table or a list of records"
 
 
-def _by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -> Iterator[Row]:
+def _read_by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -> Iterator[Row]:
     keys: Sequence[Any] = range(len(entries)) if ids is None else ids
     if len(entries) != len(keys):
         transposed = all(isinstance(entry, (list, tuple)) and len(entry) == len(keys) for entry in entries)
@@ -293,11 +293,11 @@ def _by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -
         yield Row(f"{name}: entry {number}", {"id": key, "caption": entry}, keyed=True, aligned=None)
 
 
-def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
-    """Rows of items; as references those that they have, else their candidates."""
+def _read_items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
+    """Yield the rows of items; in the role of references, their references or else their candidates."""
     for number, item in enumerate(items, start=1):
         if not isinstance(item, Item):
-            raise InputError(f"{name}: entry {number}: is {described(item)}, expected an Item")
+            raise InputError(f"{name}: entry {number}: is {describe_value(item)}, expected an Item")
         texts: dict[str, Any] = {"candidates": item.candidates}
         if role != "captions":
             texts = {"references": item.references or item.candidates}
@@ -307,12 +307,12 @@ def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file, unpacked where it is compressed."""
-    return decoded(_content(path), name_of(path))
+    """Read a text file, decompressed if necessary."""
+    return decode_text(_read_content(path), get_name(path))
 
 
-def _content(source: str | os.PathLike[str], unpack_limit: int = Reading.unpack_limit) -> bytes:
-    name = name_of(source)
+def _read_content(source: str | os.PathLike[str], unpack_limit: int = Reading.unpack_limit) -> bytes:
+    name = get_name(source)
     try:
         content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
@@ -328,7 +328,7 @@ def _content(source: str | os.PathLike[str], unpack_limit: int = Reading.unpack_
 
 
 def unpack(content: bytes, name: str, limit: int = Reading.unpack_limit) -> bytes:
-    """The content of a file, unpacked where it is compressed; nothing but white space is refused."""
+    """Return the content, decompressed if it is gzip. Raise InputError if there is only white space."""
     if content[:2] == GZIP:
         parts, size = [], 0
         try:
@@ -345,7 +345,7 @@ def unpack(content: bytes, name: str, limit: int = Reading.unpack_limit) -> byte
 
 
 def unpack_parts(file: IO[bytes]) -> Iterator[bytes | None]:
-    """Unpack a gzip file part by part, so that whoever counts them can stop; None after each member that is whole."""
+    """Decompress a gzip file in parts, so that the caller can stop early; yield None after each complete member."""
     packed = file.read(PART)
     while packed:
         if not packed.strip(b"\0"):  # padding behind the last member
@@ -365,11 +365,11 @@ def unpack_parts(file: IO[bytes]) -> Iterator[bytes | None]:
 
 
 def _is_caption(text: str) -> bool:
-    """Whether a text that names no file looks like a caption: several words, and no ending of a file's name."""
+    """Return True if a text that is no file looks like a caption: several words, and no file suffix."""
     return len(text.split()) > 1 and not re.search(r"\.\w{1,8}$", text)
 
 
-def _format_of(name: str, content: bytes) -> str:
+def _guess_format(name: str, content: bytes) -> str:
     suffixes = [suffix.lower() for suffix in Path(name).suffixes if suffix.lower() != ".gz"]
     named = FORMATS.get(suffixes[-1], "") if suffixes else ""
     if named and named not in (LINES, "xlsx"):
@@ -399,29 +399,29 @@ def _format_of(name: str, content: bytes) -> str:
     return LINES if named == LINES and cells.isdisjoint(ID_COLUMNS) else "csv"
 
 
-def _webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
-    """Rows of a tar of WebDataset, a sample each; the first damage or sample without a caption is refused."""
-    from captious.io.tars import KEY, tar_rows
+def _read_webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
+    """Yield a row per sample of a WebDataset tar. Raise InputError at the first damage or sample without a caption."""
+    from captious.io.tars import KEY, read_tar
 
     def refuse(reason: str, example: str) -> None:
         raise InputError(example)
 
-    for row in tar_rows(io.BytesIO(content), name, Reading(), True, refuse):
+    for row in read_tar(io.BytesIO(content), name, Reading(), True, refuse):
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
 _READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
-    "json": json_document,
-    "jsonl": json_lines,
-    "csv": partial(delimited_rows, delimiter=","),
-    "tsv": partial(delimited_rows, delimiter="\t"),
-    "txt": line_rows,
+    "json": read_json,
+    "jsonl": read_json_lines,
+    "csv": partial(read_delimited, delimiter=","),
+    "tsv": partial(read_delimited, delimiter="\t"),
+    "txt": read_lines,
 }
 LINES = "txt"
 BINARY: dict[str, Callable[[bytes, str, int], Iterator[Piece]]] = {
-    "parquet": parquet_content,
-    "xlsx": spreadsheet_rows,
-    "webdataset": _webdataset,
+    "parquet": parse_parquet,
+    "xlsx": read_spreadsheet,
+    "webdataset": _read_webdataset,
 }
 """Formats that are no text; their readers know how much a part may unpack to."""
 FORMATS = {f".{name}": name for name in (*_READERS, *BINARY) if name != "webdataset"}

@@ -1,9 +1,9 @@
-"""Images: which file belongs to which item, and opening files that may be anything.
+"""Images: matching files to items, and decoding files of unknown content.
 
-An image that cannot be used is refused in one line that says why.
+An image that cannot be used raises UnreadableImage with a one-line reason.
 
 An image keeps its own mode (palette, CMYK, alpha …), because the reference implementations resize before they convert
-to RGB. Only what Pillow would turn white, more than eight bits in a channel, is brought to eight bits here.
+to RGB. Only modes with more than eight bits per channel, which Pillow would turn white, are converted here.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ NO_SUCH = "no such image"
 
 
 class UnreadableImage(InputError):
-    """An image that cannot be used; the message says which and why in one line."""
+    """An image that cannot be used; the message names it and gives the reason."""
 
 
 def open_image(source: Path | ImageSource, upright: bool = False) -> Image:
-    """The first frame of an image, decoded; turned as its EXIF tag says only where ``upright``."""
+    """Decode the first frame of an image; rotate it as its EXIF tag says if ``upright``."""
     return decode_image(read_image(source), source, upright)
 
 
 def read_image(source: Path | ImageSource) -> bytes:
-    """The bytes of an image file, or the content of an image in memory."""
+    """Return the bytes of an image file, or the content of an image in memory."""
     if isinstance(source, ImageData):
         try:
             return source.content()
         except (InputError, OSError) as error:
-            raise UnreadableImage(f"{source}: {_one_line(error)}") from None
+            raise UnreadableImage(f"{source}: {_format_error(error)}") from None
     path = source
     try:
         return read_regular(path)
@@ -67,7 +67,7 @@ def read_image(source: Path | ImageSource) -> bytes:
 
 
 def decode_image(content: bytes, source: Path | ImageSource, upright: bool = False) -> Image:
-    """The first frame of an image given as bytes, or in memory; ``source`` is what an error calls it."""
+    """Decode the first frame of an image from bytes or memory; ``source`` names it in errors."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     name = str(source)
@@ -80,29 +80,29 @@ def decode_image(content: bytes, source: Path | ImageSource, upright: bool = Fal
         raise UnreadableImage(f"{name}: is not an image, or of a kind that Pillow does not read") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UnreadableImage(
-            f"{name}: is far larger than {_millions(MAX_PIXELS)} pixels; scale it down first"
+            f"{name}: is far larger than {_format_millions(MAX_PIXELS)} pixels; scale it down first"
         ) from None
     except Exception as error:  # a damaged header makes decoders raise almost anything
-        raise UnreadableImage(f"{name}: has a damaged header ({_kind_of(error)})") from None
+        raise UnreadableImage(f"{name}: has a damaged header ({_generalize_error(error)})") from None
     if image.width * image.height >= MAX_PIXELS:
-        size = f"{image.width} x {image.height} = {_millions(image.width * image.height)}"
+        size = f"{image.width} x {image.height} = {_format_millions(image.width * image.height)}"
         raise UnreadableImage(
-            f"{name}: has {size} pixels, expected fewer than {_millions(MAX_PIXELS)}; scale it down first"
+            f"{name}: has {size} pixels, expected fewer than {_format_millions(MAX_PIXELS)}; scale it down first"
         )
     if max(image.size) > MAX_RATIO * min(image.size):
         raise UnreadableImage(f"{name}: is {image.width} x {image.height} pixels, too narrow a strip to be resized")
     try:
         image.load()
-        return _eight_bits(ImageOps.exif_transpose(image) if upright else image)
+        return _convert_to_eight_bits(ImageOps.exif_transpose(image) if upright else image)
     except Exception as error:  # as above, for the pixels
-        raise UnreadableImage(f"{name}: is truncated or damaged ({_kind_of(error)})") from None
+        raise UnreadableImage(f"{name}: is truncated or damaged ({_generalize_error(error)})") from None
 
 
 def is_plain_jpeg(content: bytes, upright: bool = False) -> bool:
-    """Whether a file is a whole JPEG of three channels of eight bits, which no limit here refuses.
+    """Return True if a file is a complete 8-bit, three-channel JPEG within the limits of this module.
 
-    Its segments are walked up to the one that says its size, without Pillow, which takes ten times as long. A file with
-    EXIF data is not plain where it may have to be turned.
+    Its segments are parsed up to the one with the size, without Pillow, which takes ten times as long. With
+    ``upright``, a file with EXIF data is not plain, because it may have to be rotated.
     """
     if not content.startswith(b"\xff\xd8") or not content.rstrip(b"\0").endswith(b"\xff\xd9"):
         return False
@@ -121,17 +121,17 @@ def is_plain_jpeg(content: bytes, upright: bool = False) -> bool:
 
 @cache
 def _silence_pillow() -> None:
-    """No line of Pillow's for each image that it calls a possible bomb: the limit here says which are refused.
+    """Ignore Pillow's warnings about large images, because `MAX_PIXELS` decides here.
 
-    Once and for the process, because setting warnings aside for a moment is not safe between threads.
+    Done once for the whole process: `warnings.catch_warnings` is not thread-safe.
     """
     from PIL import Image
 
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def _eight_bits(image: Image) -> Image:
-    """Bring deeper modes to eight bits; Pillow's own conversion would cut every value above 255 to white."""
+def _convert_to_eight_bits(image: Image) -> Image:
+    """Scale deeper modes to eight bits; Pillow's own conversion would clip all values above 255."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -148,34 +148,35 @@ def _eight_bits(image: Image) -> Image:
     return image
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
-def _kind_of(error: Exception) -> str:
-    """What a decoder says, less numbers, bytes and addresses: the same damage has the same reason in every image."""
-    return re.sub(r"b'[^']*'|0x[0-9a-f]+|\b\d+\b", "…", _one_line(error))
+def _generalize_error(error: Exception) -> str:
+    """Return a decoder's message without numbers, bytes and addresses, so that equal faults are grouped."""
+    return re.sub(r"b'[^']*'|0x[0-9a-f]+|\b\d+\b", "…", _format_error(error))
 
 
-def _millions(count: int) -> str:
+def _format_millions(count: int) -> str:
     return f"{count / 1e6:.6g} million"
 
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
 
-def with_images(captions: CaptionSet, images: Any) -> CaptionSet:
-    """The set with its images as the column ``image``; ``images`` as in ``captious.read``."""
-    column = images_of(images, captions.ids, captions.columns.get("image"))
+def add_images(captions: CaptionSet, images: Any) -> CaptionSet:
+    """Return the set with the column ``image``; ``images`` as in ``captious.read``."""
+    column = match_images(images, captions.ids, captions.columns.get("image"))
     return replace(captions, columns={**captions.columns, "image": column})
 
 
-def images_of(
+def match_images(
     images: Any, ids: Sequence[str], names: Sequence[Any] | None = None, listed: Sequence[str] | None = None
 ) -> tuple[ImageSource | None, ...]:
-    """The image of each item: from a folder, by id from a dictionary, or from a list in the order of the captions.
+    """Return the image of each item: from a folder, from a dictionary by id, or from a list in the order of the
+    captions.
 
-    ``listed`` are the ids that a list follows, where they are not those of the items.
+    ``listed`` are the ids that a list follows, if they differ from those of the items.
     """
     if isinstance(images, (str, os.PathLike)):
         return find_images(Path(images), ids, names)
@@ -186,17 +187,17 @@ def images_of(
         if ids and by_id.keys().isdisjoint(ids):
             raise InputError(f"images: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
     else:
-        entries = _entries(images)
+        entries = _list_images(images)
         listed = ids if listed is None else listed
         if len(entries) != len(listed):
             raise InputError(
                 f"images: {len(entries)} for {len(listed)} captions, expected one for each, in their order"
             )
         by_id = dict(zip(listed, entries, strict=True))
-    return tuple(_image(by_id.get(key), key) for key in ids)
+    return tuple(_check_image(by_id.get(key), key) for key in ids)
 
 
-def _entries(images: Any) -> Sequence[Any]:
+def _list_images(images: Any) -> Sequence[Any]:
     one = ImageData.of(images, "images") if len(getattr(images, "shape", (0, 0, 0))) < 4 else None
     if one is not None or not isinstance(images, Iterable):
         kind = "one image" if one is not None else type(images).__name__
@@ -204,7 +205,7 @@ def _entries(images: Any) -> Sequence[Any]:
     return images if isinstance(images, Sequence) else list(images)
 
 
-def _image(value: Any, key: str) -> ImageSource | None:
+def _check_image(value: Any, key: str) -> ImageSource | None:
     if value is None or isinstance(value, (str, os.PathLike)):
         return None if value is None else os.fspath(value)
     image = ImageData.of(value, f"image of {key}")
@@ -216,10 +217,10 @@ def _image(value: Any, key: str) -> ImageSource | None:
 
 
 class ImageFolder:
-    """A folder of images, or of sounds, found by what rows call them.
+    """A folder of images, or of sounds, with lookup by the names in rows.
 
-    An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
-    COCO's twelve digits, alone or after a name such as ``COCO_val2014_``.
+    An image is searched by its file name, by the same name with another suffix, by the item's id, and by the id with
+    COCO's twelve digits, with or without a prefix such as ``COCO_val2014_``.
     """
 
     suffixes: ClassVar[frozenset[str]] = SUFFIXES
@@ -231,11 +232,11 @@ class ImageFolder:
             raise InputError(f"{self.path}: no such folder of {self.what}s")
         with os.scandir(self.path) as entries:  # names alone: a Path for each of 50,000 takes longer than to read them
             self._entries = sorted(entry.name for entry in entries)
-        self._names = {name: None for name in self._entries if _suffix(name) in self.suffixes}
+        self._names = {name: None for name in self._entries if _get_suffix(name) in self.suffixes}
 
     @cached_property
     def _stems(self) -> dict[str, str]:
-        """Names by stem; not needed where rows call the images by their names."""
+        """File names by stem; computed only if rows do not contain the file names."""
         return {Path(name).stem: name for name in self._names}
 
     @cached_property
@@ -244,11 +245,11 @@ class ImageFolder:
 
     @property
     def names(self) -> list[str]:
-        """The names of the images in the folder itself, sorted."""
+        """The sorted names of the images directly in the folder."""
         return list(self._names)
 
     def find(self, name: str, key: str) -> Path | None:
-        """The image of an item with this id; ``name`` is what its row calls the image, which may be a path below."""
+        """Return the image of an item with this id; ``name`` is the image in its row, which may be a relative path."""
         wanted = Path(name).name or key
         if wanted in self._names:
             return self.path / wanted
@@ -260,18 +261,18 @@ class ImageFolder:
         return None if image is None else self.path / image
 
     def without(self, wanted: str) -> str:
-        """What to say where no item has its image here: the names that were tried for one, and what there is."""
+        """Return the message for a folder without any matching image: the names tried and the files found."""
         stem = Path(wanted).stem
         tried = [Path(wanted).name if Path(wanted).suffix.lower() in SUFFIXES else f"{stem}.jpg (.png, .webp, …)"]
         if stem.isdecimal():
             tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
         folders = [name for name in self._entries if (self.path / name).is_dir()]
         if self._names:
-            there = f"{_number(self._names, 'image')}, such as {next(iter(self._names))}"
+            there = f"{_format_number(self._names, 'image')}, such as {next(iter(self._names))}"
         elif folders:
-            there = f"no image itself, but {_number(folders, 'folder')}, such as {folders[0]}: name one of them"
+            there = f"no image itself, but {_format_number(folders, 'folder')}, such as {folders[0]}: name one of them"
         elif self._entries:
-            there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0]}"
+            there = f"no image, but {_format_number(self._entries, 'other file')}, such as {self._entries[0]}"
         else:
             there = "nothing"
         return f"{self.path}: contains no image of any item: looked for {', '.join(tried)}, found {there}"
@@ -284,8 +285,8 @@ class SoundFolder(ImageFolder):
     what: ClassVar[str] = "sound"
 
 
-def _suffix(name: str) -> str:
-    """The suffix that a path of this name has, in lower case."""
+def _get_suffix(name: str) -> str:
+    """Return the suffix of a name in lower case, like ``Path.suffix``."""
     stem, dot, ending = name.rpartition(".")
     return f"{dot}{ending}".lower() if stem else ""
 
@@ -293,10 +294,11 @@ def _suffix(name: str) -> str:
 _COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
 
 
-def image_number(name: str) -> str:
-    """The number of a COCO image, by itself or in the name of a file or path; any other name as it is.
+def parse_image_number(name: str) -> str:
+    """Return the number of a COCO image, given the number, a file name or a path; any other name unchanged.
 
-    >>> [image_number(name) for name in ("391895", "val2014/COCO_val2014_000000391895.jpg", "000000391895", "cat.jpg")]
+    >>> names = ("391895", "val2014/COCO_val2014_000000391895.jpg", "000000391895", "cat.jpg")
+    >>> [parse_image_number(name) for name in names]
     ['391895', '391895', '391895', 'cat.jpg']
     """
     stem = Path(name).stem
@@ -305,12 +307,12 @@ def image_number(name: str) -> str:
     return digits.lstrip("0") or "0" if digits.isdecimal() else name
 
 
-def _number(things: Sized, what: str) -> str:
+def _format_number(things: Sized, what: str) -> str:
     return f"{len(things):,} {what}{'s' * (len(things) != 1)}"
 
 
 def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
-    """The path of the image of each item as `ImageFolder` finds it; where there is none, the one that was expected."""
+    """Return the path of each item's image as `ImageFolder` finds it, or the expected path if there is none."""
     images, paths = ImageFolder(folder), []
     any_found = False
     for key, value in zip(ids, names or (None,) * len(ids), strict=True):
@@ -323,20 +325,20 @@ def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | N
     return tuple(paths)
 
 
-def images_by_id(folder: str | Path) -> dict[str, str]:
-    """The paths of all images of a folder by what an item may call them: stem, file name, or the number of COCO."""
+def index_images(folder: str | Path) -> dict[str, str]:
+    """Map each possible name of an image in a folder to its path: stem, file name, and COCO number."""
     images = ImageFolder(folder)
     paths: dict[str, str] = {}
     for name in images.names:
-        for key in (Path(name).stem, name, image_number(name)):
+        for key in (Path(name).stem, name, parse_image_number(name)):
             paths.setdefault(key, str(images.path / name))
     if not paths:
         raise InputError(f"{images.path}: contains no image")
     return paths
 
 
-def image_of(row: Row) -> str:
-    """What a row calls its image."""
+def get_image_name(row: Row) -> str:
+    """Return the name of the image in a row."""
     for column in (*IMAGE_COLUMNS, *ID_COLUMNS):
         value = row.fields.get(column)
         if value is not None and value != "" and isinstance(value, (str, int)) and not isinstance(value, bool):

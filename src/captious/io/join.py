@@ -1,6 +1,6 @@
-"""Rows to captions by id, and candidates joined with references: which column is what, and what is wrong with a row.
+"""Grouping of rows by id, and joining of candidates with references.
 
-Every complaint goes through one callback. ``captious.read`` passes one that raises at the first complaint;
+Every complaint about a row goes through one callback. ``captious.read`` passes one that raises at the first complaint;
 ``captious.check`` passes one that collects them.
 """
 
@@ -32,10 +32,10 @@ from captious.io.columns import (
     choose_columns,
     choose_references_column,
 )
-from captious.io.formats import name_of
-from captious.io.images import image_number, images_of
-from captious.io.printed import looks_printed, printed_list
-from captious.io.rows import Piece, Row, RowBlock, whole_text
+from captious.io.formats import get_name
+from captious.io.images import match_images, parse_image_number
+from captious.io.printed import looks_printed, parse_printed_list
+from captious.io.rows import Piece, Row, RowBlock, repair_text
 from captious.options import Reading
 
 Complain = Callable[[str], None]
@@ -56,13 +56,13 @@ SKIP_ONE = "; pass reading=Reading(missing='skip') to leave it out"
 
 
 def refuse(message: str) -> NoReturn:
-    """The complaint handler of reading: stop at the first one."""
+    """Raise the complaint as an InputError: the callback of `captious.read`."""
     raise InputError(message)
 
 
 @dataclass
 class Changes:
-    """What reading changed or left out, each with the place where it was found."""
+    """The changes and omissions of reading, with their places."""
 
     cleaned: list[str] = field(default_factory=list)
     """Texts that lost control characters or halves of characters."""
@@ -78,26 +78,26 @@ class Changes:
         self.left_out.setdefault(reason.partition(" (")[0], []).append(where)
 
     def sentences(self, name: str) -> list[str]:
-        """Say what was changed and left out in a source."""
+        """Return one sentence for each kind of change in a source."""
         sentences = list(self.remarks)
         if self.cleaned:
             number = f"{len(self.cleaned):,} text{'s' * (len(self.cleaned) != 1)}"
             sentences.append(
                 f"{name}: control characters and halves of characters were removed from {number} "
-                f"({_first_places(self.cleaned, name)})"
+                f"({_format_places(self.cleaned, name)})"
             )
         for reason, places in self.left_out.items():
-            sentences.append(f"{name}: {len(places):,} left out: {reason} ({_first_places(places, name)})")
+            sentences.append(f"{name}: {len(places):,} left out: {reason} ({_format_places(places, name)})")
         return sentences
 
 
-def _first_places(places: Sequence[str], name: str) -> str:
-    return first_few([place.removeprefix(f"{name}: ") for place in places])
+def _format_places(places: Sequence[str], name: str) -> str:
+    return format_first([place.removeprefix(f"{name}: ") for place in places])
 
 
 @dataclass
 class Gathered:
-    """Captions and extra fields by id, in the order in which the ids first occur."""
+    """Captions and other fields by id, in the order of first occurrence."""
 
     candidates: dict[str, list[str]] = field(default_factory=dict)
     references: dict[str, list[str]] = field(default_factory=dict)
@@ -117,15 +117,15 @@ class Gathered:
     """The ids of the items that `join` asked for last, and their references."""
 
     def references_of(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], Ragged]:
-        """The references of items, and the ids: systems with the same items share both."""
+        """Return the ids and the references of items, cached, so that systems with the same items share both."""
         if self.joined is None or self.joined[0] != ids:
             self.joined = ids, Ragged.of([self.references.get(key, ()) for key in ids])
         return self.joined
 
-    def first_row(self, key: str) -> str:
-        """Where the id of a candidate first occurs."""
+    def find_first_row(self, key: str) -> str:
+        """Return the place where the id of a candidate first occurs."""
         for keys, rows in self.blocks:
-            self.first_rows.update((own, _place(rows, index)) for index, own in enumerate(keys))
+            self.first_rows.update((own, _get_place(rows, index)) for index, own in enumerate(keys))
         self.blocks.clear()
         return self.first_rows[key]
 
@@ -137,10 +137,10 @@ def gather_candidates(
     notice: Callable[[Row], None] | None = None,
     changes: Changes | None = None,
 ) -> Gathered:
-    """Candidates by id, and the references where the same rows carry them.
+    """Collect candidates by id, and references if the same rows contain them.
 
-    ``notice`` is called with a row before complaints about it. Rows may be read ahead of complaints about others then.
-    Where missing ids are skipped and nobody takes notice, a row that cannot be used is left out and counted.
+    ``notice`` is called with a row before complaints about it; rows may then be read ahead of complaints about others.
+    If missing ids are skipped and there is no ``notice``, an unusable row is left out and counted.
     """
     gathered, several = Gathered(changes=changes or Changes()), reading.several
     changes = gathered.changes
@@ -151,25 +151,25 @@ def gather_candidates(
     gathered.candidate_column = _describe_column(sample, reading.candidate_column, CANDIDATE_COLUMNS)
     gathered.references_column = _describe_column(sample, reading.references_column, REFERENCE_COLUMNS)
     usual = (lambda block: not several and _add_plain_candidates(gathered, block, reading)) if in_blocks else None
-    for row in _unusual(rows, usual):
+    for row in _filter_unusual(rows, usual):
         if notice is not None:
             notice(row)
         gathered.aligned = row.aligned
-        row = _with_lists(row, reading)
+        row = _merge_numbered_columns(row, reading)
         own = partial(changes.leave_out, where=row.where) if skips else complain
-        key = row_id(row, reading.id_column, own)
+        key = get_row_id(row, reading.id_column, own)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
         if text_column is None:
-            own(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
+            own(_explain_missing_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
         elif reading.references_column is not None and reference_column is None and reading.references is None:
-            own(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
+            own(_explain_missing_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
             text_column = None
         if key is None or text_column is None:
             if skips:
                 changes.lost.add(row.where if key is None else key)
             continue
-        texts = _texts(row, text_column, "caption", own, changes)
+        texts = _get_texts(row, text_column, "caption", own, changes)
         if not texts and skips:
             changes.lost.add(key)
             continue
@@ -181,7 +181,7 @@ def gather_candidates(
                 swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
                 other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
                 complain(
-                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.first_row(key)}), expected "
+                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.find_first_row(key)}), expected "
                     f"one row per id; {swapped}pass reading=Reading(several=True) where an item has several "
                     f"candidates, {other}"
                 )
@@ -191,14 +191,14 @@ def gather_candidates(
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
         if reference_column is not None:
-            people = _references(row, reference_column, own, changes)
+            people = _get_references(row, reference_column, own, changes)
             if gathered.references.setdefault(key, people) != people:  # several rollouts of an item repeat its list
                 gathered.references[key] += people
         _add_fields(gathered, key, row, {text_column, reference_column, reading.id_column}, several)
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
             # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
-            several_values = len(values) > 1 and not all(_same(value, values[0]) for value in values)
+            several_values = len(values) > 1 and not all(_is_same(value, values[0]) for value in values)
             fields[name] = values if several_values else values[0]
     return gathered
 
@@ -209,7 +209,10 @@ def gather_references(
     complain: Complain = refuse,
     changes: Changes | None = None,
 ) -> Gathered:
-    """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
+    """Collect references by id; rows with the same id are combined.
+
+    If the format defines the id, as COCO annotations do, the id column of the candidates is not required.
+    """
     gathered, named = Gathered(changes=changes or Changes()), reading.references_id_column or reading.id_column
     changes, skips = gathered.changes, reading.missing == "skip"
     sample, rows = _peek(rows, reading)
@@ -220,29 +223,33 @@ def gather_references(
     )
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     usual = partial(_add_plain_references, gathered, named, foreign, reading) if complain is refuse else None
-    for row in _unusual(rows, usual):
+    for row in _filter_unusual(rows, usual):
         gathered.aligned = row.aligned
-        row = _with_lists(row, reading)
+        row = _merge_numbered_columns(row, reading)
         own = partial(changes.leave_out, where=row.where) if skips else complain
         id_column = None if foreign and row.keyed and named not in row.fields else named
-        key = row_id(row, id_column, own)
+        key = get_row_id(row, id_column, own)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:
-            own(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
+            own(
+                _explain_missing_column(
+                    row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")
+                )
+            )
             continue
         if key is None:
             continue
-        gathered.references.setdefault(key, []).extend(_references(row, column, own, changes))
+        gathered.references.setdefault(key, []).extend(_get_references(row, column, own, changes))
         _add_fields(gathered, key, row, {column, id_column})
     return gathered
 
 
-def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
+def select_caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
     """List the columns of a table that `gather_candidates` needs for ids and captions.
 
     All, if one is missing or several make a list: messages name all columns.
 
-    >>> caption_columns(["key", "url", "caption", "width", "references"], Reading())
+    >>> select_caption_columns(["key", "url", "caption", "width", "references"], Reading())
     ['key', 'caption', 'references']
     """
     row = Row("", dict.fromkeys(columns))
@@ -251,7 +258,7 @@ def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
     wanted.append(_pick(row, reading.candidate_column, CANDIDATE_COLUMNS))
     references = _pick(row, reading.references_column, REFERENCE_COLUMNS)
     missing = None in wanted or (references is None and reading.references_column is not None)
-    if missing or _numbered(tuple(columns)):
+    if missing or _find_numbered_columns(tuple(columns)):
         return list(columns)
     # Their values say which of several is the caption, and whether one is the references.
     open_choice = reading.candidate_column is None or (references is None and reading.references is None)
@@ -260,7 +267,7 @@ def caption_columns(columns: Sequence[str], reading: Reading) -> list[str]:
 
 
 def _peek(rows: Iterable[Piece], reading: Reading) -> tuple[list[Row], Iterable[Piece]]:
-    """The first rows, and all rows again; an error in one of the first comes when all are read."""
+    """Return the first rows, and an iterator over all rows; an error in one of the first is raised by the iterator."""
     pieces, sample, rows = list[Piece](), list[Row](), iter(rows)
     try:
         while len(sample) < SAMPLE and (piece := next(rows, None)) is not None:
@@ -271,7 +278,7 @@ def _peek(rows: Iterable[Piece], reading: Reading) -> tuple[list[Row], Iterable[
                 sample.append(piece)
     except InputError as error:
         rows = _fail(error)
-    return [_with_lists(row, reading) for row in sample], chain(pieces, rows)
+    return [_merge_numbered_columns(row, reading) for row in sample], chain(pieces, rows)
 
 
 def _fail(error: InputError) -> Iterator[Piece]:
@@ -280,7 +287,7 @@ def _fail(error: InputError) -> Iterator[Piece]:
 
 
 def _describe_column(sample: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> str:
-    """The column that is read, as a result shows it; in place of one that no file has, how texts are found."""
+    """Describe the column that is read for a result; for formats without columns, how texts are matched."""
     first = sample[0] if sample else Row("", {})
     column = _pick(first, wanted, usual)
     if column is None or not first.keyed or not {"id", "caption", "image"}.issuperset(first.fields):
@@ -288,18 +295,18 @@ def _describe_column(sample: Sequence[Row], wanted: str | None, usual: Sequence[
     return "by id" if first.aligned is False else "one per line" if first.aligned else "in their order"
 
 
-def _unusual(rows: Iterable[Piece], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
-    """The rows that ``add_plain`` does not add: all of a block in which one needs a closer look.
+def _filter_unusual(rows: Iterable[Piece], add_plain: Callable[[Sequence[Row]], bool] | None) -> Iterator[Row]:
+    """Yield the rows that ``add_plain`` did not add: all rows of a block with one that needs a closer look.
 
-    Without it all rows, one by one: whoever collects complaints has them in the order of the rows.
+    Without ``add_plain`` all rows are yielded one by one, so that complaints come in the order of the rows.
     """
-    for block in _blocks(rows, BLOCK if add_plain else 1):
+    for block in _split_blocks(rows, BLOCK if add_plain else 1):
         if add_plain is None or not _are_alike(block) or not add_plain(block):
             yield from block
 
 
-def _blocks(rows: Iterable[Piece], size: int) -> Iterator[Sequence[Row]]:
-    """So many rows at a time; those of a block as they come."""
+def _split_blocks(rows: Iterable[Piece], size: int) -> Iterator[Sequence[Row]]:
+    """Yield lists of ``size`` rows; blocks are yielded as they are."""
     block: list[Row] = []
     try:
         for row in rows:
@@ -317,34 +324,35 @@ def _blocks(rows: Iterable[Piece], size: int) -> Iterator[Sequence[Row]]:
     yield block
 
 
-def _cells(rows: Sequence[Row], column: str) -> list[Any]:
-    """The values of a column in rows that are alike."""
+def _get_column(rows: Sequence[Row], column: str) -> list[Any]:
+    """Return the values of a column in rows with the same columns."""
     return rows.columns[column] if isinstance(rows, RowBlock) else [row.fields[column] for row in rows]
 
 
-def _place(rows: Sequence[Row], index: int) -> str:
-    """Where a row stands."""
+def _get_place(rows: Sequence[Row], index: int) -> str:
     return rows.place(index) if isinstance(rows, RowBlock) else rows[index].where
 
 
 def _are_alike(rows: Sequence[Row]) -> bool:
-    """Whether rows have the same columns, none of them numbered, and come from the same kind of source."""
+    """Return True if rows have the same columns, none of them numbered, and the same kind of source."""
     if isinstance(rows, RowBlock) or not rows:
-        return len(rows) > 0 and not _numbered(tuple(rows[0].fields))
+        return len(rows) > 0 and not _find_numbered_columns(tuple(rows[0].fields))
     first = rows[0]
     names, keyed = first.fields.keys(), first.keyed
-    return not _numbered(tuple(names)) and all(row.fields.keys() == names and row.keyed is keyed for row in rows)
+    return not _find_numbered_columns(tuple(names)) and all(
+        row.fields.keys() == names and row.keyed is keyed for row in rows
+    )
 
 
 def _add_plain_candidates(gathered: Gathered, rows: Sequence[Row], reading: Reading) -> bool:
-    """Add rows that are alike column by column, if they have new ids and plain texts; otherwise add none."""
+    """Add a block of rows by column if all have new ids and plain texts; otherwise return False and add none."""
     text_column = _pick(rows[0], reading.candidate_column, CANDIDATE_COLUMNS)
     reference_column = _pick(rows[0], reading.references_column, REFERENCE_COLUMNS)
     if text_column is None or (reading.references_column is not None and reference_column is None):
         return False
-    keys = _plain_keys(rows, reading.id_column)
-    texts = _plain_texts(rows, text_column)
-    references = [] if reference_column is None else _plain_texts(rows, reference_column)
+    keys = _get_plain_keys(rows, reading.id_column)
+    texts = _get_plain_texts(rows, text_column)
+    references = [] if reference_column is None else _get_plain_texts(rows, reference_column)
     if keys is None or texts is None or references is None:
         return False
     if len(set(keys)) < len(keys) or not gathered.candidates.keys().isdisjoint(keys):
@@ -354,19 +362,19 @@ def _add_plain_candidates(gathered: Gathered, rows: Sequence[Row], reading: Read
     gathered.blocks.append((keys, rows))
     if reference_column is not None:
         gathered.references.update(zip(keys, references, strict=True))
-    _add_further(gathered, keys, rows, {text_column, reference_column, reading.id_column})
+    _add_further_fields(gathered, keys, rows, {text_column, reference_column, reading.id_column})
     return True
 
 
 def _add_plain_references(
     gathered: Gathered, named: str | None, foreign: bool, reading: Reading, rows: Sequence[Row]
 ) -> bool:
-    """Add rows of references that are alike column by column, if they have plain texts; otherwise add none."""
+    """Add a block of references by column if all have plain texts; otherwise return False and add none."""
     first = rows[0]
     id_column = None if foreign and first.keyed and named not in first.fields else named
     column = _pick(first, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
-    keys = None if column is None else _plain_keys(rows, id_column)
-    if keys is None or column is None or (texts := _plain_texts(rows, column)) is None:
+    keys = None if column is None else _get_plain_keys(rows, id_column)
+    if keys is None or column is None or (texts := _get_plain_texts(rows, column)) is None:
         return False
     gathered.aligned = rows[-1].aligned
     if gathered.references.keys().isdisjoint(keys) and len(set(keys)) == len(keys):
@@ -374,25 +382,25 @@ def _add_plain_references(
     else:
         for key, own in zip(keys, texts, strict=True):
             gathered.references.setdefault(key, []).extend(own)
-    _add_further(gathered, keys, rows, {column, id_column})
+    _add_further_fields(gathered, keys, rows, {column, id_column})
     return True
 
 
-def _plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
-    """The ids of rows that are alike, if all are texts or whole numbers as they should be."""
+def _get_plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None:
+    """Return the ids of a block if all are readable texts or integers, else None."""
     name = _pick(rows[0], column, ID_COLUMNS)
     if name is None:
         return None
-    values = _cells(rows, name)
+    values = _get_column(rows, name)
     if not {str, int}.issuperset(map(type, values)):
         return None
     keys = list(map(str, values))
     return keys if "" not in keys and _is_readable("\n".join(keys)) else None
 
 
-def _plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
-    """The texts of a column, if each cell holds a text or a list of texts, and none needs a closer look."""
-    cells = _cells(rows, column)
+def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
+    """Return the texts of a column if all cells are texts or lists of texts without peculiarities, else None."""
+    cells = _get_column(rows, column)
     kinds = set(map(type, cells))
     if kinds == {str}:
         lists, flat = [[text] for text in cells], cells
@@ -412,7 +420,7 @@ _CONTROL = re.compile(f"[{re.escape(CONTROLS.decode())}]")
 
 
 def _is_readable(text: str) -> bool:
-    """Whether a text has neither half a character nor a control character that is no white space."""
+    """Return True if a text contains no lone surrogate and no control character except white space."""
     try:
         content = text.encode()
     except UnicodeEncodeError:
@@ -421,16 +429,16 @@ def _is_readable(text: str) -> bool:
 
 
 def clean_text(text: str) -> str:
-    r"""Return the text without control characters and halves of characters.
+    r"""Return the text without control characters and lone surrogates.
 
     >>> clean_text("a dog\0 and \ud83da cat"), clean_text("a \ud83d\ude00 face") == "a \U0001f600 face"
     ('a dog and a cat', True)
     """
-    return _CONTROL.sub("", whole_text(text))
+    return _CONTROL.sub("", repair_text(text))
 
 
 def _has_list(text: str) -> bool:
-    """Whether one of several texts, one per line, may be a list that a program has printed.
+    """Return True if one of several texts, one per line, may be a printed list.
 
     >>> _has_list(" ['a cat', 'two cats']"), _has_list("array(['a cat'])"), _has_list("a cat (white)")
     (True, True, False)
@@ -444,8 +452,8 @@ def _has_list(text: str) -> bool:
     return False
 
 
-def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
-    """Add the further fields of rows that are alike, where they have any besides ids and captions."""
+def _add_further_fields(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], used: set[str | None]) -> None:
+    """Add the columns of a block other than ids and captions."""
     columns = [column for column in rows[0].fields if column not in used and column not in ("id", "image_id")]
     if not columns:
         return
@@ -454,29 +462,29 @@ def _add_further(gathered: Gathered, keys: Sequence[str], rows: Sequence[Row], u
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
         return
-    values = zip(*(_cells(rows, column) for column in columns), strict=True)
+    values = zip(*(_get_column(rows, column) for column in columns), strict=True)
     gathered.fields.update((key, dict(zip(columns, own, strict=True))) for key, own in zip(keys, values, strict=True))
 
 
 def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
-    """The values of one column by id, those that are null left out; two different ones of an id are refused."""
+    """Return the values of one column by id, without nulls. Raise InputError if an id has two different values."""
     values: dict[str, Any] = {}
     for row in rows:
-        key = row_id(row, reading.id_column, refuse)
+        key = get_row_id(row, reading.id_column, refuse)
         if column not in row.fields:
-            refuse(_no_column(row, "label", column, ()))
+            refuse(_explain_missing_column(row, "label", column, ()))
         value = row.fields[column]
         if isinstance(value, (list, dict)):
-            refuse(f"{row.where}: {column} is {described(value)}, expected a text or a number")
+            refuse(f"{row.where}: {column} is {describe_value(value)}, expected a text or a number")
         if key is None or value is None:
             continue
-        if not _same(values.setdefault(key, value), value):
+        if not _is_same(values.setdefault(key, value), value):
             refuse(f"{row.where}: {column} of id {key!r} is {value!r}, an earlier row says {values[key]!r}")
     return values
 
 
-def in_language(captions: CaptionSet, language: str | None, complain: Complain = refuse) -> CaptionSet:
-    """The captions with their language, where one is named; those in another script are a complaint."""
+def set_language(captions: CaptionSet, language: str | None, complain: Complain = refuse) -> CaptionSet:
+    """Return the captions with their language, if given; complain if they are in another script."""
     if language is None:
         return captions
     try:
@@ -489,8 +497,8 @@ def in_language(captions: CaptionSet, language: str | None, complain: Complain =
 def join(
     candidates: Gathered, others: Gathered | None, reading: Reading, name: str, complain: Complain = refuse
 ) -> CaptionSet:
-    """Candidates with the references of their ids, those of ``others`` first; the order is that of the candidates."""
-    references_name = "references" if others is None else name_of(reading.references, "references")
+    """Join candidates with the references of their ids, preferring those of ``others``; keep the candidates' order."""
+    references_name = "references" if others is None else get_name(reading.references, "references")
     remarks: list[str] = []
     if others is not None and others.references.keys().isdisjoint(candidates.candidates):
         others, remarks = _join_by_file_name(candidates, others, references_name)
@@ -504,23 +512,23 @@ def join(
             f"{lines}: has a caption on each line and no ids, {table} has ids; expected lines in both, or ids in both"
         )
     elif references and references.keys().isdisjoint(keys):
-        complain(_nothing_in_common(list(keys), list(references), name, references_name))
+        complain(_explain_disjoint_ids(list(keys), list(references), name, references_name))
     elif reading.missing == "error":
         if lonely:
             where = "" if references_name == "references" else f" in {references_name}"
-            complain(f"{name}: {_some(lonely)} without references{where}; {_SKIP}")
+            complain(f"{name}: {_format_ids(lonely)} without references{where}; {_SKIP}")
         if unused:
-            complain(f"{references_name}: {_some(unused)} without a candidate in {name}; {_SKIP}")
+            complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
     if lonely:
         without = set(lonely)
         keys = [key for key in keys if key not in without]
-    columns = _columns(keys, [candidates.fields, *([others.fields] if others else [])])
+    columns = _merge_columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
         try:
             # An id of several columns names its image by the first.
             further = (reading.id_column or "").count(",")
             named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
-            columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
+            columns["image"] = match_images(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     ids, people = (candidates if others is None else others).references_of(tuple(keys))
@@ -531,12 +539,12 @@ def join(
         columns=columns,
         name=name,
         skipped=len(lonely) + len(candidates.changes.lost.union(unused)),
-        origin=_origin(candidates, others, reading, name, references_name, remarks),
+        origin=_make_origin(candidates, others, reading, name, references_name, remarks),
     )
-    return in_language(captions, reading.language, complain)
+    return set_language(captions, reading.language, complain)
 
 
-def _origin(
+def _make_origin(
     candidates: Gathered,
     others: Gathered | None,
     reading: Reading,
@@ -544,7 +552,7 @@ def _origin(
     references_name: str,
     remarks: Sequence[str],
 ) -> Origin:
-    """What was read as what, and what was changed."""
+    """Describe which columns were read and what was changed."""
     changes = [candidates.changes.sentences(name), [] if others is None else others.changes.sentences(references_name)]
     references, images = candidates.references_column, ""
     if others is not None:
@@ -566,17 +574,17 @@ def _origin(
 
 
 def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tuple[Gathered, list[str]]:
-    """Give the references the ids of the candidates if these are the names of the images, or name them.
+    """Rename the ids of the references to those of the candidates if both refer to the same image files.
 
-    People write ``COCO_val2014_000000391895.jpg`` where the annotations have the id 391895 and the file's name.
+    Users write ``COCO_val2014_000000391895.jpg`` if the annotations have the id 391895 and the file name.
     """
     known: dict[str, str] = {}
     for key in others.references:
-        for alias in _image_names(key, others.fields.get(key, {}).get("image")):
+        for alias in _list_image_names(key, others.fields.get(key, {}).get("image")):
             known[alias] = key if known.setdefault(alias, key) == key else ""  # of two images, neither
     ids: dict[str, str] = {}
     for key in candidates.candidates:
-        aliases = _image_names(key, candidates.fields.get(key, {}).get("image"))
+        aliases = _list_image_names(key, candidates.fields.get(key, {}).get("image"))
         if other := next((known[alias] for alias in aliases if known.get(alias)), ""):
             ids.setdefault(other, key)
     if not ids:
@@ -588,24 +596,28 @@ def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tup
     return replace(others, references=renamed, fields=fields, joined=None), [remark]
 
 
-def _image_names(key: str, image: Any) -> list[str]:
-    """Names by which an image may be known: its file without folder, without ending, its number in COCO."""
+def _list_image_names(key: str, image: Any) -> list[str]:
+    """List possible names of an image: file without folder, without suffix, COCO number."""
     names = [key, *([image] if isinstance(image, str) else [])]
     files = [PurePath(name.replace("\\", "/")) for name in names]
-    return list(dict.fromkeys([*names, *(f.name for f in files), *(f.stem for f in files), *map(image_number, names)]))
+    return list(
+        dict.fromkeys([*names, *(f.name for f in files), *(f.stem for f in files), *map(parse_image_number, names)])
+    )
 
 
-def _nothing_in_common(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
-    """What is said where no candidate has references: the ids of both sides."""
+def _explain_disjoint_ids(keys: Sequence[str], others: Sequence[str], name: str, other_name: str) -> str:
+    """Return the message for candidates without any references, with ids of both sides."""
     return (
-        f"{name}: none of its {_some(keys, 3)} is in {other_name}, which has {_some(others, 3)}; "
+        f"{name}: none of its {_format_ids(keys, 3)} is in {other_name}, which has {_format_ids(others, 3)}; "
         "reading=Reading(id_column=...) and reading=Reading(references_id_column=...) name other columns; no names of "
         "image files match either"
     )
 
 
-def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
-    """The further fields of items as columns; of a field that two sources have, the first counts."""
+def _merge_columns(
+    keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]
+) -> dict[str, tuple[Any, ...]]:
+    """Convert the other fields of items to columns; the first source with a field takes precedence."""
     if not any(sources):
         return {}
     first, *further = [source for source in sources if source]
@@ -617,8 +629,8 @@ def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, 
     return {name: tuple([row.get(name) for row in rows]) for name in names}
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; arrays only if they are one object."""
+def _is_same(one: Any, other: Any) -> bool:
+    """Return True if two values are equal; arrays only if they are the same object."""
     equal = one is other or one == other
     return equal is True or (isinstance(equal, np.bool_) and bool(equal))
 
@@ -637,7 +649,7 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
 
 
 def _is_sound(row: Row, value: Any) -> bool:
-    """Whether the file that a column of images names is a sound, and no other column is the item's sound."""
+    """Return True if an image column names a sound file and the row has no audio column."""
     return isinstance(value, str) and value.lower().endswith(AUDIO_SUFFIXES) and AUDIO_COLUMN not in row.fields
 
 
@@ -649,19 +661,19 @@ _NUMBERED = {
 
 
 @lru_cache(maxsize=64)
-def _numbered(columns: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """The numbered columns among these, by the list that they make."""
+def _find_numbered_columns(columns: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    """Group the numbered columns by the list that they form."""
     lists = {what: tuple(filter(pattern.fullmatch, map(str, columns))) for what, pattern in _NUMBERED.items()}
     return {what: names for what, names in lists.items() if names}
 
 
-def _with_lists(row: Row, reading: Reading) -> Row:
-    """The row with a list in place of numbered columns such as ``caption_1`` to ``caption_5`` of Clotho.
+def _merge_numbered_columns(row: Row, reading: Reading) -> Row:
+    """Merge numbered columns, such as ``caption_1`` to ``caption_5`` of Clotho, into a list.
 
-    A row that has the list already keeps its columns, and so does one whose caption column is named, unless that name
-    is what the numbered columns begin with: ``mult_captions_predicted``.
+    A row that has the list already keeps its columns, and so does one whose caption column is given, unless the given
+    name is the stem of the numbered columns: ``mult_captions_predicted``.
     """
-    lists = _numbered(tuple(row.fields))
+    lists = _find_numbered_columns(tuple(row.fields))
     if not lists:
         return row
     named = {"candidates": reading.candidate_column, "references": reading.references_column}
@@ -676,21 +688,21 @@ def _with_lists(row: Row, reading: Reading) -> Row:
     return row._replace(fields=fields)
 
 
-def row_id(row: Row, column: str | None, complain: Complain) -> str | None:
-    """The id of a row: the value of a column, or of several that are named with commas, joined by colons.
+def get_row_id(row: Row, column: str | None, complain: Complain) -> str | None:
+    """Return the id of a row: the value of a column, or of several comma-separated columns, joined by colons.
 
-    A column whose own name has commas is one.
+    A column whose own name contains commas is one column.
     """
     if column is None or column in row.fields or "," not in column:
-        return _one_key(row, column, complain)
-    keys = [_one_key(row, name.strip(), complain) for name in column.split(",")]
+        return _get_key(row, column, complain)
+    keys = [_get_key(row, name.strip(), complain) for name in column.split(",")]
     return None if None in keys else ":".join(map(str, keys))
 
 
-def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
+def _get_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
     if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
-        complain(_no_column(row, "id", column, ID_COLUMNS))
+        complain(_explain_missing_column(row, "id", column, ID_COLUMNS))
         return None
     value = row.fields[name]
     if isinstance(value, float) and value.is_integer():
@@ -698,33 +710,33 @@ def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, Integral)) or value == "":
         complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number{SKIP_ONE}")
         return None
-    return valid_text(str(value), row.where, name, complain, SKIP_ONE)
+    return check_text(str(value), row.where, name, complain, SKIP_ONE)
 
 
-def _references(row: Row, column: str, complain: Complain, changes: Changes) -> list[str]:
+def _get_references(row: Row, column: str, complain: Complain, changes: Changes) -> list[str]:
     if isinstance(row.fields[column], (list, tuple, np.ndarray)) and not len(row.fields[column]):
         complain(f"{row.where}: the list of references is empty, expected at least one{SKIP_ONE}")
         return []
-    return _texts(row, column, "reference", complain, changes)
+    return _get_texts(row, column, "reference", complain, changes)
 
 
-def _texts(row: Row, column: str, what: str, complain: Complain, changes: Changes) -> list[str]:
-    """The texts of a cell, cleaned; what is no text is a complaint."""
+def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Changes) -> list[str]:
+    """Return the cleaned texts of a cell; complain about values that are no text."""
     value = row.fields[column]
     if isinstance(value, str):
-        value = printed_list(value) or [value]
+        value = parse_printed_list(value) or [value]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     if entries and set(map(type, entries)) == {str} and _is_plain("\n".join(entries)):
         return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
-            complain(f"{row.where}: {what} is {described(entry)}, expected a string{SKIP_ONE}")
+            complain(f"{row.where}: {what} is {describe_value(entry)}, expected a string{SKIP_ONE}")
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings{SKIP_ONE}")
     texts = []
     for text in (str(entry) for entry in entries if isinstance(entry, str)):
         if _is_utf16(text):
-            valid_text(text, row.where, what, complain)
+            check_text(text, row.where, what, complain)
             continue
         if not _is_readable(text):
             text = clean_text(text)
@@ -735,17 +747,17 @@ def _texts(row: Row, column: str, what: str, complain: Complain, changes: Change
 
 
 def _is_utf16(text: str) -> bool:
-    """Whether every other character is a null character, as in UTF-16 that was read as something else."""
+    """Return True if every other character is null, as in UTF-16 decoded as another encoding."""
     return len(text) > 2 and "\0" in (text[0], text[1]) and len(text) - 1 <= 2 * text.count("\0") <= len(text) + 1
 
 
 def _is_plain(text: str) -> bool:
-    """Whether nothing of captions, one per line, needs a closer look."""
+    """Return True if no caption, one per line, needs a closer look."""
     return text.isascii() and "'" not in text and '"' not in text and _is_readable(text)
 
 
 def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> bool:
-    """Complain of a text that is a printed list which cannot be read as one, such as an array of NumPy."""
+    """Complain about a printed list that cannot be parsed, such as a NumPy array; return True if there was one."""
     if printed := looks_printed(text):
         complain(
             f"{where}: {what} is a printed list ({text.strip()[:40]}…), expected a list of texts as JSON writes it; "
@@ -754,8 +766,8 @@ def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> boo
     return printed
 
 
-def valid_text(text: str, where: str, what: str, complain: Complain, remedy: str = "") -> str | None:
-    """The text, unless it holds half of a character (a lone surrogate), or a null character."""
+def check_text(text: str, where: str, what: str, complain: Complain, remedy: str = "") -> str | None:
+    """Return the text; complain and return None if it contains a lone surrogate or a null character."""
     try:
         if not text.isascii():
             text.encode()
@@ -779,7 +791,7 @@ def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
     return None
 
 
-def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:
+def _explain_missing_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:
     expected = repr(wanted) if wanted is not None else f"one of {', '.join(usual)}"
     names = [str(name)[:60] for name in row.fields]
     more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
@@ -788,17 +800,17 @@ def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) ->
     return f"{row.where}: no {what}: found columns {columns}, expected {expected}{option}"
 
 
-def described(value: Any) -> str:
-    """A value that is of the wrong type, as messages show it: its type, and the beginning of it."""
+def describe_value(value: Any) -> str:
+    """Format a value of the wrong type for a message: its type and first characters."""
     number = "a number"
     kinds = {type(None): "null", bool: "a boolean", int: number, float: number, list: "a list", dict: "an object"}
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"
 
 
-def _some(ids: Sequence[str], shown: int = 5) -> str:
-    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids, shown)})"
+def _format_ids(ids: Sequence[str], shown: int = 5) -> str:
+    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({format_first(ids, shown)})"
 
 
-def first_few(ids: Sequence[str], shown: int = 5) -> str:
-    """The first ids, as messages show them."""
+def format_first(ids: Sequence[str], shown: int = 5) -> str:
+    """Format the first ids for a message."""
     return ", ".join(ids[:shown]) + (", …" if len(ids) > shown else "")

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: lists of records, captions by id, COCO annotations, Karpathy's splits."""
+"""Readers of JSON and JSON Lines: lists of records, captions by id, COCO annotations, Karpathy splits."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS
-from captious.io.rows import Piece, Row, RowBlock, decoded, is_suspicious, remove_halves
+from captious.io.rows import Piece, Row, RowBlock, decode_text, is_suspicious, remove_halves
 
 _PART = 1 << 20
 """Bytes of JSON Lines that are parsed together: the whole file as text would take as much memory again, or more."""
 
 
-def json_lines(content: bytes, name: str) -> Iterator[Piece]:
-    """Rows of a JSON Lines file; blank lines are passed over."""
+def read_json_lines(content: bytes, name: str) -> Iterator[Piece]:
+    """Yield the rows of a JSON Lines file; blank lines are skipped."""
     first, number = 0, 1
     while first < len(content):
         end = content.find(b"\n", first + _PART) + 1 or len(content)
         part = content[first:end]
-        if (block := _plain_lines(part, name, number)) is not None:
+        if (block := _parse_plain_lines(part, name, number)) is not None:
             yield block
         else:
-            yield from _single_lines(part, content, name, number)
+            yield from _parse_single_lines(part, content, name, number)
         first, number = end, number + part.count(b"\n")
 
 
-def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
-    """Whole lines parsed as one list, if each is a record without another inside and all have the same keys.
+def _parse_plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
+    """Parse complete lines as one list if they are flat records with the same keys, else return None.
 
-    No record has a key twice if there are as many keys as there are quotation marks before a colon.
+    No record repeats a key if the number of keys equals the number of quotation marks before a colon.
     """
     part = part.removesuffix(b"\n")
     lines = part.count(b"\n") + 1
@@ -53,25 +53,25 @@ def _plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
 _SPACED_COLON, _SPACED_KEY = re.compile(rb":(?<=[ \t\r]:)"), re.compile(rb'"[ \t\r]+:')
 
 
-def _single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterator[Row]:
+def _parse_single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterator[Row]:
     for number, line in enumerate(io.BytesIO(part), start=first):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError:
-            text = decoded(content, name)  # says where
+            text = decode_text(content, name)  # says where
         if text and not text.isspace():
-            yield _record(text, f"{name}: row {number}")
+            yield _parse_record(text, f"{name}: row {number}")
 
 
-def json_row(content: bytes, where: str, notice: Callable[[str], object] | None = None) -> Row:
-    """The row that one JSON object is; ``notice`` is that of `remove_halves`."""
-    row = _record(decoded(content, where), where)
+def parse_json_row(content: bytes, where: str, notice: Callable[[str], object] | None = None) -> Row:
+    """Parse one JSON object to a row; ``notice`` is that of `remove_halves`."""
+    row = _parse_record(decode_text(content, where), where)
     return remove_halves(row, notice) if is_suspicious(content) else row
 
 
-def _record(text: str, where: str) -> Row:
+def _parse_record(text: str, where: str) -> Row:
     try:
-        record = _parsed(text, where)
+        record = _parse_json(text, where)
     except InputError:
         raise
     except json.JSONDecodeError as error:
@@ -83,16 +83,16 @@ def _record(text: str, where: str) -> Row:
     return Row(where, record)
 
 
-def json_document(content: bytes, name: str) -> Iterator[Piece]:
-    """Rows of a JSON document, whatever of the known layouts it has."""
-    text = decoded(content, name)
+def read_json(content: bytes, name: str) -> Iterator[Piece]:
+    """Yield the rows of a JSON document in any of the supported layouts."""
+    text = decode_text(content, name)
     try:
-        document = _parsed(text, name)
+        document = _parse_json(text, name)
     except InputError:
         raise
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:
-            return json_lines(content, name)
+            return read_json_lines(content, name)
         raise InputError(
             f"{name}: line {error.lineno} column {error.colno} (offset {error.pos} of {len(text)}): "
             f"not valid JSON ({error.msg}); is the file cut short?"
@@ -100,22 +100,22 @@ def json_document(content: bytes, name: str) -> Iterator[Piece]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON that can be read ({str(error)[:80]})") from None
     if isinstance(document, Mapping):
-        return document_rows(document, name)
+        return read_document(document, name)
     if isinstance(document, list):
-        return record_rows(document, name)
+        return read_records(document, name)
     raise InputError(f"{name}: contains a JSON {type(document).__name__}, expected a list or an object of captions")
 
 
-def document_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
-    """Rows of a dictionary: Karpathy's splits, COCO annotations, or captions by id."""
+def read_document(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
+    """Yield the rows of a dictionary: Karpathy splits, COCO annotations, or captions by id."""
     if _has_sentences(document):
-        return _sentences(document, name)
+        return _read_sentences(document, name)
     if isinstance(document.get("annotations"), list):
-        return _annotations(document, name)
+        return _read_annotations(document, name)
     for key in WRAPPERS:
         if _are_records(document.get(key)):
-            return record_rows(document[key], name)
-    return mapping_rows(document, name)
+            return read_records(document[key], name)
+    return read_mapping(document, name)
 
 
 WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items", "sentences")
@@ -123,16 +123,16 @@ WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items", "s
 
 
 def _are_records(entries: Any) -> bool:
-    """Whether a value is a list of records with ids, and not the captions of one image."""
+    """Return True if a value is a list of records with ids, not the captions of one image."""
     if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping):
         return False
     return not entries[0].keys().isdisjoint(ID_COLUMNS)
 
 
-def mapping_rows(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
-    """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``.
+def read_mapping(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
+    """Yield rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``.
 
-    A list of objects with a ``question`` each, as CaptionQA's files have it, is the column ``questions``.
+    A list of objects with a ``question`` each, as in the files of CaptionQA, becomes the column ``questions``.
     """
     values = list(document.values())
     kinds = set(map(type, values))
@@ -158,7 +158,7 @@ def _is_question(entry: Any) -> bool:
     return isinstance(entry, Mapping) and "question" in entry and "caption" not in entry
 
 
-def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+def _read_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     listed = document.get("images")
     images = [image for image in listed if isinstance(image, Mapping)] if isinstance(listed, list) else []
     files = {str(image.get("id")): image.get("file_name") for image in images}
@@ -177,8 +177,8 @@ def _has_sentences(document: Mapping[str, Any]) -> bool:
     return isinstance(images, list) and bool(images) and isinstance(images[0], Mapping) and "sentences" in images[0]
 
 
-def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
-    """Karpathy's splits: images with their sentences."""
+def _read_sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+    """Yield the images of Karpathy splits with their sentences."""
     for number, image in enumerate(document["images"], start=1):
         where = f"{name}: image {number}"
         sentences = image.get("sentences") if isinstance(image, Mapping) else None
@@ -190,8 +190,8 @@ def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         yield Row(where, fields | {column: value for column, value in extra.items() if value is not None}, keyed=True)
 
 
-def record_rows(document: Sequence[Any], name: str) -> Iterator[Piece]:
-    """Rows of a list of records, such as COCO results."""
+def read_records(document: Sequence[Any], name: str) -> Iterator[Piece]:
+    """Yield the rows of a list of records, such as COCO results."""
     if (block := RowBlock.of_records(document, name, unit="entry")) is not None:
         yield block
         return
@@ -206,20 +206,20 @@ class _Repeated(Exception):
     """A key of a JSON object that occurs more than once in it."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise _Repeated(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
     return unique
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
-_LENIENT = json.JSONDecoder(object_pairs_hook=_object, strict=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object)
+_LENIENT = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 """Reads control characters, such as tabs, that a program has written into a text without escaping them."""
 
 
-def _parsed(text: str, name: str) -> Any:
-    """The value that JSON writes. An object with a key twice is refused."""
+def _parse_json(text: str, name: str) -> Any:
+    """Parse JSON. Raise InputError if an object repeats a key."""
     try:
         if text[:1] == "{":
             value, end = _DECODER.raw_decode(text)

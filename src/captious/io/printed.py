@@ -1,4 +1,4 @@
-"""Lists of texts inside one cell, as JSON or Python writes them; nothing is ever run."""
+"""Lists of texts inside one cell, in JSON or Python syntax; nothing is executed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _LOOKS_PRINTED = re.compile(
 )
 
 
-def printed_list(text: str) -> list[str] | None:
-    r"""The texts of a list or tuple that Python has printed; None for any other text.
+def parse_printed_list(text: str) -> list[str] | None:
+    r"""Parse a list or tuple of strings printed by Python; return None for any other text.
 
-    ``['a dog' 'a cat']``, as NumPy prints an array, is none: Python itself would read it as one text.
+    ``['a dog' 'a cat']``, as NumPy prints an array, gives None, because Python would concatenate the texts.
 
-    >>> printed_list("['a dog', \"a dog's ball\"]"), printed_list("['a dog' 'a cat']"), printed_list("[sic] a dog")
-    (['a dog', "a dog's ball"], None, None)
+    >>> parse_printed_list("['a dog', \"a dog's ball\"]"), parse_printed_list("['a dog' 'a cat']")
+    (['a dog', "a dog's ball"], None)
+    >>> parse_printed_list("[sic] a dog") is None
+    True
     """
     if text.lstrip()[:1] not in ("[", "(") or not _PRINTED_LIST.fullmatch(text):
         return None
@@ -33,10 +35,10 @@ def printed_list(text: str) -> list[str] | None:
         return None
 
 
-def text_list(value: Any, where: str, what: str) -> list[str] | None:
-    """The texts of a field that holds a list, or a list as JSON or Python writes it; None where the field is empty.
+def parse_text_list(value: Any, where: str, what: str) -> list[str] | None:
+    """Return the texts of a field with a list, or with a list in JSON or Python syntax; None if the field is empty.
 
-    >>> [text_list(value, "row 3", "objects") for value in ('["dog", "cat"]', [], "")]
+    >>> [parse_text_list(value, "row 3", "objects") for value in ('["dog", "cat"]', [], "")]
     [['dog', 'cat'], [], None]
     """
     texts = value.tolist() if hasattr(value, "tolist") else value
@@ -46,7 +48,7 @@ def text_list(value: Any, where: str, what: str) -> list[str] | None:
         try:
             texts = json.loads(texts)
         except (ValueError, RecursionError):
-            texts = printed_list(texts)
+            texts = parse_printed_list(texts)
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) and text.strip() for text in texts):
         shown = " ".join(str(value).split())
         raise InputError(f"{where}: {what} are {shown[:60]!r}, expected a list of texts")
@@ -54,7 +56,7 @@ def text_list(value: Any, where: str, what: str) -> list[str] | None:
 
 
 def looks_printed(text: str) -> bool:
-    """Whether a text looks like a list or an array that a program has printed.
+    """Return True if a text looks like a printed list or array.
 
     >>> [looks_printed(text) for text in ("['a dog' 'a cat']", "['a dog', nan]", "[a dog's ball]", "a ['dog']")]
     [True, True, False, False]

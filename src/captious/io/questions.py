@@ -1,8 +1,8 @@
-"""Questions about items, in the layouts that their benchmarks publish: who asks what, and which answer is right.
+"""Questions about items, in the layouts of published benchmarks.
 
-A file of questions is read into one form, whatever its layout: CaptionQA and CAPEval (a list of questions in each row),
-CapMAS (texts with options inside, and letters), VDC (``{video: [questions]}``), TIFA (a question in each row), DSG (a
-question in each row, with its parents), DREAM-1K (events). The columns of the first row tell the layouts apart.
+Files of all layouts are read into one form: CaptionQA and CAPEval (a list of questions in each row), CapMAS (texts that
+contain the options, and letters), VDC (``{video: [questions]}``), TIFA (a question in each row), DSG (a question in
+each row, with its parents), DREAM-1K (events). The columns of the first row tell the layouts apart.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 from captious._core.files import digest, read_regular
 from captious.errors import InputError
-from captious.io._harnesses import harness_of, translated
-from captious.io.formats import rows_of
-from captious.io.join import described, row_id
-from captious.io.printed import text_list
+from captious.io._harnesses import find_harness, translate_row
+from captious.io.formats import read_rows
+from captious.io.join import describe_value, get_row_id
+from captious.io.printed import parse_text_list
 from captious.io.rows import Row
 
 QuestionRole = Literal["questions", "answers"]
@@ -54,9 +54,9 @@ class ItemQuestion:
 
     @property
     def right(self) -> str | None:
-        """The choice that is the right answer; None where no choice is."""
-        own = plain_answer(self.answer)
-        return next((choice for choice in self.choices if plain_answer(choice) == own), None)
+        """The choice that is the right answer; None if no choice is."""
+        own = normalize_answer(self.answer)
+        return next((choice for choice in self.choices if normalize_answer(choice) == own), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,9 @@ class QuestionTable:
         return f"{self.name}#{self.fingerprint}"
 
     def find(self, id: str, image: Any = None) -> tuple[str, tuple[ItemQuestion, ...]] | None:
-        """The id under which the file has an item, and its questions: by its id, or by the name of its image."""
+        """Return the key and the questions of an item, looked up by its id or the name of its image; None if there are
+        none.
+        """
         alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
         file = Path(image) if isinstance(image, str) else None
         names = [id, alone, *([file.name, file.stem] if file else [])]
@@ -81,26 +83,26 @@ class QuestionTable:
 
 
 class _Records(NamedTuple):
-    """The questions of a row, as they are written."""
+    """The unparsed questions of a row."""
 
     key: str
     where: str
     records: Sequence[Mapping[str, Any]]
 
 
-def plain_answer(text: str) -> str:
-    """An answer for comparisons: without case, and without spaces and full stops around it.
+def normalize_answer(text: str) -> str:
+    """Normalize an answer for comparison: lower case, without surrounding spaces and full stops.
 
-    >>> plain_answer(" Yes. ") == plain_answer("yes")
+    >>> normalize_answer(" Yes. ") == normalize_answer("yes")
     True
     """
     return text.strip().rstrip(".").strip().casefold()
 
 
 def open_questions(path: str, role: QuestionRole = "questions") -> QuestionTable:
-    """The questions of a file, or of a folder with a JSON file for each item, as CapMAS has it.
+    """Read the questions of a file, or of a folder with a JSON file per item, as in CapMAS.
 
-    In a file of answers the column ``answer`` is what a model said, unless another column is.
+    In a file of answers the column ``answer`` contains a model's answer, unless another column does.
     """
     folder = Path(path)
     try:
@@ -112,40 +114,40 @@ def open_questions(path: str, role: QuestionRole = "questions") -> QuestionTable
         raise InputError(f"{role} {path}: a folder without JSON files, expected a file of {role}")
     if not any(content.strip() for content in contents):
         raise InputError(f"{role} {path}: is empty, expected a file of {role}")
-    return _opened(path, digest(*contents), role)
+    return _load_questions(path, digest(*contents), role)
 
 
 @lru_cache(maxsize=8)
-def _opened(path: str, fingerprint: str, role: QuestionRole) -> QuestionTable:
+def _load_questions(path: str, fingerprint: str, role: QuestionRole) -> QuestionTable:
     folder = Path(path)
-    rows: Iterable[Row] = rows_of(path, harnesses=False) if not folder.is_dir() else _files(folder)
-    table = table_of(rows, folder.name, role)
+    rows: Iterable[Row] = read_rows(path, harnesses=False) if not folder.is_dir() else _read_folder(folder)
+    table = build_table(rows, folder.name, role)
     return replace(table, fingerprint=fingerprint)
 
 
-def _files(folder: Path) -> Iterator[Row]:
-    """A row for each JSON file of a folder; the name of the file is the id."""
+def _read_folder(folder: Path) -> Iterator[Row]:
+    """Yield a row for each JSON file in a folder; the file's stem is the id."""
     for file in sorted(folder.glob("*.json")):
         try:
             record = json.loads(read_regular(file))
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{file}: not JSON that can be read ({str(error)[:80]})") from None
         if not isinstance(record, dict):
-            raise InputError(f"{file}: is {described(record)}, expected an object with questions")
+            raise InputError(f"{file}: is {describe_value(record)}, expected an object with questions")
         yield Row(str(file), {"id": file.stem, **{key: value for key, value in record.items() if key != "id"}})
 
 
-def table_of(rows: Iterable[Row], name: str, role: QuestionRole = "questions") -> QuestionTable:
-    """The questions of rows."""
-    written = list(_details(rows))
+def build_table(rows: Iterable[Row], name: str, role: QuestionRole = "questions") -> QuestionTable:
+    """Build the table of the questions in rows."""
+    written = list(_expand_details(rows))
     models = {row.fields.get("t2i_model") for row in written}
     by_item: dict[str, list[ItemQuestion]] = {}
     unread: dict[str, None] = {}
     for row in written:
-        for key, where, records in _records_of(row, role, models=len(models) > 1):
+        for key, where, records in _parse_row(row, role, models=len(models) > 1):
             own = by_item.setdefault(key, [])
             for record in records:
-                question, readable = _question(record, where, len(own) + 1, role)
+                question, readable = _parse_question(record, where, len(own) + 1, role)
                 own.append(question)
                 if not readable:
                     unread[key] = None
@@ -160,8 +162,8 @@ def table_of(rows: Iterable[Row], name: str, role: QuestionRole = "questions") -
     return QuestionTable(name, tuples, unread_parents=tuple(unread))
 
 
-def _details(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows; those of TIFA's own output, ``{"question_details": {id: {question: record}}, …}``, by item."""
+def _expand_details(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows; split TIFA's own output, ``{"question_details": {id: {question: record}}, …}``, by item."""
     rows = list(rows)
     results = [row for row in rows if row.keyed and row.fields.get("id") == "question_details"]
     if not results:
@@ -172,23 +174,23 @@ def _details(rows: Iterable[Row]) -> Iterator[Row]:
                 yield Row(f"{row.where}: id {key!r}", {"id": key, QUESTION_COLUMN: list(questions.values())})
 
 
-def _records_of(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records]:
-    """The questions of one row by the layout of its columns."""
+def _parse_row(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records]:
+    """Yield the questions of one row according to the layout of its columns."""
     fields, where = row.fields, row.where
-    if harness_of(fields) == "dream-1k":
-        row = Row(where, translated("dream-1k", fields, where))
+    if find_harness(fields) == "dream-1k":
+        row = Row(where, translate_row("dream-1k", fields, where))
         fields = row.fields
     if QUESTION_COLUMN in fields or EVENT_COLUMN in fields:
-        yield _Records(_key(row), where, _listed(fields, where, role))
+        yield _Records(_get_item_id(row), where, _parse_list(fields, where, role))
     elif "question_natural_language" in fields:
         named = {"question": fields["question_natural_language"], "answer": "yes", "choices": ["yes", "no"]}
-        yield _Records(_key(row), where, [{**fields, **named}])
+        yield _Records(_get_item_id(row), where, [{**fields, **named}])
     elif "question" in fields and "dependency_id" in fields:
-        key = f"{_key(row)}_{fields['t2i_model']}" if models else _key(row)
+        key = f"{_get_item_id(row)}_{fields['t2i_model']}" if models else _get_item_id(row)
         named = {"given": fields.get("answer"), "answer": "yes", "choices": ["yes", "no"]}
         yield _Records(key, where, [{**fields, **named}])
     elif "question" in fields or (role == "answers" and "answer" in fields):
-        yield _Records(_key(row), where, [fields])
+        yield _Records(_get_item_id(row), where, [fields])
     elif len(fields) == 1 and _are_questions(next(iter(fields.values()))):
         ((key, records),) = fields.items()
         yield _Records(str(key), where, records)
@@ -197,9 +199,9 @@ def _records_of(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records
         raise InputError(f"{where}: found columns {columns}, expected {role}: a column question, questions or events")
 
 
-def _key(row: Row) -> str:
+def _get_item_id(row: Row) -> str:
     complaints: list[str] = []
-    key = row_id(row, None, complaints.append)
+    key = get_row_id(row, None, complaints.append)
     if key is None:
         raise InputError(complaints[0])
     return key
@@ -209,34 +211,34 @@ def _are_questions(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, Mapping) and "question" in one for one in value)
 
 
-def _listed(fields: Mapping[str, Any], where: str, role: QuestionRole) -> Sequence[Mapping[str, Any]]:
-    """The questions of an item that stand in one list: as objects, or as texts beside a list of answers."""
+def _parse_list(fields: Mapping[str, Any], where: str, role: QuestionRole) -> Sequence[Mapping[str, Any]]:
+    """Return the questions of an item in one list: objects, or texts with a parallel list of answers."""
     if QUESTION_COLUMN not in fields:
-        return [{"question": event} for event in text_list(fields[EVENT_COLUMN], where, EVENT_COLUMN) or []]
+        return [{"question": event} for event in parse_text_list(fields[EVENT_COLUMN], where, EVENT_COLUMN) or []]
     value = fields[QUESTION_COLUMN]
     value = value.tolist() if hasattr(value, "tolist") else value
     if _are_questions(value):
         return list(value)
-    texts = text_list(value, where, QUESTION_COLUMN) or []
+    texts = parse_text_list(value, where, QUESTION_COLUMN) or []
     answers = fields.get(ANSWER_COLUMN)
     if answers is None:
         return [{"question": text} for text in texts]
     if not isinstance(answers, (list, tuple)) or len(answers) != len(texts):
-        found = len(answers) if isinstance(answers, (list, tuple)) else described(answers)
+        found = len(answers) if isinstance(answers, (list, tuple)) else describe_value(answers)
         raise InputError(f"{where}: {found} answers for {len(texts)} questions, expected one each")
     pairs = zip(texts, answers, strict=True)
     if role == "answers":
         return [{"question": text, "given": answer} for text, answer in pairs]
     return [
-        _with_options(text, str(answer), f"{where}: question {number}")
+        _split_options(text, str(answer), f"{where}: question {number}")
         for number, (text, answer) in enumerate(pairs, 1)
     ]
 
 
-def _with_options(text: str, letter: str, where: str) -> dict[str, Any]:
-    """A question whose options stand in its text, and whose answer is a letter.
+def _split_options(text: str, letter: str, where: str) -> dict[str, Any]:
+    """Split a text into the question and its options; the answer is a letter.
 
-    >>> _with_options("Which color? A. red B. blue", "B", "row 1")
+    >>> _split_options("Which color? A. red B. blue", "B", "row 1")
     {'question': 'Which color?', 'choices': ['red', 'blue'], 'answer': 'blue'}
     """
     starts = list(_INSIDE.finditer(text))
@@ -254,14 +256,16 @@ def _with_options(text: str, letter: str, where: str) -> dict[str, Any]:
     return {"question": text[: options[0].start()].strip(), "choices": choices, "answer": answer}
 
 
-def _question(record: Mapping[str, Any], where: str, number: int, role: QuestionRole) -> tuple[ItemQuestion, bool]:
-    """A question, and whether its parents could be read."""
+def _parse_question(
+    record: Mapping[str, Any], where: str, number: int, role: QuestionRole
+) -> tuple[ItemQuestion, bool]:
+    """Return a question, and whether its parents could be parsed."""
     id = next((str(record[name]) for name in QUESTION_IDS if record.get(name) not in (None, "")), str(number))
     text = record.get("question", "")
-    choices = text_list(record.get("choices"), f"{where}: question {id}", "choices") or []
+    choices = parse_text_list(record.get("choices"), f"{where}: question {id}", "choices") or []
     # Answers alone need no text: their ids tell which questions they belong to.
     if not isinstance(text, str) or (not text.strip() and (role == "questions" or choices)):
-        raise InputError(f"{where}: question {id} is {described(text)}, expected a text")
+        raise InputError(f"{where}: question {id} is {describe_value(text)}, expected a text")
     answer, given = record.get("answer"), next((record[name] for name in GIVEN if record.get(name) is not None), None)
     if role == "answers" and given is None:
         if choices and answer is not None:
@@ -270,33 +274,33 @@ def _question(record: Mapping[str, Any], where: str, number: int, role: Question
                 f"{' or '.join(GIVEN)}"
             )
         answer, given = None, answer
-    parents = _parents(next((record[name] for name in PARENTS if record.get(name) is not None), None))
+    parents = _parse_parents(next((record[name] for name in PARENTS if record.get(name) is not None), None))
     return ItemQuestion(
         id=id,
         text=" ".join(text.split()),
         choices=tuple(choices),
         answer="" if answer is None else str(answer).strip(),
-        categories=_categories(record),
+        categories=_get_categories(record),
         parents=parents or (),
         given=None if given is None else str(given).strip(),
     ), parents is not None
 
 
-def _categories(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _get_categories(record: Mapping[str, Any]) -> tuple[str, ...]:
     value = next((record[name] for name in CATEGORIES if record.get(name) not in (None, "")), ())
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else (str(value),)
 
 
-def _parents(value: Any) -> tuple[str, ...] | None:
-    """Ids of parents: a list, also of lists, or numbers with commas, of which 0 is none. None if they cannot be read.
+def _parse_parents(value: Any) -> tuple[str, ...] | None:
+    """Return the ids of parents from a list or comma-separated numbers, where 0 means none; None if unreadable.
 
-    >>> _parents("1,2"), _parents("0"), _parents([["1"], 2.0]), _parents("1 and 2")
-    (('1', '2'), (), ('1', '2'), None)
+    >>> _parse_parents("1,2"), _parse_parents("0"), _parse_parents([]), _parse_parents("1 and 2")
+    (('1', '2'), (), (), None)
     """
     if value is None or value == "":
         return ()
     if isinstance(value, (list, tuple)):
-        parts = [_parents(one) for one in value]
+        parts = [_parse_parents(one) for one in value]
         return None if None in parts else tuple(id for part in parts for id in part or ())
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -314,10 +318,11 @@ def _refuse_repeated(questions: Sequence[ItemQuestion], key: str, name: str) -> 
         ids.add(one.id)
 
 
-def loops(questions: Sequence[ItemQuestion]) -> list[str]:
-    """Ids of questions that are among their own ancestors.
+def find_loops(questions: Sequence[ItemQuestion]) -> list[str]:
+    """Return the ids of questions that are among their own ancestors.
 
-    >>> loops([ItemQuestion("1", "?", parents=("2",)), ItemQuestion("2", "?", parents=("1",)), ItemQuestion("3", "?")])
+    >>> first, second = ItemQuestion("1", "?", parents=("2",)), ItemQuestion("2", "?", parents=("1",))
+    >>> find_loops([first, second, ItemQuestion("3", "?")])
     ['1', '2']
     """
     parents = {one.id: one.parents for one in questions}

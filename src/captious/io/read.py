@@ -1,4 +1,4 @@
-"""``captious.read``: one or two sources to one CaptionSet, joined by id."""
+"""``captious.read``: one or two sources, joined by id into a CaptionSet."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from os import PathLike
 from typing import Any
 
 from captious._core.arguments import accept_positions
-from captious._core.collector import without_collector
-from captious._core.languages import LANGUAGE_COLUMN, only_language
+from captious._core.collector import pause_collector
+from captious._core.languages import LANGUAGE_COLUMN, find_only_language
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io._lists import select
-from captious.io.formats import name_of, pieces_of
-from captious.io.images import with_images
+from captious.io.formats import get_name, read_pieces
+from captious.io.images import add_images
 from captious.io.join import (
     Changes,
     Complain,
     Gathered,
     gather_candidates,
     gather_references,
-    in_language,
     join,
     refuse,
+    set_language,
 )
 from captious.io.rows import Piece
 from captious.options import Missing, Reading
@@ -75,14 +75,14 @@ def read(
     return captions if reading.items is None else select(captions, reading.items, reading.missing)
 
 
-@without_collector()
+@pause_collector()
 def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionSet]:
-    """Each of several sources as `read` reads it; a file of references is read once for all of them."""
+    """Read several sources as `read` does; a file of references is read once for all of them."""
     refuse_unused(reading)
     others = None
     if len(sources) > 1 and isinstance(reading.references, (str, PathLike)) and str(reading.references) != "-":
         changes = Changes()
-        rows = _rows(reading.references, refuse, reading, changes, role="references")
+        rows = _read_pieces_until_error(reading.references, refuse, reading, changes, role="references")
         others = gather_references(rows, reading, changes=changes)
     sets = {name: _read(source, reading, others) for name, source in sources.items()}
     if reading.items is None:
@@ -90,25 +90,25 @@ def read_all(sources: Mapping[str, Any], reading: Reading) -> dict[str, CaptionS
     return {name: select(captions, reading.items, reading.missing) for name, captions in sets.items()}
 
 
-@without_collector()
+@pause_collector()
 def _read(source: Any, reading: Reading, others: Gathered | None = None) -> CaptionSet:
-    """The set of one source; ``others`` are its references where they were read already."""
+    """Read one source; ``others`` are its references if they were read before."""
     if isinstance(source, CaptionSet):
         reading = reading if reading.language else replace(reading, language=source.language or None)
         if reading.references is None:
-            captions = source if reading.images is None else with_images(source, reading.images)
+            captions = source if reading.images is None else add_images(source, reading.images)
             same = (reading.language or "") == source.language
-            return captions if same else in_language(captions, reading.language)
+            return captions if same else set_language(captions, reading.language)
     candidates, others = gather(source, reading, others=others)
-    name = name_of(source)
+    name = get_name(source)
     if not candidates.candidates:
         reasons = ", ".join(candidates.changes.left_out)
         raise InputError(f"{name}: contains no captions{f' that can be used: {reasons}' if reasons else ''}")
     if others is not None and not others.references:
-        raise InputError(f"{name_of(reading.references, 'references')}: contains no captions")
+        raise InputError(f"{get_name(reading.references, 'references')}: contains no captions")
     captions = join(candidates, others, reading, name)
-    if not captions.language and (named := only_language(captions.columns.get(LANGUAGE_COLUMN, ()))):
-        captions = in_language(captions, named)
+    if not captions.language and (named := find_only_language(captions.columns.get(LANGUAGE_COLUMN, ()))):
+        captions = set_language(captions, named)
     earlier = source.skipped if isinstance(source, CaptionSet) else 0
     return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
 
@@ -116,13 +116,13 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
 def gather(
     source: Any, reading: Reading, complain: Complain = refuse, others: Gathered | None = None
 ) -> tuple[Gathered, Gathered | None]:
-    """The candidates of a source, and the references where they are a source of their own; ``others`` if known."""
+    """Collect the candidates of a source, and its separate references; ``others`` are those read before."""
     if isinstance(source, CaptionSet) and reading.references is not None and len(source.references.values):
         complain(f"{source.name}: a CaptionSet has its references already, expected references=None")
-    if name_of(source) == name_of(reading.references, "references") == "standard input":
+    if get_name(source) == get_name(reading.references, "references") == "standard input":
         raise InputError("both candidates and references from standard input, expected at most one of them")
     changes = Changes()
-    rows = _rows(source, complain, reading, changes, format=reading.format)
+    rows = _read_pieces_until_error(source, complain, reading, changes, format=reading.format)
     candidates = gather_candidates(rows, reading, complain, changes=changes)
     if reading.references is None or others is not None:
         return candidates, others
@@ -130,12 +130,12 @@ def gather(
     if candidates.aligned is None and changes.lost:  # references follow the order of all captions
         ids = sorted((*ids, *changes.lost), key=int)
     changes = Changes()
-    rows = _rows(reading.references, complain, reading, changes, role="references", ids=ids)
+    rows = _read_pieces_until_error(reading.references, complain, reading, changes, role="references", ids=ids)
     return candidates, gather_references(rows, reading, complain, changes)
 
 
 def refuse_unused(reading: Reading) -> None:
-    """A column of a file that is not there cannot be meant."""
+    """Raise InputError if an option names a column of references but there is no source of references."""
     if reading.references is None and reading.references_id_column is not None:
         raise InputError(
             "reading=Reading(references_id_column=...) names a column of references, and there are none; pass "
@@ -143,11 +143,13 @@ def refuse_unused(reading: Reading) -> None:
         )
 
 
-def _rows(source: Any, complain: Complain, reading: Reading, changes: Changes, **options: Any) -> Iterator[Piece]:
-    """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
+def _read_pieces_until_error(
+    source: Any, complain: Complain, reading: Reading, changes: Changes, **options: Any
+) -> Iterator[Piece]:
+    """Yield pieces up to the first row that cannot be parsed, then complain."""
     stopped = ""
     try:
-        yield from pieces_of(source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, **options)
+        yield from read_pieces(source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

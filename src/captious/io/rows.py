@@ -1,4 +1,4 @@
-"""Rows: records of any source, each with the place that it came from."""
+"""Rows: records of any source, each with its place in the source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 class RowBlock(Sequence[Row]):
-    """Rows of a table by their columns. A row is made when it is looked at, which most never are."""
+    """Rows of a table stored by column. A row is built on access, because most are never needed individually."""
 
     def __init__(
         self, name: str, first: int, columns: Mapping[str, list[Any]], unit: str = "row", keyed: bool = False
@@ -36,7 +36,7 @@ class RowBlock(Sequence[Row]):
 
     @classmethod
     def of_records(cls, records: Sequence[Any], name: str, first: int = 1, unit: str = "row") -> RowBlock | None:
-        """The block of records, if they are dictionaries with the same keys."""
+        """Build a block from dictionaries with the same keys; return None if they differ."""
         if set(map(type, records)) != {dict}:
             return None
         names = records[0].keys()
@@ -56,7 +56,7 @@ class RowBlock(Sequence[Row]):
             yield Row(self.place(index), dict(zip(self.columns, values, strict=True)), self.keyed)
 
     def place(self, index: int) -> str:
-        """Where a row stands: by its id where the format says it, otherwise by its number."""
+        """Return the place of a row for messages: its id if the format defines one, otherwise its number."""
         return f"{self.name}: " + (
             f"id {self.columns['id'][index]!r}" if self.keyed else f"{self.unit} {self.first + index}"
         )
@@ -65,8 +65,8 @@ class RowBlock(Sequence[Row]):
 Piece = Row | RowBlock
 
 
-def in_utf8(content: bytes, name: str) -> bytes:
-    """The content with UTF-16, which PowerShell and Excel write with a byte-order mark, turned into UTF-8."""
+def convert_to_utf8(content: bytes, name: str) -> bytes:
+    """Convert UTF-16 with a byte-order mark, as written by PowerShell and Excel, to UTF-8."""
     if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content
     try:
@@ -83,51 +83,51 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_suspicious(content: bytes) -> bool:
-    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    """Return True if JSON may contain a lone surrogate or a deeply nested value."""
     return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
 def remove_halves(row: Row, notice: Callable[[str], object] | None) -> Row:
-    """Return the row without halves of characters (lone surrogates).
+    """Return the row without lone surrogates.
 
-    ``notice`` is called with the place of a row that has one. Where nobody takes notice, the row is refused, and so is
-    a value that is nested too deeply.
+    ``notice`` is called with the place of a row that had one; without ``notice`` the row is refused. A value that is
+    nested too deeply is always refused.
     """
     for column, value in row.fields.items():
         name = column if str(column).isprintable() else ascii(column)
-        if _depth(value) > DEPTH:
+        if _measure_depth(value) > DEPTH:
             raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
         try:
             json.dumps([column, value], ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError as error:
             if notice is not None:
                 notice(row.where)
-                return row._replace(fields=_whole(row.fields))
+                return row._replace(fields=_repair_value(row.fields))
             half = error.object[error.start]
             raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
     return row
 
 
-def whole_text(text: str) -> str:
-    r"""Return the text without halves of characters; two halves that belong together become one character.
+def repair_text(text: str) -> str:
+    r"""Return the text without lone surrogates; two surrogates that form a pair become one character.
 
-    >>> whole_text("a \ud83d dog"), whole_text("\ud83d\ude00") == "\U0001f600"
+    >>> repair_text("a \ud83d dog"), repair_text("\ud83d\ude00") == "\U0001f600"
     ('a  dog', True)
     """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
-def _whole(value: Any) -> Any:
-    """The value with `whole_text` in place of every text in it."""
+def _repair_value(value: Any) -> Any:
+    """Apply `repair_text` to every text in a nested value."""
     if isinstance(value, str):
-        return whole_text(value)
+        return repair_text(value)
     if isinstance(value, list):
-        return list(map(_whole, value))
-    return {_whole(key): _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return list(map(_repair_value, value))
+    return {_repair_value(key): _repair_value(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def _depth(value: Any) -> int:
-    """How many lists and objects are within each other."""
+def _measure_depth(value: Any) -> int:
+    """Return the nesting depth of lists and objects."""
     depth, level = 0, [value]
     while inner := [one for one in level if isinstance(one, (list, dict))]:
         depth += 1
@@ -135,19 +135,19 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def described(value: Any) -> str:
-    """A value in a message: its type, and itself where that is short."""
+def describe_value(value: Any) -> str:
+    """Format a value for a message: its type, and the value itself if it is short."""
     shown = repr(value)
     return shown if value is None else f"{type(value).__name__}{f' ({shown})' if len(shown) <= 40 else ''}"
 
 
-def decoded(content: bytes, name: str) -> str:
+def decode_text(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark, or UTF-16 with one."""
-    return decode_utf8(in_utf8(content, name), name)
+    return decode_utf8(convert_to_utf8(content, name), name)
 
 
 def refuse_repeated(columns: Sequence[str], where: str) -> None:
-    """Refuse a table in which two columns have one name: which of them is meant is unknown."""
+    """Raise InputError if two columns have the same name."""
     if repeated := [column for column, number in Counter(columns).items() if number > 1]:
         raise InputError(f"{where}: column {repeated[0]!r} occurs more than once, expected different names")
 
@@ -157,7 +157,7 @@ RATIO = 50
 
 
 def refuse_unpacked(size: int, packed: int, limit: int, name: str) -> None:
-    """Refuse content that is larger than so many MiB and shrinks as no captions do."""
+    """Raise InputError if content exceeds ``limit`` MiB and its compression ratio is too high for captions."""
     if size > max(limit << 20, RATIO * packed):
         raise InputError(
             f"{name}: its {packed:,} bytes unpack to more than {limit:,} MiB, expected captions; pass "

@@ -1,6 +1,6 @@
-"""Shards: which files a source means (`expand`), and the captions of one of them (`read_shard`).
+"""Shards: finding the files of a source (`expand`), and reading one of them (`read_shard`).
 
-A shard is a file of captions, small enough for the memory of one worker, that is read and scored by itself.
+A shard is a file of captions that fits into the memory of one worker and is read and scored separately.
 """
 
 from __future__ import annotations
@@ -22,20 +22,28 @@ from typing import IO, Any
 
 from captious._core.files import OWN, digest
 from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.io._braces import expand_braces
 from captious.io._harnesses import HARNESSES
-from captious.io.arrow import parquet_blocks
+from captious.io.arrow import read_parquet_blocks
 from captious.io.columns import AMBIGUOUS
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import GZIP, LINES, rows_of, rows_of_content, unpack, unpack_parts
-from captious.io.join import REPEATED, SKIP_ONE, Gathered, caption_columns, gather_candidates, gather_references, join
-from captious.io.json_layouts import json_row
+from captious.io.formats import GZIP, LINES, parse_rows, read_rows, unpack, unpack_parts
+from captious.io.join import (
+    REPEATED,
+    SKIP_ONE,
+    Gathered,
+    gather_candidates,
+    gather_references,
+    join,
+    select_caption_columns,
+)
+from captious.io.json_layouts import parse_json_row
 from captious.io.read import refuse_unused
-from captious.io.rows import Piece, Row, in_utf8, refuse_unpacked
+from captious.io.rows import Piece, Row, convert_to_utf8, refuse_unpacked
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
 from captious.io.storage import Shard as Shard
-from captious.io.tars import KEY, tar_rows
+from captious.io.tars import KEY, read_tar
 from captious.options import Reading
 
 FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES, "xlsx")}
@@ -49,14 +57,14 @@ DAMAGED_GZIP = "damaged gzip"
 HALF = "half a character, removed"
 
 
-def format_of(address: str) -> str | None:
-    """The format that the ending of a file's name says; None where it says none."""
+def guess_format(address: str) -> str | None:
+    """Return the format according to the suffix of a file name; None if unknown."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(address).suffixes if suffix.lower() != ".gz"]
     return FORMATS.get(suffixes[-1]) if suffixes else None
 
 
 def is_sharded(source: Any) -> bool:
-    """Whether a source means shards: a pattern, an address with a scheme, a folder of shards; not one file.
+    """Return True if a source means shards: a pattern, a remote address, or a folder of shards; False for one file.
 
     >>> is_sharded("shards/{000..499}.parquet"), is_sharded("captions.json"), is_sharded({"7": "a dog"})
     (True, False, False)
@@ -65,20 +73,20 @@ def is_sharded(source: Any) -> bool:
         return False
     text = os.fspath(source)
     if _exists(text, Path.is_file):
-        return format_of(text) == "tar"
+        return guess_format(text) == "tar"
     if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
-    return files.keys().isdisjoint(OWN) and any(map(format_of, files))
+    return files.keys().isdisjoint(OWN) and any(map(guess_format, files))
 
 
 def is_one_file(source: Any) -> bool:
-    """Whether a source is a single file of this machine; a tar may then be read as any other file is."""
+    """Return True if a source is a single local file; a tar can then be read like other files."""
     return isinstance(source, (str, os.PathLike)) and _exists(os.fspath(source), Path.is_file)
 
 
 def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
-    """The shards that a source means, in natural order: ``shard-2`` before ``shard-10``.
+    """Return the shards of a source in natural order: ``shard-2`` before ``shard-10``.
 
     Parameters
     ----------
@@ -86,7 +94,7 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
         A path, or an address with a scheme (``s3://…``), with braces (``{000..499}``, ``{train,val}``) and globs
         (``*``, ``?``, ``[0-9]``, ``**``); a folder, which means the shards directly in it; or a list of these.
     format
-        The format of files whose names do not say it.
+        The format of files whose suffix does not tell it.
     """
     if format in HARNESSES:
         raise InputError(f"format={format!r} is for one file, expected a single file in place of shards")
@@ -96,7 +104,7 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
     for one in sources:
         if not isinstance(one, (str, os.PathLike)):
             raise InputError(f"shards: {type(one).__name__}, expected a path, a pattern, an address or a list of these")
-        for address, size in _files_of(os.fspath(one), format).items():
+        for address, size in _find_files(os.fspath(one), format).items():
             identity = address if is_remote(address) else os.path.realpath(address)
             if identity in same:
                 again = "" if same[identity] == address else f", also as {same[identity]}"
@@ -106,8 +114,8 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
     if not files:
         raise InputError("shards: none is named, expected a path, a pattern, an address or a list of these")
     _refuse_mixed(files, format)
-    addresses = sorted(files, key=_natural)
-    names = _unique_names(addresses)
+    addresses = sorted(files, key=_get_natural_key)
+    names = _make_unique_names(addresses)
     return tuple(Shard(name, address, files[address]) for name, address in zip(names, addresses, strict=True))
 
 
@@ -118,76 +126,78 @@ def _exists(path: str, kind: Callable[[Path], bool]) -> bool:
         return False
 
 
-def _files_of(source: str, format: str | None) -> dict[str, int]:
-    """Files that a path, a pattern or an address means, with their sizes."""
+def _find_files(source: str, format: str | None) -> dict[str, int]:
+    """Return the files of a path, a pattern or an address, with their sizes."""
     if not is_remote(source):
         source = source.removeprefix("file://")
     if _exists(source, Path.is_file):  # a name may hold braces and brackets
-        return _known({source: Path(source).stat().st_size}, source, format)
+        return _check_formats({source: Path(source).stat().st_size}, source, format)
     members = list(expand_braces(source))
     files: dict[str, int] = {}
     for pattern in filter(MAGIC.search, members):
-        files |= _matches(pattern, source, format)
+        files |= _match_pattern(pattern, source, format)
     plain = [member for member in members if not MAGIC.search(member)]
-    sizes = _sizes(plain)
+    sizes = _find_sizes(plain)
     if members == [source] and plain and source not in sizes:
-        return _in_folder(source, format)
+        return _list_folder(source, format)
     if missing := [address for address in plain if address not in sizes]:
         if len(missing) == len(members):
-            raise InputError(f"{source}: none of its {len(members):,} files is there; it expands to {_listed(members)}")
+            raise InputError(
+                f"{source}: none of its {len(members):,} files is there; it expands to {_format_members(members)}"
+            )
         raise InputError(
             f"{source}: {len(missing):,} of its {len(members):,} files {'is' if len(missing) == 1 else 'are'} missing, "
             f"the first is {missing[0]}"
         )
-    return files | _known(sizes, source, format)
+    return files | _check_formats(sizes, source, format)
 
 
-def _listed(members: Sequence[str]) -> str:
+def _format_members(members: Sequence[str]) -> str:
     return members[0] if len(members) == 1 else f"{members[0]}, …, {members[-1]}"
 
 
-def _known(files: Mapping[str, int], source: str, format: str | None) -> dict[str, int]:
-    """The files, all of which must be of a known format."""
+def _check_formats(files: Mapping[str, int], source: str, format: str | None) -> dict[str, int]:
+    """Return the files. Raise InputError if one has an unknown format."""
     for address in files:
-        if format is None and format_of(address) is None:
+        if format is None and guess_format(address) is None:
             ending = PurePosixPath(address).suffix
             unknown = f"{address}: {f'ends in {ending}' if ending else 'has no ending'}"
             raise InputError(f"{unknown}, expected one of {ENDINGS}, or pass reading=Reading(format=...)")
     return dict(files)
 
 
-def _matches(pattern: str, source: str, format: str | None) -> dict[str, int]:
-    """Files of known formats that a glob matches."""
+def _match_pattern(pattern: str, source: str, format: str | None) -> dict[str, int]:
+    """Return the files of known formats that match a glob, with their sizes."""
     folder, rest = split_address(pattern)
     storage = Storage.at(folder)
-    files = {storage.address_of(name): size for name, size in storage.glob(rest).items()}
-    shards = {address: size for address, size in files.items() if format or format_of(address)}
+    files = {storage.get_address(name): size for name, size in storage.glob(rest).items()}
+    shards = {address: size for address, size in files.items() if format or guess_format(address)}
     expanded = "" if pattern == source else f", which {source} expands to"
     if not files:
         raise InputError(f"{pattern}: matches no file{expanded}")
     if not shards:
-        first = min(files, key=_natural)
+        first = min(files, key=_get_natural_key)
         raise InputError(f"{pattern}: matches {len(files):,} files such as {first}, none of which ends in {ENDINGS}")
     return shards
 
 
-def _in_folder(address: str, format: str | None) -> dict[str, int]:
-    """The shards directly in a folder."""
+def _list_folder(address: str, format: str | None) -> dict[str, int]:
+    """Return the shards directly in a folder, with their sizes."""
     storage = Storage.at(address)
     if not is_remote(address) and not _exists(address, Path.is_dir):
         raise InputError(f"{address}: no such file, and no folder of shards")
     sizes = storage.sizes()
-    if not sizes and format_of(address):
+    if not sizes and guess_format(address):
         raise InputError(f"{address}: no such file")
-    shards = {storage.address_of(name): size for name, size in sizes.items() if format or format_of(name)}
+    shards = {storage.get_address(name): size for name, size in sizes.items() if format or guess_format(name)}
     if not shards:
-        deeper = "; pass a pattern such as " + storage.address_of("**/*.parquet") + " for shards in folders below"
+        deeper = "; pass a pattern such as " + storage.get_address("**/*.parquet") + " for shards in folders below"
         raise InputError(f"{address}: contains no file that ends in {ENDINGS}{deeper}")
     return shards
 
 
-def _sizes(addresses: Sequence[str]) -> dict[str, int]:
-    """Bytes of the files that exist. A folder of an object store is listed once; what it does not list is asked for."""
+def _find_sizes(addresses: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of the files that exist. A folder in an object store is listed only once."""
     split = [split_address(address) for address in addresses]
     stores = {folder: Storage.at(folder) for folder, _ in split}
     listed = {folder: store.sizes() for folder, store in stores.items() if is_remote(folder) and len(split) > 1}
@@ -202,8 +212,8 @@ def _sizes(addresses: Sequence[str]) -> dict[str, int]:
 
 
 def _refuse_mixed(files: Iterable[str], format: str | None) -> None:
-    """One format for all: beside the tars of a crawl there often are tables of the same samples."""
-    counts = Counter(format or format_of(address) for address in files)
+    """Raise InputError if files have different formats: crawls often contain tables of the samples next to the tars."""
+    counts = Counter(format or guess_format(address) for address in files)
     if len(counts) > 1:
         listed = " and ".join(f"{number:,} {name}" for name, number in counts.most_common())
         name, _ = counts.most_common(1)[0]
@@ -212,8 +222,8 @@ def _refuse_mixed(files: Iterable[str], format: str | None) -> None:
         )
 
 
-def _natural(address: str) -> tuple[list[tuple[int, int, str]], str]:
-    """A key that sorts digits as numbers."""
+def _get_natural_key(address: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return a sort key that compares digits as numbers."""
     parts = re.split(r"(\d+)", address)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part], address
 
@@ -221,49 +231,50 @@ def _natural(address: str) -> tuple[list[tuple[int, int, str]], str]:
 _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
-def _unique_names(addresses: Sequence[str]) -> list[str]:
-    """A name for each file: its stem, after the folders that tell it from others of that stem.
+def _make_unique_names(addresses: Sequence[str]) -> list[str]:
+    """Make a name for each file: its stem, with as many parent folders as needed to make it unique.
 
-    >>> _unique_names(["a/train/0.tar", "b/train/0.tar", "s3://bucket/c d/x.jsonl.gz"])
+    >>> _make_unique_names(["a/train/0.tar", "b/train/0.tar", "s3://bucket/c d/x.jsonl.gz"])
     ['a-train-0', 'b-train-0', 'x']
     """
-    parts = [(*PurePosixPath(address.rpartition("://")[2]).parts[:-1], _stem(address)) for address in addresses]
-    names = [_safe(one[-1:]) for one in parts]
+    parts = [(*PurePosixPath(address.rpartition("://")[2]).parts[:-1], _get_stem(address)) for address in addresses]
+    names = [_make_safe_name(one[-1:]) for one in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):
-        repeated = _repeated(names)
+        repeated = _find_repeated(names)
         if not repeated:
             break
         names = [
-            _safe(one[-depth:]) if name.casefold() in repeated else name for name, one in zip(names, parts, strict=True)
+            _make_safe_name(one[-depth:]) if name.casefold() in repeated else name
+            for name, one in zip(names, parts, strict=True)
         ]
-    repeated = _repeated(names)
+    repeated = _find_repeated(names)
     return [
         f"{name}-{digest(address.encode())}" if name.casefold() in repeated else name
         for name, address in zip(names, addresses, strict=True)
     ]
 
 
-def _repeated(names: Sequence[str]) -> set[str]:
-    """Names that occur more than once on a file system that does not tell upper from lower case."""
+def _find_repeated(names: Sequence[str]) -> set[str]:
+    """Return the names that occur more than once on a case-insensitive file system."""
     return {name for name, number in Counter(map(str.casefold, names)).items() if number > 1}
 
 
-def _stem(address: str) -> str:
-    """The name of a file without the endings of formats."""
+def _get_stem(address: str) -> str:
+    """Return the name of a file without format suffixes."""
     path = PurePosixPath(address)
     while path.suffix.lower() in {".gz", *FORMATS}:
         path = path.with_suffix("")
     return path.name
 
 
-def _safe(parts: Sequence[str]) -> str:
+def _make_safe_name(parts: Sequence[str]) -> str:
     name = "-".join(text for text in (_UNSAFE.sub("_", part).strip("._") for part in parts) if text) or "shard"
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{digest(name.encode())}"
 
 
 @dataclass(frozen=True)
 class ShardContent:
-    """The captions of a shard, and what of it could not be read."""
+    """The captions of a shard, and the faults found while reading it."""
 
     captions: CaptionSet
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -274,70 +285,68 @@ class ShardContent:
 
 @dataclass
 class Faults:
-    """What could not be read, counted by reason."""
+    """Counts of unreadable rows by reason."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, reason: str, example: str, number: int = 1) -> None:
-        """Count a fault; the first of its reason is the example."""
+        """Count a fault; the first of its reason is kept as the example."""
         self.counts[reason] += number
         self.examples.setdefault(reason, example[:LONGEST_EXAMPLE])
 
 
 def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, further: bool = True) -> ShardContent:
-    """The captions of a shard.
+    """Read the captions of a shard.
 
-    A row that cannot be used is left out and counted by its reason. So is the rest of a tar, or of JSON Lines, that is
-    damaged. An id that a tar holds twice is counted; one that a table holds twice is refused, because several rows of
-    an id are mostly meant to be one item. A shard of which nothing can be used is an `InputError`, but one without any
-    row is empty.
+    Unusable rows are left out and counted by reason, and so is the rest of a damaged tar or JSON Lines file. An id that
+    occurs twice is counted in a tar and refused in a table, where several rows of an id usually form one item. Raise
+    InputError if no row of a shard can be used; a shard without rows is empty.
 
     Parameters
     ----------
     shard
-        One of those that `expand` gives.
+        A shard returned by `expand`.
     reading
-        As in ``captious.read``. References, where they are no column of the shards, are a file by id, which is read
-        once by each process; of its ids those of the shard are used.
+        As in ``captious.read``. References that are not a column of the shards are a file by id, which each process
+        reads once.
     images
-        Whether images in the shard are wanted. If not, they are not read; otherwise they are the column ``image``, as
-        bytes that are not decoded.
+        Whether to read the images in the shard into the column ``image``, as undecoded bytes.
     further
-        Whether other columns than ids and captions are wanted. If not, those of a Parquet file are not read.
+        Whether to read columns of a Parquet file other than ids and captions.
     """
     refuse_unused(reading)
     if reading.items is not None:
         raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
-    candidates = _candidates(_rows(shard, reading, images, further, faults), shard, reading, faults)
+    candidates = _gather_candidates(_read_rows(shard, reading, images, further, faults), shard, reading, faults)
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")
         faults.add(NO_ITEM, f"{shard.address}: contains no item")
-        return _content(_empty(shard), faults)
-    others = None if reading.references is None else _references_of(candidates, reading)
+        return _make_content(_make_empty_set(shard), faults)
+    others = None if reading.references is None else _select_references(candidates, reading)
     references = candidates.references if others is None else others.references
     alone = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
     if alone and reading.missing == "skip":
         first = next(key for key in candidates.candidates if not references.get(key))
         faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", alone)
         if alone == len(candidates.candidates):
-            return _content(replace(_empty(shard), skipped=alone), faults)
-    return _content(join(candidates, others, reading, shard.address), faults)
+            return _make_content(replace(_make_empty_set(shard), skipped=alone), faults)
+    return _make_content(join(candidates, others, reading, shard.address), faults)
 
 
-def _content(captions: CaptionSet, faults: Faults) -> ShardContent:
+def _make_content(captions: CaptionSet, faults: Faults) -> ShardContent:
     return ShardContent(captions, dict(faults.counts), faults.examples)
 
 
-def _empty(shard: Shard) -> CaptionSet:
+def _make_empty_set(shard: Shard) -> CaptionSet:
     return CaptionSet((), Ragged.of([]), Ragged.of([]), name=shard.address)
 
 
-def _candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
-    """Candidates by id; rows that cannot be used are counted."""
+def _gather_candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
+    """Collect candidates by id; unusable rows are counted as faults."""
     tar = shard.format == "tar"
     reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
     current = Row("", {})
@@ -350,7 +359,7 @@ def _candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, faults: F
         if (REPEATED in complaint and not tar) or AMBIGUOUS in complaint:
             raise InputError(complaint)
         complaint = complaint.removesuffix(SKIP_ONE)
-        faults.add(_reason(complaint.removeprefix(f"{current.where}: ")), complaint)
+        faults.add(_generalize_complaint(complaint.removeprefix(f"{current.where}: ")), complaint)
 
     gathered = gather_candidates(rows, reading, complain, notice)
     # A row whose caption is of the wrong type leaves its id without a caption.
@@ -364,40 +373,42 @@ _DETAILS = re.compile(r" ?\(.*| ?: found .*|,? expected .*", re.DOTALL)
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\b\d[\d.e+-]*\b")
 
 
-def _reason(complaint: str) -> str:
-    """A complaint about a row without the values that make it different from others of its kind.
+def _generalize_complaint(complaint: str) -> str:
+    """Return a complaint about a row without its values, so that complaints of one kind are counted together.
 
-    >>> _reason("caption is null (None), expected a string"), _reason("id is 1.5, expected a string")
-    ('caption is null', 'id is …')
+    >>> _generalize_complaint("caption is null (None), expected a string")
+    'caption is null'
+    >>> _generalize_complaint("id is 1.5, expected a string")
+    'id is …'
     """
     return _VALUE.sub("…", _DETAILS.sub("", complaint))
 
 
-def _rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults) -> Iterator[Piece]:
-    """Rows of a shard of any format."""
+def _read_rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults) -> Iterator[Piece]:
+    """Yield the rows of a shard of any format."""
     name, format = shard.address, shard.format or reading.format
     with open_shard(shard) as file:
         if not shard.size:
             return
         if format == "parquet":
-            choose = list if further else partial(caption_columns, reading=reading)
-            yield from parquet_blocks(file, name, images, choose, reading.unpack_limit)
+            choose = list if further else partial(select_caption_columns, reading=reading)
+            yield from read_parquet_blocks(file, name, images, choose, reading.unpack_limit)
         elif format == "tar":
-            yield from _tar_rows(file, name, reading, images, faults)
+            yield from _read_tar(file, name, reading, images, faults)
         elif format == "jsonl":
-            content = unpacked(file, name, faults, limit=reading.unpack_limit).read()
-            yield from _json_lines(content, name, faults)
+            content = unpack_file(file, name, faults, limit=reading.unpack_limit).read()
+            yield from _read_json_lines(content, name, faults)
         else:
-            content = unpacked(file, name, faults, limit=reading.unpack_limit).read()
+            content = unpack_file(file, name, faults, limit=reading.unpack_limit).read()
             if DAMAGED_GZIP in faults.counts:
                 raise InputError(faults.examples[DAMAGED_GZIP])
             if content.strip():
-                yield from rows_of_content(content, name, format, reading.unpack_limit)
+                yield from parse_rows(content, name, format, reading.unpack_limit)
 
 
 @contextmanager
 def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
-    """A shard that has the size it had when the shards were listed."""
+    """Open a shard. Raise InputError if its size has changed since the shards were listed."""
     folder, name = split_address(shard.address)
     storage = Storage.at(folder)
     try:
@@ -408,39 +419,39 @@ def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
             file.seek(0)
             yield file
     except OSError as error:
-        raise InputError(f"{shard.address}: cannot be read ({one_line(error)})") from None
+        raise InputError(f"{shard.address}: cannot be read ({format_one_line(error)})") from None
 
 
-def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
-    """Rows of a JSON Lines file; lines that are no JSON are counted."""
-    content = in_utf8(content, name).removeprefix(codecs.BOM_UTF8)
+def _read_json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
+    """Yield the rows of a JSON Lines file; lines that are not JSON are counted as faults."""
+    content = convert_to_utf8(content, name).removeprefix(codecs.BOM_UTF8)
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
         where = f"{name}: row {number}"
         try:
-            row = json_row(line, where, partial(faults.add, HALF))
+            row = parse_json_row(line, where, partial(faults.add, HALF))
         except InputError as error:
             faults.add("a line that is not a JSON object", str(error))
         else:
             yield row
 
 
-def _tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
-    """Rows of a tar, of which only texts are in memory. Images are read from the file when somebody looks at them."""
-    with unpacked(file, name, faults, tempfile.TemporaryFile, reading.unpack_limit) as tar:
+def _read_tar(file: IO[bytes], name: str, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
+    """Yield the rows of a tar. Only texts are kept in memory; images are read from the file on access."""
+    with unpack_file(file, name, faults, tempfile.TemporaryFile, reading.unpack_limit) as tar:
         source = os.fdopen(os.dup(tar.fileno()), "rb") if images else tar
-        yield from tar_rows(source, name, reading, images, faults.add)
+        yield from read_tar(source, name, reading, images, faults.add)
 
 
-def unpacked(
+def unpack_file(
     file: IO[bytes],
     name: str,
     faults: Faults,
     target: Callable[[], IO[bytes]] = io.BytesIO,
     limit: int = Reading.unpack_limit,
 ) -> IO[bytes]:
-    """The file, or a new one with what can be unpacked of it where it is compressed; damage is counted."""
+    """Return the file, or a decompressed copy of it; damage is counted as a fault."""
     compressed, size = file.read(len(GZIP)) == GZIP, file.seek(0, io.SEEK_END)
     file.seek(0)
     if not compressed:
@@ -462,15 +473,15 @@ def unpacked(
     return out
 
 
-def _references_of(candidates: Gathered, reading: Reading) -> Gathered:
-    """The references of the ids of a shard."""
+def _select_references(candidates: Gathered, reading: Reading) -> Gathered:
+    """Return the references for the ids of a shard."""
     if not isinstance(reading.references, (str, os.PathLike)):
         kind = type(reading.references).__name__
         raise InputError(f"references: {kind}, expected the path of a file, which every worker reads")
     address = os.fspath(reading.references)
     stored = _read_references(
         address,
-        _version(address),
+        _get_version(address),
         reading.unpack_limit,
         reading.id_column,
         reading.references_id_column,
@@ -482,8 +493,8 @@ def _references_of(candidates: Gathered, reading: Reading) -> Gathered:
     )
 
 
-def _version(address: str) -> tuple[int | None, ...]:
-    """What changes when somebody writes a file."""
+def _get_version(address: str) -> tuple[int | None, ...]:
+    """Return a value that changes when a file is rewritten."""
     if is_remote(address):
         folder, name = split_address(address)
         return (Storage.at(folder).size(name),)
@@ -498,12 +509,12 @@ def _version(address: str) -> tuple[int | None, ...]:
 def _read_references(
     address: str, version: tuple[int | None, ...], unpack_limit: int, *columns: str | None
 ) -> Gathered:
-    """All references of a file by id, once a process for each version of the file."""
+    """Read all references of a file by id, once per process and version of the file."""
     reading = Reading(id_column=columns[0], references_id_column=columns[1], references_column=columns[2])
     if is_remote(address):
         folder, name = split_address(address)
         content = unpack(Storage.at(folder).read(name), address, unpack_limit)
-        rows = rows_of_content(content, address, unpack_limit=unpack_limit)
+        rows = parse_rows(content, address, unpack_limit=unpack_limit)
     else:
-        rows = rows_of(address, role="references", unpack_limit=unpack_limit)
+        rows = read_rows(address, role="references", unpack_limit=unpack_limit)
     return gather_references(rows, reading)

@@ -1,6 +1,6 @@
-"""Folders by their address: on a disk, or in an object store that fsspec reaches (``s3://``, ``gs://``, ``memory://``).
+"""Folders on a disk, or in an object store that fsspec supports (``s3://``, ``gs://``, ``memory://``).
 
-Objects are written whole or not at all: on a disk under a temporary name that is then changed, in a store by one PUT.
+Files are written atomically: on a disk under a temporary name that is then renamed, in a store by one PUT.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeVar
 
-from captious._core.files import refuse_irregular, whole_file
-from captious.errors import InputError, MissingExtra, one_line, require
+from captious._core.files import refuse_irregular, write_atomically
+from captious.errors import InputError, MissingExtra, format_one_line, require
 
 RETRIES = 3
 BACKOFF_SECONDS = 0.5
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address has a scheme that needs fsspec.
+    """Return True if an address has a scheme that needs fsspec.
 
     >>> is_remote("s3://bucket/0.tar"), is_remote("file:///data/0.tar"), is_remote("data/0.tar")
     (True, False, False)
@@ -42,7 +42,7 @@ def is_remote(address: str) -> bool:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """The address of a folder, and the rest, which begins at the first name that is a glob or at the last name.
+    """Split an address into a folder and the rest, which begins at the first glob or at the last name.
 
     >>> split_address("s3://bucket/shards/**/*.tar"), split_address("0.tar"), split_address("/a/b.tar")
     (('s3://bucket/shards', '**/*.tar'), ('', '0.tar'), ('/a', 'b.tar'))
@@ -72,15 +72,15 @@ class Shard:
         >>> Shard("0", "data/0.jsonl.gz", 10).format
         'jsonl'
         """
-        from captious.io.shards import format_of
+        from captious.io.shards import guess_format
 
-        return format_of(self.address)
+        return guess_format(self.address)
 
 
 class Storage(ABC):
     """A folder on a disk or on an object store. Names of files are relative to it, with slashes.
 
-    >>> isinstance(Storage.at("scores"), Disk), Storage.at("scores").address_of("items/0.parquet")
+    >>> isinstance(Storage.at("scores"), Disk), Storage.at("scores").get_address("items/0.parquet")
     (True, 'scores/items/0.parquet')
     """
 
@@ -88,69 +88,69 @@ class Storage(ABC):
 
     @staticmethod
     def at(address: str | os.PathLike[str]) -> Storage:
-        """The folder with this address, which need not exist."""
+        """Return the folder with this address, which need not exist."""
         text = os.fspath(address)
         return ObjectStore(text) if is_remote(text) else Disk(text.removeprefix("file://"))
 
-    def address_of(self, name: str) -> str:
-        """The address of a file."""
+    def get_address(self, name: str) -> str:
+        """Return the address of a file."""
         return f"{self.address}{'' if not self.address or self.address.endswith('/') else '/'}{name}"
 
     def names(self, folder: str = "") -> list[str]:
-        """The files of a folder by their names in it, sorted; none where there is no such folder."""
+        """Return the sorted names of the files in a folder; an empty list if there is no such folder."""
         return sorted(self.sizes(folder))
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return True if the file exists."""
         return self.size(name) is not None
 
     @abstractmethod
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Bytes of each file in a folder, by its name there."""
+        """Return the size in bytes of each file in a folder, by name."""
 
     @abstractmethod
     def glob(self, pattern: str) -> dict[str, int]:
-        """Bytes of each file that a pattern matches, ``**`` in any folder below; by name."""
+        """Return the size in bytes of each file that matches a pattern, by name; ``**`` matches any folders."""
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None where there is none."""
+        """Return the size of a file in bytes; None if it does not exist."""
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """A file to read from at any position."""
+        """Open a file for reading, with random access."""
 
     def open_large(self, name: str) -> IO[bytes]:
-        """The same, of which only blocks are in memory."""
+        """Open a file of which only blocks are kept in memory."""
         return self.open(name)
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         with self.open(name) as file:
             return file.read()
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
 
 @dataclass(frozen=True)
 class Disk(Storage):
-    """A folder of a file system."""
+    """A folder of the local file system."""
 
     address: str
 
-    def _path(self, name: str) -> Path:
+    def _get_path(self, name: str) -> Path:
         return Path(self.address) / name
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Bytes of each file in a folder, hidden ones left out."""
+        """Return the size in bytes of each file in a folder, without hidden files."""
         try:
-            with os.scandir(self._path(folder)) as entries:
+            with os.scandir(self._get_path(folder)) as entries:
                 return {
                     entry.name: entry.stat().st_size
                     for entry in entries
@@ -159,10 +159,10 @@ class Disk(Storage):
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
         except OSError as error:
-            raise InputError(f"{self._path(folder)}: cannot be listed ({error.strerror})") from None
+            raise InputError(f"{self._get_path(folder)}: cannot be listed ({error.strerror})") from None
 
     def glob(self, pattern: str) -> dict[str, int]:
-        """Bytes of each file that a pattern matches, hidden ones left out."""
+        """Return the size in bytes of each file that matches a pattern, without hidden files."""
         try:
             names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, which finds hidden ones
         except ValueError:  # no name that a file could have: a null byte, half a character
@@ -171,16 +171,16 @@ class Disk(Storage):
         return {name: size for name, size in sizes.items() if size is not None}
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file."""
-        path = self._path(name)
+        """Return the size of a file in bytes; None if it does not exist."""
+        path = self._get_path(name)
         try:
             return path.stat().st_size if path.is_file() else None
         except (OSError, ValueError):
             return None
 
     def open(self, name: str) -> IO[bytes]:
-        """A file to read from."""
-        path = self._path(name)
+        """Open a file for reading."""
+        path = self._get_path(name)
         refuse_irregular(path)
         try:
             return path.open("rb")
@@ -190,41 +190,43 @@ class Disk(Storage):
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under a temporary name, then give it its own."""
+        """Write a file under a temporary name and rename it."""
         try:
-            with whole_file(self._path(name)) as draft:
+            with write_atomically(self._get_path(name)) as draft:
                 draft.write_bytes(content)
         except OSError as error:
-            raise InputError(f"{self._path(name)}: cannot be written ({error.strerror})") from None
+            raise InputError(f"{self._get_path(name)}: cannot be written ({error.strerror})") from None
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         try:
-            self._path(name).unlink(missing_ok=True)
+            self._get_path(name).unlink(missing_ok=True)
         except OSError as error:
-            raise InputError(f"{self._path(name)}: cannot be removed ({error.strerror})") from None
+            raise InputError(f"{self._get_path(name)}: cannot be removed ({error.strerror})") from None
 
 
 @dataclass(frozen=True)
 class ObjectStore(Storage):
-    """A folder of an object store. What fails is tried again a few times; a listing is never taken from a cache."""
+    """A folder of an object store. Failed requests are repeated a few times; listings are never cached."""
 
     address: str
 
     def _locate(self, name: str = "") -> tuple[Any, str]:
-        """The file system of fsspec, and the path in it."""
+        """Return the fsspec file system and the path in it."""
         fsspec = require("fsspec", "remote")
-        address = self.address_of(name) if name else self.address
+        address = self.get_address(name) if name else self.address
         try:
             system, path = fsspec.core.url_to_fs(address)
         except ImportError as error:
-            raise MissingExtra(f"{address}: {one_line(error)}") from None
+            raise MissingExtra(f"{address}: {format_one_line(error)}") from None
         except ValueError as error:
-            raise InputError(f"{address}: {one_line(error)}") from None
+            raise InputError(f"{address}: {format_one_line(error)}") from None
         return system, path
 
     def _call(self, name: str, done: str, call: Callable[[Any, str], T]) -> T:
-        """What a call of the file system returns. FileNotFoundError is passed on at once, other errors in the end."""
+        """Return the result of a call, with retries. FileNotFoundError is raised at once, other errors after the last
+        retry.
+        """
         system, path = self._locate(name)
         for attempt in range(RETRIES + 1):
             try:
@@ -233,13 +235,13 @@ class ObjectStore(Storage):
                 raise
             except Exception as error:  # the libraries of object stores raise kinds of their own
                 if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
-                    why = one_line(error) or type(error).__name__
-                    raise InputError(f"{self.address_of(name)}: cannot be {done} ({why})") from None
+                    why = format_one_line(error) or type(error).__name__
+                    raise InputError(f"{self.get_address(name)}: cannot be {done} ({why})") from None
             time.sleep(BACKOFF_SECONDS * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Bytes of each object directly in a folder; those whose size the store does not say are left out."""
+        """Return the size in bytes of each object directly in a folder; objects of unknown size are left out."""
 
         def listed(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(path)
@@ -249,11 +251,11 @@ class ObjectStore(Storage):
             entries = self._call(folder, "listed", listed)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        files = {PurePosixPath(name).name: size for name, size in _files(entries).items()}
+        files = {PurePosixPath(name).name: size for name, size in _get_file_sizes(entries).items()}
         return {name: size for name, size in files.items() if size is not None}
 
     def glob(self, pattern: str) -> dict[str, int]:
-        """Bytes of each object that a pattern matches."""
+        """Return the size in bytes of each object that matches a pattern."""
         _, root = self._locate()
 
         def matched(system: Any, path: str) -> list[dict[str, Any]]:
@@ -264,12 +266,12 @@ class ObjectStore(Storage):
             entries = self._call(pattern, "listed", matched)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        files = {name[len(root) :].lstrip("/"): size for name, size in _files(entries).items()}
+        files = {name[len(root) :].lstrip("/"): size for name, size in _get_file_sizes(entries).items()}
         sizes = {name: self.size(name) if size is None else size for name, size in files.items()}
         return {name: size for name, size in sizes.items() if size is not None}
 
     def size(self, name: str) -> int | None:
-        """Bytes of an object."""
+        """Return the size of an object in bytes; None if it does not exist."""
         try:
             info = self._call(name, "found", lambda system, path: system.info(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -277,15 +279,15 @@ class ObjectStore(Storage):
         if info["type"] != "file":
             return None
         if info.get("size") is None:
-            raise InputError(f"{self.address_of(name)}: the store does not say how large it is")
+            raise InputError(f"{self.get_address(name)}: the store does not say how large it is")
         return int(info["size"])
 
     def open(self, name: str) -> IO[bytes]:
-        """An object in memory, read whole."""
+        """Read a whole object into memory."""
         return io.BytesIO(self.read(name))
 
     def open_large(self, name: str) -> IO[bytes]:
-        """An object as a temporary file, which is gone when it is closed."""
+        """Copy an object to a temporary file, which is deleted when it is closed."""
         file = tempfile.TemporaryFile()  # noqa: SIM115, closed by whoever asked for it
 
         def copy(system: Any, path: str) -> None:
@@ -298,7 +300,7 @@ class ObjectStore(Storage):
             self._call(name, "read", copy)
         except (FileNotFoundError, NotADirectoryError):
             file.close()
-            raise InputError(f"{self.address_of(name)}: no such object") from None
+            raise InputError(f"{self.get_address(name)}: no such object") from None
         except BaseException:
             file.close()
             raise
@@ -306,24 +308,24 @@ class ObjectStore(Storage):
         return file
 
     def read(self, name: str) -> bytes:
-        """The content of an object."""
+        """Return the content of an object."""
         try:
             return self._call(name, "read", lambda system, path: bytes(system.cat_file(path)))
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(f"{self.address_of(name)}: no such object") from None
+            raise InputError(f"{self.get_address(name)}: no such object") from None
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object by one PUT."""
         self._call(name, "written", lambda system, path: system.pipe_file(path, content))
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         try:
             self._call(name, "removed", lambda system, path: system.rm_file(path))
         except FileNotFoundError:
             return
 
 
-def _files(entries: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Files of a listing with their sizes; None where it does not say them, as over HTTP."""
+def _get_file_sizes(entries: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Return the sizes of the files in a listing; None for unknown sizes, as over HTTP."""
     return {entry["name"]: entry.get("size") for entry in entries if entry["type"] == "file"}

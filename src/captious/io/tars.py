@@ -1,7 +1,7 @@
-"""Webdataset tars: members with one key (their path up to the first dot of the file name) are one sample.
+"""Reader of WebDataset tars: members with the same key (the path up to the first dot of the file name) form a sample.
 
-Headers are walked by hand, because images that are not wanted are then not even read, and because ``tarfile`` stops at
-the first damage without saying what came before.
+Headers are parsed here instead of by ``tarfile``, so that unwanted images are not read, and because ``tarfile`` stops
+at the first damage without reporting the members before it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple
 from captious.captions import FileImage, FileParts
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
-from captious.io.json_layouts import json_row
-from captious.io.rows import Row, decoded
+from captious.io.json_layouts import parse_json_row
+from captious.io.rows import Row, decode_text
 from captious.options import Reading
 
 CAPTION_ENDINGS = ("txt", "caption", "cap")
@@ -47,28 +47,28 @@ class TarMember(NamedTuple):
 
 
 class _Damage(ValueError):
-    """What is no header of a member."""
+    """An invalid header of a member."""
 
 
-def tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, report: Report) -> Iterator[Row]:
-    """A row for each sample with a caption: its key, its caption, the fields of its JSON, and its image if wanted."""
-    return (row for _, row in tar_samples(file, name, reading, images, report))
+def read_tar(file: IO[bytes], name: str, reading: Reading, images: bool, report: Report) -> Iterator[Row]:
+    """Yield a row per sample with a caption: its key, its caption, the fields of its JSON, and its image if wanted."""
+    return (row for _, row in read_samples(file, name, reading, images, report))
 
 
-def tar_samples(
+def read_samples(
     file: IO[bytes], name: str, reading: Reading, images: bool, report: Report
 ) -> Iterator[tuple[str, Row]]:
-    """The rows with the keys of their members, which a field of the JSON may hide.
+    """Yield the rows with the keys of their members, which a JSON field may override in the row.
 
-    Images stay in the file until somebody looks at them; with the last of them the file is closed.
+    Images are read from the file on access; the file is closed with the last image.
     """
     source = FileParts(file) if images else None
-    samples = _samples(file, name, images, report)
+    samples = _collect_samples(file, name, images, report)
     own_files = reading.candidate_column is None and any(map(_has_caption_file, samples.values()))
     for key in list(samples):
         where, parts = f"{name}: key {key!r}", samples.pop(key)
         try:
-            fields = _fields(key, parts, where, reading, source, report)
+            fields = _get_fields(key, parts, where, reading, source, report)
             if own_files and not _has_caption_file(parts) and not fields.keys().isdisjoint(CANDIDATE_COLUMNS):
                 expected = ", ".join(f".{ending}" for ending in CAPTION_ENDINGS)
                 raise _Unusable(
@@ -82,7 +82,7 @@ def tar_samples(
 
 
 class _Unusable(InputError):
-    """A sample that cannot be used, by its reason."""
+    """A sample that cannot be used, with the reason."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -97,11 +97,11 @@ def _has_caption_file(parts: Parts) -> bool:
     return not parts.keys().isdisjoint(CAPTION_ENDINGS)
 
 
-def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
-    """Members by key, in the order of the keys; of two with one name the first is used."""
+def _collect_samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
+    """Return the members by key, in the order of the keys; of two with the same name the first is used."""
     texts, pictures = {*CAPTION_ENDINGS, FIELDS_ENDING}, IMAGE_ENDINGS if images else ()
     samples: dict[str, Parts] = {}
-    for member in members(file, name, report):
+    for member in iterate_members(file, name, report):
         key, ending = split_key(member.name)
         if not ending:
             continue
@@ -120,7 +120,7 @@ def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[s
 
 
 def split_key(name: str) -> tuple[str, str]:
-    """The key of a member and the rest of its name in lower case; an empty rest for what belongs to no sample.
+    """Split a member's name into the key and the lower-case suffix; the suffix is empty if it belongs to no sample.
 
     >>> split_key("train/000.7.seg.PNG"), split_key("./000.txt"), split_key("a.b/000"), split_key("a/._000.jpg")
     (('train/000', '7.seg.png'), ('000', 'txt'), ('a.b/000', ''), ('a/', ''))
@@ -130,17 +130,17 @@ def split_key(name: str) -> tuple[str, str]:
     return f"{folder}{slash}{stem}", ending.lower() if stem else ""
 
 
-def _fields(
+def _get_fields(
     key: str, parts: Parts, where: str, reading: Reading, source: FileParts | None, report: Report
 ) -> dict[str, Any]:
-    """The columns of a sample; ``source`` is what images are read from, where they are wanted.
+    """Return the columns of a sample; ``source`` is the file of the images if they are wanted.
 
-    A caption of its own file goes before those of the JSON. A member that is named as a column of candidates or
-    references is that column.
+    A caption file takes precedence over captions in the JSON. A member whose suffix is the name of the candidate or
+    reference column becomes that column.
     """
     columns = (reading.candidate_column, reading.references_column)
-    texts = {ending: _text(parts, ending, where) for ending in CAPTION_ENDINGS if ending in parts}
-    fields = _json_fields(parts, where, report if texts else None)
+    texts = {ending: _read_text(parts, ending, where) for ending in CAPTION_ENDINGS if ending in parts}
+    fields = _parse_json_fields(parts, where, report if texts else None)
     fields = {column: value for column, value in fields.items() if column not in IMAGE_COLUMNS}
     unnamed = [ending for ending in texts if ending not in columns]
     if reading.candidate_column is None and unnamed:
@@ -153,26 +153,26 @@ def _fields(
         raise _Unusable(NO_CAPTION, f"{where}: no candidate caption: found {endings}, expected one of {expected}")
     fields.setdefault(KEY, key)
     if source is not None:
-        fields["image"] = _image(parts, where, source)
+        fields["image"] = _find_image(parts, where, source)
     return fields
 
 
-def _text(parts: Parts, ending: str, where: str) -> str:
-    """A caption, without the white space around it. A null character is the padding of the tar, or UTF-16."""
-    if b"\0" in (content := _content(parts, ending)) and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+def _read_text(parts: Parts, ending: str, where: str) -> str:
+    """Return a caption without surrounding white space. Null characters mean padding of the tar, or UTF-16."""
+    if b"\0" in (content := _get_content(parts, ending)) and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise _Unusable(NULL, f"{where}: {NULL}, expected text; is it UTF-16, or the size of the member wrong?")
     try:
-        return decoded(content, f"{where}: .{ending}").strip()
+        return decode_text(content, f"{where}: .{ending}").strip()
     except InputError as error:
         raise _Unusable(NO_UTF8, str(error)) from None
 
 
-def _json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, Any]:
-    """The fields of a sample's JSON. What cannot be read is reported, or makes the sample unusable."""
+def _parse_json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, Any]:
+    """Return the fields of a sample's JSON. Invalid JSON is reported; without ``report`` the sample is unusable."""
     if FIELDS_ENDING not in parts:
         return {}
     try:
-        return json_row(_content(parts, FIELDS_ENDING), f"{where}: .{FIELDS_ENDING}").fields
+        return parse_json_row(_get_content(parts, FIELDS_ENDING), f"{where}: .{FIELDS_ENDING}").fields
     except InputError as error:
         if report is None:
             raise _Unusable(NO_JSON, str(error)) from None
@@ -180,14 +180,13 @@ def _json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, A
         return {}
 
 
-def _content(parts: Parts, ending: str) -> bytes:
-    """The bytes of a text."""
+def _get_content(parts: Parts, ending: str) -> bytes:
     content = parts[ending]
     return content if isinstance(content, bytes) else b""
 
 
-def _image(parts: Parts, where: str, source: FileParts) -> FileImage | None:
-    """The first image of a sample in the order of the endings."""
+def _find_image(parts: Parts, where: str, source: FileParts) -> FileImage | None:
+    """Return the first image of a sample, in the order of `IMAGE_ENDINGS`."""
     for ending in IMAGE_ENDINGS:
         member = parts.get(ending)
         if isinstance(member, TarMember):
@@ -199,8 +198,10 @@ _REGULAR = (b"0", b"\0", b"7")
 _PAX = re.compile(rb"(\d{1,9}) ([^=\n]+)=")
 
 
-def members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
-    """The regular files of a tar. Damage ends them and is reported; a file that begins with no header is refused."""
+def iterate_members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
+    """Yield the regular files of a tar. Damage is reported and ends the tar; without a valid first header it is
+    refused.
+    """
     end = file.seek(0, io.SEEK_END)
     position, long_name, records = 0, b"", dict[bytes, bytes]()
     before: TarMember | None = None  # held back until what follows says whether its size is right
@@ -216,7 +217,7 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
         if position and len(header) < BLOCK:
             break
         try:
-            kind, size = _kind_and_size(header, records)
+            kind, size = _parse_header(header, records)
         except _Damage as damage:
             if not position:
                 raise InputError(f"{name}: is not a tar file ({damage})") from None
@@ -234,27 +235,27 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[TarMember]:
         if kind == b"L":
             long_name = file.read(size)
         elif kind == b"x":
-            records = _pax_records(file.read(size))
+            records = _parse_pax_records(file.read(size))
         elif kind not in b"Kg":
             if kind in _REGULAR:
-                before = TarMember(_name(header, long_name, records), start, size)
+                before = TarMember(_decode_name(header, long_name, records), start, size)
             long_name, records = b"", {}
     if before is not None:
         yield before
     report(TRUNCATED, f"{name}: is cut short after {end:,} bytes; the members before are used")
 
 
-def _kind_and_size(header: bytes, records: Mapping[bytes, bytes]) -> tuple[bytes, int]:
+def _parse_header(header: bytes, records: Mapping[bytes, bytes]) -> tuple[bytes, int]:
     if len(header) < BLOCK:
         raise _Damage(f"{len(header)} bytes, expected a header of {BLOCK}")
-    if _number(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * ord(" "):
+    if _parse_number(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * ord(" "):
         raise _Damage("no header with a valid checksum")
     size = records.get(b"size")
-    return header[156:157], _number(header[124:136]) if size is None else _decimal(size)
+    return header[156:157], _parse_number(header[124:136]) if size is None else _parse_decimal(size)
 
 
-def _number(digits: bytes) -> int:
-    """A number of a header: octal digits, or bytes after one with the highest bit."""
+def _parse_number(digits: bytes) -> int:
+    """Parse a number of a header: octal digits, or big-endian bytes after 0x80."""
     if digits[0] == 0x80:
         return int.from_bytes(digits[1:], "big")
     octal = digits.partition(b"\0")[0].strip() or b"0"
@@ -263,14 +264,14 @@ def _number(digits: bytes) -> int:
     return int(octal, 8)
 
 
-def _decimal(digits: bytes) -> int:
+def _parse_decimal(digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > 18:
         raise _Damage("a header with a size that is none")
     return int(digits)
 
 
-def _pax_records(content: bytes) -> dict[bytes, bytes]:
-    """The extended header of the member that follows: records such as ``17 path=a/b.txt``."""
+def _parse_pax_records(content: bytes) -> dict[bytes, bytes]:
+    """Parse the extended header of the next member: records such as ``17 path=a/b.txt``."""
     records, position = {}, 0
     while match := _PAX.match(content, position):
         end = position + int(match[1])
@@ -281,7 +282,7 @@ def _pax_records(content: bytes) -> dict[bytes, bytes]:
     return records
 
 
-def _name(header: bytes, long_name: bytes, records: Mapping[bytes, bytes]) -> str:
+def _decode_name(header: bytes, long_name: bytes, records: Mapping[bytes, bytes]) -> str:
     name = records.get(b"path") or long_name.rstrip(b"\0")
     if not name:
         name, prefix = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import digest, expanded, read_regular
+from captious._core.files import digest, expand_home, read_regular
 from captious._core.languages import ENGLISH
 from captious._core.numbers import parse_number
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.formats import rows_of
-from captious.io.join import refuse, row_id
+from captious.io.formats import read_rows
+from captious.io.join import get_row_id, refuse
 from captious.models.fluency import SUFFIXES, load_detector
 
 COLUMN = "error_probability"
@@ -77,7 +77,7 @@ def refuse_settings(metric: Any, threshold: float, penalty: float) -> None:
 
 def _table(source: str) -> Path | None:
     """The file of stored probabilities that a source names; None where it names a detector."""
-    path = expanded(source)
+    path = expand_home(source)
     return path if path.is_file() and path.suffix not in SUFFIXES else None
 
 
@@ -117,8 +117,8 @@ def _probabilities(source: str, captions: CaptionSet) -> Floats:
 def _stored(path: str, content: str) -> Mapping[str, Sequence[float]]:
     """The probabilities of each id in a file with this content."""
     stored: dict[str, Sequence[float]] = {}
-    for row in rows_of(path, role="scores"):
-        key = row_id(row, None, refuse)
+    for row in read_rows(path, role="scores"):
+        key = get_row_id(row, None, refuse)
         column = next((name for name in NAMES if name in row.fields), None)
         if column is None or key is None:
             raise InputError(f"{row.where}: found columns {', '.join(row.fields)}, expected an id and {COLUMN}")

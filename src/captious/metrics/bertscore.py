@@ -16,7 +16,7 @@ from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
-from captious.options import current
+from captious.options import get_runtime
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 
 Weigh = Callable[[Sequence[int]], Floats]
@@ -138,7 +138,7 @@ def _matches(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tu
     ids, lengths = model.tokens(candidates.values)
     others, _ = model.tokens(references.values)
     result = np.full((len(ids), len(VALUES)), np.nan)
-    runtime = current()
+    runtime = get_runtime()
     for first in range(0, len(captions), BLOCK):
         last = min(first + BLOCK, len(captions))
         pairs = [
@@ -179,7 +179,7 @@ def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[I
 
 def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
     """The states of each text, encoded in batches of like length."""
-    runtime = current()
+    runtime = get_runtime()
     pace, encoded = OomBackoff(runtime.log), {}
 
     def begin(numbers: Any) -> Any:

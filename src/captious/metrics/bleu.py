@@ -15,7 +15,7 @@ from captious.metrics.contract import CandidateMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored
 from captious.render import Column, Table
-from captious.text.tables import NgramTable, TextTable, changes
+from captious.text.tables import NgramTable, TextTable, mark_changes
 from captious.text.tokenizers import Tokenizer
 
 TINY, SMALL = 1e-15, 1e-9
@@ -86,7 +86,7 @@ class Bleu(NgramMetric, CandidateMetric):
             list(self._parts(table, sums)),
             columns=[Column("n"), Column("matched"), Column("of", key="count")],
             texts=[
-                MarkedText(label, table.words(caption), table.shared_runs(caption, self.n))
+                MarkedText(label, table.words(caption), table.find_shared_runs(caption, self.n))
                 for label, caption in zip(labels, table.candidates.tolist(), strict=True)
             ],
             formula=f"{self.label} = brevity penalty {penalty:.4f} · {root}; {length:.0f} words, the closest reference "
@@ -166,7 +166,7 @@ def closest_reference_length(table: TextTable) -> Ints:
     if not len(references):
         return result
     item = table.item[references]
-    heads = np.flatnonzero(changes(item))
+    heads = np.flatnonzero(mark_changes(item))
     group = np.full(table.items, -1)
     group[item[heads]] = np.arange(len(heads))
     own = group[table.item[table.candidates]]

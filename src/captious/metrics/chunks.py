@@ -21,7 +21,7 @@ from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import TextTable, table_key
+from captious.text.tables import TextTable, make_table_key
 
 CHUNK = 10_000
 """Items of a chunk: so many have n-gram tables of about 100 MB."""
@@ -95,7 +95,7 @@ def _measured_together(
     candidates, own = _distinct_candidates(systems)
     joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
     for one in (joined, *systems[1:]):
-        one.share_digests(first)
+        one.copy_digests(first)
 
     def score(metric: Metric, chunk: CaptionSet, state: Any) -> Scored:
         assert isinstance(metric, CandidateMetric)
@@ -219,7 +219,7 @@ def _set_aside(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> 
             kept[name] = compact
     chunk.forget()
     for name, table in kept.items():
-        chunk.keep(table_key(name), table)
+        chunk.keep(make_table_key(name), table)
     return {one: kept[names[one]] for one in counted}, room
 
 

@@ -142,7 +142,7 @@ class Cider(CandidateMetric, MeanMetric):
             parts,
             columns=[Column("n"), Column("count"), Column("idf", decimals=2), Column("weight", decimals=2)],
             texts=[
-                MarkedText(label, table.words(one), table.shared_runs(one))
+                MarkedText(label, table.words(one), table.find_shared_runs(one))
                 for label, one in zip(candidate_labels(len(candidates)), candidates, strict=True)
             ],
             formula=f"{self.label} = 10 · mean over {over} and over n = 1 to 4 of {measure}; weight h = count · idf",
@@ -202,7 +202,7 @@ def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequ
     """The document frequencies an ``idf`` parameter asks for, of the tokens of the tokenizer of this name."""
     if idf == "refs":
         return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
-    return find(idf).for_tokenizer(tokenizer, captions.language)
+    return find(idf).check_tokenizer(tokenizer, captions.language)
 
 
 def similarities(
@@ -217,7 +217,7 @@ def similarities(
     total = np.zeros(pairs)
     logarithm = np.log(float(max(corpus.items, 1)))
     for orders in table.order_blocks:
-        grams = table.joint_rows(orders)
+        grams = table.join_orders(orders)
         frequencies = np.concatenate([corpus.frequencies(table, n) for n in orders])
         idf = logarithm - np.log(np.maximum(1.0, frequencies))
         weight = grams.count * idf.take(grams.gram)

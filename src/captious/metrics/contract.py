@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from captious._core.languages import AUTO, ENGLISH, ENGLISH_MODELS, chosen_tokenizer, language_named
+from captious._core.languages import AUTO, ENGLISH, ENGLISH_MODELS, choose_tokenizer, find_language
 from captious._core.plugins import ObjectName, check_name, find_object
 from captious._core.specs import write_spec
 from captious._core.types import Floats
@@ -31,7 +31,7 @@ from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import Rows, Scored, TypeSets, item_means, missing_inputs
 from captious.text.states import State
 from captious.text.tables import TextTable
-from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
+from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
@@ -186,13 +186,13 @@ class Metric(ABC):
         scripts = captions.scripts
         if not self.languages or scripts.main == "Latin":
             return []
-        return [f"{self.label} knows English only, and {scripts.described([scripts.main])}: it means nothing here"]
+        return [f"{self.label} knows English only, and {scripts.describe_share([scripts.main])}: it means nothing here"]
 
     def _foreign_to_model(self, language: str) -> list[str]:
         """Warn about a parameter that names a model of English texts, where the captions are in another language."""
         texts = [value for one in fields(self) if isinstance(value := getattr(self, one.name), str)]
         english = [text for text in texts if text in ENGLISH_MODELS and language != ENGLISH]
-        name = language_named(language).name
+        name = find_language(language).name
         return [f"{self.label}: {model} was trained on English, name a model that knows {name}" for model in english]
 
     @property
@@ -299,9 +299,9 @@ class Metric(ABC):
     def refuse_language(self, language: str) -> None:
         """Raise an error where the captions are in a language that the metric does not know."""
         if language and self.languages and language not in self.languages:
-            known = ", ".join(language_named(code).name for code in self.languages)
+            known = ", ".join(find_language(code).name for code in self.languages)
             raise InputError(
-                f"{self} knows {known} only, the captions are in {language_named(language).name} "
+                f"{self} knows {known} only, the captions are in {find_language(language).name} "
                 f"(language={language!r}); leave this metric out"
             )
 
@@ -397,7 +397,7 @@ class TokenMetric(Metric):
         if not isinstance(self.tokenizer, str):
             raise InputError(f"{type(self).__name__}(tokenizer={self.tokenizer!r}): expected a name or a Tokenizer")
         if self.tokenizer != AUTO:
-            tokenizer_named(self.tokenizer)
+            find_tokenizer(self.tokenizer)
 
     def table(self, captions: CaptionSet) -> TextTable:
         """The token table of a set."""
@@ -405,15 +405,15 @@ class TokenMetric(Metric):
 
     def tokenizer_name(self, captions: CaptionSet) -> str:
         """The name of the tokenizer that the metric uses for these captions."""
-        return chosen_tokenizer(cast(str, self.tokenizer), captions.language)
+        return choose_tokenizer(cast(str, self.tokenizer), captions.language)
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """The language, where one was named, and the tokenizer with its version."""
-        return {**super().text_settings(captions), "tok": str(tokenizer_named(self.tokenizer_name(captions)))}
+        return {**super().text_settings(captions), "tok": str(find_tokenizer(self.tokenizer_name(captions)))}
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
         """Also that the tokenizer takes a clause for a word."""
-        clause = captions.scripts.clause_warning(self.tokenizer_name(captions), captions.language)
+        clause = captions.scripts.explain_unsplit_clauses(self.tokenizer_name(captions), captions.language)
         return [*([clause] if clause else []), *super().text_warnings(captions)]
 
 
@@ -433,7 +433,7 @@ class CandidateMetric(TokenMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """The rows of an item's candidates, summed."""
         scored = self.score_candidates(captions, state)
-        return replace(scored, rows=self.table(captions).per_item(np.asarray(scored.rows)))
+        return replace(scored, rows=self.table(captions).sum_per_item(np.asarray(scored.rows)))
 
 
 class NgramMetric(TokenMetric):

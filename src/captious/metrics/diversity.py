@@ -15,7 +15,7 @@ import numpy as np
 from captious._core.languages import AUTO
 from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
-from captious.io.formats import rows_of
+from captious.io.formats import read_rows
 from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu, statistics
 from captious.metrics.cider import frequencies, similarities
@@ -23,7 +23,7 @@ from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
 from captious.metrics.rows import Scored, TypeSets, item_means, where
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import NgramTable, TextTable, changes, word_counts
+from captious.text.tables import NgramTable, TextTable, count_words, mark_changes
 from captious.text.tokenizers import Tokenizer
 
 
@@ -80,7 +80,7 @@ def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     rows = grams.candidate_rows
     item = table.item[grams.caption[rows]]
     total = np.bincount(item, weights=grams.count[rows], minlength=table.items).astype(np.float64)
-    first = changes(grams.group[rows])
+    first = mark_changes(grams.group[rows])
     return np.bincount(item[first], minlength=table.items).astype(np.float64), total
 
 
@@ -103,7 +103,7 @@ class Words(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the words of all captions of an item, and the number of captions."""
         candidates = captions.candidates
-        words = np.array(word_counts(candidates.values, captions.language), dtype=np.float64)
+        words = np.array(count_words(candidates.values, captions.language), dtype=np.float64)
         total = np.bincount(candidates.owners, weights=words, minlength=len(captions))
         return Scored(np.stack([total, candidates.counts.astype(np.float64)], axis=1))
 
@@ -142,7 +142,7 @@ def type_sets(table: TextTable, n: int) -> TypeSets:
     types: list[set[str]] = [set() for _ in range(table.items)]
     for item, gram in zip(table.item[grams.caption[rows]].tolist(), grams.gram[rows].tolist(), strict=True):
         types[item].add(texts[gram])
-    tokens = table.per_item(table.lengths[table.candidates, None].astype(np.float64))[:, 0]
+    tokens = table.sum_per_item(table.lengths[table.candidates, None].astype(np.float64))[:, 0]
     return TypeSets(tuple(map(frozenset, types)), tokens.astype(np.int64))
 
 
@@ -359,7 +359,7 @@ def _against_the_others(table: TextTable) -> Floats:
         group, count = grams.group[rows], grams.count[rows]
         # Rows of a group stand in falling order of count: the most that another caption has is the first row's count,
         # except for the first row itself, for which it is the second's.
-        first = changes(group)
+        first = mark_changes(group)
         head = np.flatnonzero(first)[np.cumsum(first) - 1]
         after = np.append(np.where(first[1:], 0, count[1:]), 0)
         return rows, np.where(first, after, count[head])
@@ -393,7 +393,7 @@ class KnownCaptions(CountsState):
     @classmethod
     def of(cls, table: TextTable) -> KnownCaptions:
         """The references of a table."""
-        keys = table.caption_keys(table.references)
+        keys = table.hash_captions(table.references)
         return cls(KeyCounts.of(keys, np.ones(len(keys))))
 
     def merge(self, other: KnownCaptions) -> KnownCaptions:
@@ -446,7 +446,7 @@ class Novelty(TokenMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:
         """Rows: how many of the item's candidates are new, and how many there are."""
         table = self.table(captions)
-        new = state.counts.lookup(table.caption_keys(table.candidates)) == 0
+        new = state.counts.lookup(table.hash_captions(table.candidates)) == 0
         return Scored(table.mean_rows(new.astype(np.float64)))
 
     def settings(self, state: KnownCaptions) -> Mapping[str, str]:
@@ -457,7 +457,7 @@ class Novelty(TokenMetric, MeanMetric):
 @lru_cache(maxsize=2)
 def _known(source: str, tokenizer: str, changed: int) -> KnownCaptions:
     """The captions of a file, read once for all shards."""
-    references = gather_references(rows_of(source)).references
+    references = gather_references(read_rows(source)).references
     return KnownCaptions.of(TextTable.of(CaptionSet.of(dict.fromkeys(references, ()), references), tokenizer))
 
 

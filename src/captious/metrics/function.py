@@ -14,7 +14,7 @@ import numpy as np
 
 from captious._core.files import digest
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.registry import FUNCTIONS, METRICS
 from captious.metrics.rows import Scored, candidate_means, missing_inputs
@@ -45,7 +45,7 @@ class FunctionMetric(MeanMetric):
             value = type(self).function(*texts)
             return math.nan if value is None else float(value)
         except Exception as error:
-            raise InputError(f"{self}: id {id!r}: {type(error).__name__}: {one_line(error)}") from error
+            raise InputError(f"{self}: id {id!r}: {type(error).__name__}: {format_one_line(error)}") from error
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """The function by its name, and by its source where that can be read."""

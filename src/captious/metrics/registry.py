@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious._core import plugins
 from captious._core.specs import convert_arguments, parse_spec, split_specs
-from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
+from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion
 from captious.io.columns import OBJECT_COLUMN
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def metric_class(name: str) -> type[Metric]:
         return _loaded(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
-    raise InputError(f"unknown metric {name[:LONGEST]!r}{choices_for(name, names())}")
+    raise InputError(f"unknown metric {name[:LONGEST]!r}{format_choices(name, names())}")
 
 
 def _loaded(point: EntryPoint) -> type[Metric]:
@@ -236,8 +236,8 @@ def _meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str
     if several := exact or meant:
         raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
-    hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
-    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
+    hint = "" if name.lower() in ABSENT else format_suggestion(name.lower(), spellings)
+    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{format_choices(name, labels, hint)}")
 
 
 def short_names(metrics: Iterable[Metric]) -> dict[str, str]:

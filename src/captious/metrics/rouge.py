@@ -16,7 +16,7 @@ from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.rows import Scored, item_means
 from captious.render import Column
-from captious.text.tables import TextTable, changes, run_indices
+from captious.text.tables import TextTable, mark_changes, run_indices
 from captious.text.tokenizers import Tokenizer
 
 BETA = 1.2
@@ -57,7 +57,7 @@ class Rouge(CandidateMetric, MeanMetric):
         left, right, common = table.once("lcs", lambda: _common(table))
         lengths = np.maximum(table.lengths, 1)
         precision, recall = common / lengths[left], common / lengths[right]
-        heads = np.flatnonzero(changes(left))
+        heads = np.flatnonzero(mark_changes(left))
         values = np.zeros(len(table.lengths))
         if self.best == "separate":
             best = f_score(np.maximum.reduceat(precision, heads), np.maximum.reduceat(recall, heads), BETA)
@@ -262,7 +262,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
                 adds = sum(float(each[one]) * shared[one][gram] for one in chosen) / len(chosen)
                 if adds:
                     parts.append(Contribution(table.ngram(self.n, gram), adds, rank, {"count": count}))
-            texts.append(MarkedText(labels[rank], table.words(candidate), table.shared_runs(candidate, self.n)))
+            texts.append(MarkedText(labels[rank], table.words(candidate), table.find_shared_runs(candidate, self.n)))
             if self.over == "max":
                 texts.append(MarkedText("best reference", table.words(chosen[0])))
         mean = f"mean over {len(references)} references of " if self.over == "mean" else ""

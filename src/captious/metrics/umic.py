@@ -15,7 +15,7 @@ from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models.crossencoders import ORIGINAL, Backbone, called, judge, load_backbone, read_marker
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id
-from captious.options import current
+from captious.options import get_runtime
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Umic(MeanMetric):
         """The model by content, its encoder, and the precision."""
         backbone = state.value
         encoder = backbone.frozen_encoder
-        model = {"model": f"{called(backbone.name)}#{backbone.fingerprint}{',upright' * current().upright}"}
+        model = {"model": f"{called(backbone.name)}#{backbone.fingerprint}{',upright' * get_runtime().upright}"}
         if encoder is None:
-            return {**model, "precision": resolve_precision(backbone.device, current().precision)}
+            return {**model, "precision": resolve_precision(backbone.device, get_runtime().precision)}
         return {**model, "encoder": encoder_id(encoder), "precision": encoder.precision}

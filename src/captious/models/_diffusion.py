@@ -19,15 +19,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._core.files import data_folder, digest, load_json, whole_file
+from captious._core.files import digest, get_data_folder, load_json, write_atomically
 from captious._core.types import Bools
-from captious.errors import InputError, nearest, one_line, require
+from captious.errors import InputError, format_one_line, format_suggestion, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import PaintedBatch, Painter, PainterOptions, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
 from captious.models.store import file_state
-from captious.options import current
+from captious.options import get_runtime
 
 
 def fingerprint(parts: Mapping[str, Any], settings: str) -> str:
@@ -152,7 +152,7 @@ class Diffusion:
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Paint in batches."""
-        runtime = current()
+        runtime = get_runtime()
         self.pace.log = lambda line: runtime.log(f"painting: {line}")
         size = min(runtime.batch, self.most)
         for start in range(0, len(prompts), size):
@@ -173,7 +173,7 @@ class Diffusion:
             try:
                 output = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
             except ValueError as error:  # such as a size that is no multiple of eight
-                line = one_line(error)
+                line = format_one_line(error)
                 raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
         values = np.asarray(output.images, np.float32)[: len(prompts)]
         if values.shape[1:] != self.shape:
@@ -241,14 +241,14 @@ def _load(name: str, load: Callable[[], T]) -> T:
     try:
         return load()
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError) as error:
-        line = one_line(error)
+        line = format_one_line(error)
         raise InputError(f"painter {name!r}: cannot be loaded ({line})") from None
 
 
 def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
     """The painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
-    library, runtime = diffusers(), current()
+    library, runtime = diffusers(), get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
 
@@ -304,7 +304,7 @@ def _scheduler(library: Any, name: str, config: Any) -> Any:
     schedulers = [one for one in dir(library) if one.endswith("Scheduler")]
     if name not in schedulers:
         raise InputError(
-            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{nearest(name, schedulers)}"
+            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{format_suggestion(name, schedulers)}"
         )
     with quiet():
         return getattr(library, name).from_config(config)
@@ -367,21 +367,21 @@ def open_pipeline(name: str, options: PainterOptions) -> Painter:
     state = None if folder is None else _folder_state(folder, options)
     if folder is None or state is None:
         return load_diffusion(name, options)
-    path = data_folder() / "painters" / f"{state}.json"
+    path = get_data_folder() / "painters" / f"{state}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):  # absent or damaged: loaded again
         facts: dict[str, Any] = load_json(path)
         facts["shape"] = tuple(facts["shape"])
         return LazyPipeline(**facts, folder=folder, load=lambda: load_diffusion(name, options))
     pipeline = load_diffusion(name, options)
     facts = {key: getattr(pipeline, key) for key in ("name", "fingerprint", "settings", "shape")}
-    with suppress(OSError), whole_file(path) as draft:  # a full disk costs the next run a load
+    with suppress(OSError), write_atomically(path) as draft:  # a full disk costs the next run a load
         draft.write_text(json.dumps(facts), encoding="utf-8", newline="\n")
     return pipeline
 
 
 def _folder_state(folder: Path, options: PainterOptions) -> str | None:
     """A digest of everything that moves the fingerprint; None where a file may yet change unseen."""
-    runtime = current()
+    runtime = get_runtime()
     entries = sorted(folder.rglob("*"))
     if not runtime.cache or any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob skips these
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captious._core.files import load_json
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models.devices import quiet
 
 
@@ -38,7 +38,7 @@ def load_pretrained(folder: Path, model: str, **options: Any) -> tuple[Any, dict
             )
     except Exception as error:  # the library raises many kinds, from missing files to unknown formats
         how = "by transformers" if model == "AutoModel" else f"as {model}"
-        raise InputError(f"{folder}: cannot be loaded {how} ({one_line(error, 200)})") from None
+        raise InputError(f"{folder}: cannot be loaded {how} ({format_one_line(error, 200)})") from None
     return module, report
 
 
@@ -57,7 +57,7 @@ def read_state(path: Path) -> dict[str, Any]:
             return require("safetensors.torch", "clip").load_file(str(path))  # type: ignore[no-any-return]
         return require("torch", "clip").load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
     except Exception as error:  # missing, truncated, of another kind: the libraries have their own classes
-        raise InputError(f"{path}: cannot be read ({one_line(error, 200)})") from None
+        raise InputError(f"{path}: cannot be read ({format_one_line(error, 200)})") from None
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from captious.models.devices import quiet
 from captious.models.encoder import token_counts
 from captious.models.loading import load_trainable
 from captious.models.painters import PaintedBatch, PainterOptions, Prompt, as_pixels
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -127,7 +127,7 @@ def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> G
 
     decoder = open_model(name, "config.json", load)
     weights = options.guide or GUIDE
-    guide = load_trainable(weights, current().device)
+    guide = load_trainable(weights, get_runtime().device)
     decoder.to(guide.device)
     for module in (decoder, guide.module):
         module.eval().requires_grad_(False)

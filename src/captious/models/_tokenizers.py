@@ -22,7 +22,7 @@ import numpy as np
 
 from captious._core.files import digest, load_json, read_regular
 from captious._core.types import Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import write_json
 from captious.models.devices import quiet
 from captious.models.encoder import Tokens
@@ -229,7 +229,9 @@ def _from_spiece(folder: Path, limit: int, settings: dict[str, Any]) -> Sentence
         with quiet():
             backend = require("transformers", "clip").SiglipTokenizer.from_pretrained(str(folder))
     except Exception as error:  # of SentencePiece's C++ side, among others
-        raise InputError(f"{folder / 'spiece.model'}: is not a SentencePiece model ({one_line(error)})") from None
+        raise InputError(
+            f"{folder / 'spiece.model'}: is not a SentencePiece model ({format_one_line(error)})"
+        ) from None
     return SentencePieceTokenizer(backend, limit, -1, backend.eos_token_id, backend.pad_token_id, settings=settings)
 
 
@@ -341,7 +343,7 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> An
             vocabulary, merges, end_of_word_suffix="</w>", unk_token=END, continuing_subword_prefix=""
         )
     except Exception as error:  # the library raises the bare class, such as for a merge of unknown tokens
-        raise InputError(f"its merges do not fit its vocabulary: {one_line(error)}") from None
+        raise InputError(f"its merges do not fit its vocabulary: {format_one_line(error)}") from None
     backend = tokenizers.Tokenizer(model)
     normalize = tokenizers.normalizers
     backend.normalizer = normalize.Sequence(

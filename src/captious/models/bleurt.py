@@ -19,7 +19,7 @@ import numpy as np
 
 from captious._core.files import digest, read_regular
 from captious._core.types import Floats, Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import read_wordpiece
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
@@ -29,7 +29,7 @@ from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -138,7 +138,7 @@ def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[
 
 def _batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
     """Scores in batches of pairs of like length: which pairs, their scores, their tokens."""
-    runtime = current()
+    runtime = get_runtime()
     texts, index = distinct_values([text for pair in pairs for text in pair])
     ids = model.pieces(texts)
     sides = [(ids[one], ids[two]) for one, two in index.reshape(-1, 2).tolist()]
@@ -163,7 +163,7 @@ def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None
     """
     for library in ("torch", "transformers", "huggingface_hub"):
         require(library, "bleurt")  # before a part that other models share asks for it, in the name of their extra
-    runtime = current()
+    runtime = get_runtime()
     key = (weights, activation, limit, runtime.device, runtime.precision, file_stats(local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, activation, limit, runtime))
 
@@ -209,7 +209,7 @@ def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[A
             with torch.device("meta"):
                 expected = kind(made).state_dict()
     except Exception as error:  # sizes that do not fit together: the library raises many kinds
-        raise InputError(f"{folder / 'config.json'}: is not the shape of a BLEURT ({one_line(error)})") from None
+        raise InputError(f"{folder / 'config.json'}: is not the shape of a BLEURT ({format_one_line(error)})") from None
     refuse_different(state, expected, f"{files[0]}: is not a BLEURT of the shape that config.json says")
     with quiet():  # without drawing random numbers for half a billion weights first
         module = kind.from_pretrained(None, config=made, state_dict=state).float()
@@ -255,7 +255,7 @@ def _tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
     try:
         processor = library.SentencePieceProcessor(model_file=str(models[0]))
     except Exception as error:  # of its C++ side
-        raise InputError(f"{models[0]}: is not a SentencePiece model ({one_line(error)})") from None
+        raise InputError(f"{models[0]}: is not a SentencePiece model ({format_one_line(error)})") from None
     first, separator = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
     if processor.unk_id() in (first, separator):
         raise InputError(f"{models[0]}: has no pieces [CLS] and [SEP], expected the SentencePiece model of a BLEURT")

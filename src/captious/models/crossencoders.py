@@ -29,7 +29,7 @@ from captious.models.features import distinct_values
 from captious.models.hub import ModelRegistry, file_stats
 from captious.models.segments import FeatureSpace, as_keys, key_of
 from captious.models.store import file_index, file_state, lookup, open_store, record
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -219,7 +219,7 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
 
     ``regions`` is the directory of region features, for ``uniter``.
     """
-    folder, runtime = Path(folder), current()
+    folder, runtime = Path(folder), get_runtime()
     read_marker(folder)
     key = (str(folder.resolve()), file_stats(folder), runtime.device, runtime.precision, regions)
 
@@ -273,7 +273,7 @@ class Judged:
 
 def judge(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
     """Logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
-    runtime = current()
+    runtime = get_runtime()
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
     store = open_store(FeatureSpace(called(backbone.name), backbone.fingerprint, kind, (1,)))
@@ -301,7 +301,7 @@ def _compute(
 ) -> tuple[Floats, dict[int, str]]:
     """Logits of pairs of an image's index and a caption, and faults by image; images are laid out part by part."""
     torch = require("torch", "clip")
-    runtime = current()
+    runtime = get_runtime()
     owner = np.array([index for index, _ in pairs], np.int64)
     logits, faults = np.full(len(pairs), np.nan), {}
     images = np.unique(owner)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from captious._core.files import digest
 from captious._core.records import from_json
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 from captious.models._folders import (
     load_pretrained,
     read_json,
@@ -26,7 +26,7 @@ from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
 from captious.models.hub import find
 from captious.models.loading import DUAL_MARKER
-from captious.options import Precision, Runtime, current
+from captious.options import Precision, Runtime, get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -119,7 +119,7 @@ class DualHeads:
             ("heads", self.heads, HEADS),
         ):
             if name not in names:
-                raise InputError(f"{what} {name!r}: expected {', '.join(names)}{nearest(name, names)}")
+                raise InputError(f"{what} {name!r}: expected {', '.join(names)}{format_suggestion(name, names)}")
         if self.dimension < 1 or self.hidden < 1:
             raise InputError(f"dimension {self.dimension}, hidden {self.hidden}: expected 1 or more")
         if not 0 <= self.dropout < 1:
@@ -289,7 +289,7 @@ def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | No
     expected = {key: tensor for key, tensor in module.state_dict().items() if _is_head(key)}
     refuse_different(heads, expected, f"{folder / WEIGHTS}: is not of the shape that {DUAL_MARKER} says")
     module.load_state_dict(heads, strict=False)
-    return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or current())
+    return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or get_runtime())
 
 
 def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:

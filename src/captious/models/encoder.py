@@ -13,7 +13,7 @@ import numpy.typing as npt
 from captious._core import plugins
 from captious._core.types import Floats32, Ints
 from captious.errors import InputError
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -134,7 +134,7 @@ def _checked(encoder: Any, where: str, members: Sequence[str]) -> Any:
 
 def encoder_id(encoder: Encoder) -> str:
     """An encoder in a signature: its name, its content, and how images were read."""
-    return ",".join([f"{encoder.name}#{encoder.fingerprint}", *current().image_options])
+    return ",".join([f"{encoder.name}#{encoder.fingerprint}", *get_runtime().image_options])
 
 
 def token_counts(encoder: TextEncoder, texts: Sequence[str]) -> Ints:

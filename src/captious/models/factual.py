@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from captious._core.files import digest, expanded
-from captious.errors import InputError, one_line, require
+from captious._core.files import digest, expand_home
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import REPOSITORY, TEXT_FILES, ModelRegistry, find
-from captious.options import current
+from captious.options import get_runtime
 from captious.syntax.scenegraph import Fact
 
 PUBLISHED = "lizhuang144/flan-t5-base-VG-factual-sg"
@@ -34,7 +34,7 @@ class Factual:
 
     def facts(self, sentences: Sequence[str]) -> list[tuple[Fact, ...]]:
         """The tuples of each sentence."""
-        progress = current().progress
+        progress = get_runtime().progress
         graphs: list[tuple[Fact, ...]] = []
         for start in range(0, len(sentences), BATCH):
             graphs += map(read_graph, self._generate(sentences[start : start + BATCH]))
@@ -89,7 +89,7 @@ def is_factual(parser: str) -> bool:
     >>> is_factual(PUBLISHED), is_factual("en_core_web_sm")
     (True, False)
     """
-    folder = expanded(parser)
+    folder = expand_home(parser)
     if folder.is_dir():
         return (folder / "config.json").is_file()
     return bool(REPOSITORY.fullmatch(parser))
@@ -97,7 +97,7 @@ def is_factual(parser: str) -> bool:
 
 def load_factual(weights: str) -> Factual:
     """The parser of a folder or hub id, on the device of the runtime."""
-    runtime = current()
+    runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
 
@@ -109,7 +109,7 @@ def load_factual(weights: str) -> Factual:
             with quiet():
                 tokenizer = require("transformers", "clip").AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{folder}: its tokenizer cannot be loaded ({one_line(error)})") from None
+            raise InputError(f"{folder}: its tokenizer cannot be loaded ({format_one_line(error)})") from None
         fingerprint = digest(weights_digest(module), f"{BEAMS} {LONGEST} {precision}".encode())
         return Factual(Path(weights).name, fingerprint, module.to(device, torch_dtype(precision)).eval(), tokenizer)
 

@@ -26,7 +26,7 @@ from captious.models.encoder import Encoder, Features, TextEncoder, note_model
 from captious.models.pipeline import image_batches, text_batches
 from captious.models.segments import FeatureSpace, Keys, as_keys, text_key, unique_keys
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
-from captious.options import current
+from captious.options import get_runtime
 
 NOT_FINITE = "the encoder gave a vector that is not finite"
 CHUNK = 4096
@@ -194,7 +194,7 @@ def unit_rows(features: Features) -> tuple[Features, Bools]:
 
 def image_kind(kind: str) -> str:
     """What a store of images' features is called, by the options that move them: ``images-upright``."""
-    return "-".join([kind, *current().image_options])
+    return "-".join([kind, *get_runtime().image_options])
 
 
 def vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:

@@ -16,14 +16,14 @@ import numpy as np
 
 from captious._core.files import digest
 from captious._core.types import Floats, Floats32, Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.features import distinct_values
 from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.models.pipeline import Fetch, OomBackoff
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 LIMIT = 64
 """Tokens of a caption in training, special ones included; the rest of a longer caption is not read."""
@@ -54,7 +54,7 @@ class FluencyDetector:
         tokens = self.tokenizer(different)
         lengths = np.minimum(tokens.lengths, LIMIT)
         order, values = np.argsort(-lengths, kind="stable"), np.zeros(len(different))
-        runtime = current()
+        runtime = get_runtime()
         pace = OomBackoff(runtime.log)
 
         def begin(some: Ints) -> Fetch:
@@ -93,7 +93,7 @@ def load_detector(weights: str) -> FluencyDetector:
     """The detector of a folder, a checkpoint file in one, or a hub id, in the runtime in force."""
     for library in ("torch", "transformers"):
         require(library, "clip")
-    runtime = current()
+    runtime = get_runtime()
     key = (weights, runtime.device, runtime.precision, file_stats(local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, runtime))
 
@@ -154,7 +154,7 @@ def _module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) ->
             pooled = "encoder.pooler.dense.weight" in state
             encoder = library.BertModel(shape, add_pooling_layer=pooled)
     except Exception as error:  # tensors that are missing or do not fit together: many kinds
-        raise InputError(f"{file}: is not a BERT ({type(error).__name__}: {one_line(error)})") from None
+        raise InputError(f"{file}: is not a BERT ({type(error).__name__}: {format_one_line(error)})") from None
     module = torch.nn.ModuleDict({"encoder": encoder, "clf": torch.nn.Linear(width, classes)})
     refuse_different(state, module.state_dict(), f"{file}: is not a detector of the shape that its tensors say")
     module.load_state_dict(state)

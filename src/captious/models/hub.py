@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
 
-from captious._core.files import data_folder, expanded, refuse_irregular
+from captious._core.files import expand_home, get_data_folder, refuse_irregular
 from captious._core.plugins import ObjectName
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 from captious.models.encoder import note_model
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
@@ -67,14 +67,14 @@ class Unreachable(InputError):
 
 def weights_folder() -> Path:
     """Where a user may put checkpoints so that their names alone are enough."""
-    return data_folder() / "weights"
+    return get_data_folder() / "weights"
 
 
 def local(weights: str) -> Path | None:
     """A path as it is, or a file or folder of that name in the user's folder."""
     published = [source.file for source in SOURCES if source.repository == weights]
     named = (weights_folder() / name for name in (weights, *published))
-    path = next((path for path in (expanded(weights), *named) if path.exists()), None)
+    path = next((path for path in (expand_home(weights), *named) if path.exists()), None)
     if path is not None:
         refuse_irregular(path)
     return path
@@ -103,7 +103,9 @@ def find(weights: str, instead: str = "captious-mini works without a download", 
     if file and Path(file).suffix in SUFFIXES and REPOSITORY.fullmatch(f"{owner}/{name}"):
         return _find_file(f"{owner}/{name}", file, weights, instead)
     if Path(weights).suffix in SUFFIXES or not REPOSITORY.fullmatch(weights):
-        hint = nearest(weights, ("captious-mini", "captious-mini-specs", *(source.file for source in SOURCES)))
+        hint = format_suggestion(
+            weights, ("captious-mini", "captious-mini-specs", *(source.file for source in SOURCES))
+        )
         raise InputError(
             f"weights {weights!r}: no such file or folder, expected one, a hub id (owner/name) or captious-mini{hint}"
         )

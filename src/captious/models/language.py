@@ -11,10 +11,10 @@ import numpy as np
 
 from captious._core.files import digest
 from captious._core.types import Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import TEXT_FILES, ModelRegistry, find
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +83,7 @@ class Contextual:
 
 def load_contextual(weights: str, layer: int | None = None) -> Contextual:
     """The model of a folder or hub id on the device of the runtime, read up to a layer."""
-    runtime = current()
+    runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
     key = (weights, layer, str(device), precision)
@@ -100,7 +100,7 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
             # RoBERTa's tokenizer tells a word at the start of a text from one within, unless asked not to.
             tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
-        line = one_line(error)
+        line = format_one_line(error)
         raise InputError(f"weights {weights!r}: {folder} is not a language model with its tokenizer ({line})") from None
     depth = int(module.config.num_hidden_layers)
     chosen = layer if layer is not None else LAYERS.get(Path(weights).name, depth)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from captious._core.files import expanded
+from captious._core.files import expand_home
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Weights, given_encoder, installed_encoder
 from captious.models.hub import ModelRegistry, file_stats, find, local
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     from captious.models._preprocess import Order
@@ -43,7 +43,7 @@ def load(weights: Weights, activation: str | None = None, order: str | None = No
 
 
 def _load_once(weights: str, activation: str | None, order: str | None) -> Encoder:
-    runtime = current()
+    runtime = get_runtime()
     key = (weights, file_stats(local(weights)), runtime.device, runtime.precision, activation, order)
     return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
 
@@ -88,7 +88,7 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
 
     resolve_device(runtime.device)  # before a download of many minutes, not after
     path = find(weights)
-    name = weights if not expanded(weights).exists() else path.resolve().name
+    name = weights if not expand_home(weights).exists() else path.resolve().name
     if path.is_file():
         return _load_file(path, name, runtime, activation, order)
     _refuse_activation(activation, str(path))

@@ -28,7 +28,7 @@ from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
 from captious.models.hub import find
 from captious.models.states import SHARE, free_memory
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ def positive_row(head: Any, weight: Any, bias: Any) -> None:
 
 def placed(module: Any) -> Any:
     """The model on the device of the runtime, for use."""
-    return module.float().to(resolve_device(current().device)).eval()
+    return module.float().to(resolve_device(get_runtime().device)).eval()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class PixelStore:
     @classmethod
     def of(cls, paths: Sequence[ImageSource], prepare: Callable[[Image], Pixels]) -> PixelStore:
         """Open all images once, to learn which cannot be used."""
-        runtime = current()
+        runtime = get_runtime()
         store = cls(paths, prepare, runtime.upright)
         size, usable, keep = 0, 0, True
         with ThreadPoolExecutor(runtime.workers or min(32, os.cpu_count() or 1)) as pool:

@@ -24,7 +24,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 from threadpoolctl import ThreadpoolController
 
-from captious._core.files import digest, load_json, read_regular, whole_file
+from captious._core.files import digest, load_json, read_regular, write_atomically
 from captious._core.types import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models._folders import read_json
@@ -32,7 +32,7 @@ from captious.models._preprocess import ImagePreprocessing
 from captious.models._tokenizers import pad, tokenizer_of
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.loading import MINI
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -111,7 +111,7 @@ class WordTokenizer:
 
     def save(self, folder: str | Path) -> None:
         """Write ``tokenizer.json`` into a model's folder."""
-        with whole_file(Path(folder) / FILE) as draft:
+        with write_atomically(Path(folder) / FILE) as draft:
             draft.write_text(self.text(), encoding="utf-8", newline="\n")
 
     @classmethod
@@ -193,7 +193,7 @@ def write_tensors(path: str | Path, arrays: Mapping[str, Floats32], half: bool =
     """Write arrays in float32, or with ``half`` in float16: half the size, three digits."""
     dtype = np.float16 if half else np.float32
     content = save({name: np.asarray(array, dtype, order="C") for name, array in arrays.items()}, {"format": "pt"})
-    with whole_file(path) as draft:
+    with write_atomically(path) as draft:
         draft.write_bytes(content)
 
 
@@ -424,7 +424,7 @@ def folder_of(name: str) -> Path:
 
 def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
     """The encoder in NumPy, so without torch; on torch where the runtime asks for a GPU or for half precision."""
-    runtime = runtime or current()
+    runtime = runtime or get_runtime()
     folder = folder_of(name)
     if runtime.device in ("auto", "cpu") and runtime.precision in ("auto", "fp32"):
         return load_numpy(folder, name)

@@ -21,7 +21,7 @@ from captious.models.hub import ModelRegistry, file_stats, local
 from captious.models.pipeline import OomBackoff, image_start
 from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
-from captious.options import current
+from captious.options import get_runtime
 
 GUIDED = "guided:"
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -120,7 +120,7 @@ def load_painter(name: str, options: PainterOptions | None = None) -> Painter:
     ``module:attribute`` of Python code that `allow_painter` allowed: a function that makes a painter of
     `PainterOptions`.
     """
-    runtime, options = current(), options or PainterOptions()
+    runtime, options = get_runtime(), options or PainterOptions()
     path = None if _ATTRIBUTE.fullmatch(name) else local(name.removeprefix(GUIDED))
     key = (name, file_stats(path), options, runtime.device, runtime.precision)
     return _LOADED.get(key, lambda: _load(name, options))
@@ -223,7 +223,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     rows, codes, cached = store.gather(keys)
     todo = np.flatnonzero(~cached).tolist()
     if todo:
-        pace = OomBackoff(current().log)
+        pace = OomBackoff(get_runtime().log)
         try:
             for batch in pictures(painter, [prompts[index] for index in todo]):
                 indices = [todo[index] for index in batch.indices]
@@ -240,7 +240,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
 
 def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
     """Pictures of distinct prompts, some at a time: from the cache where they are there, else painted and kept."""
-    runtime = current()
+    runtime = get_runtime()
     store = open_store(FeatureSpace(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
     keys = as_keys(prompt_key(prompt) for prompt in prompts)
     step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
@@ -287,7 +287,7 @@ def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[F
     codes = batch.codes.copy()
     vectors = np.zeros((len(codes), encoder.dimension), np.float32)
     good = np.flatnonzero(codes == 0)
-    size = current().batch
+    size = get_runtime().batch
     for start in range(0, len(good), size):
         part = good[start : start + size]
         prepared = [encoder.prepare(Image.fromarray(batch.pixels[index])) for index in part]

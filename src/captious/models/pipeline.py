@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from captious._core.types import Ints
 from captious.captions import ImageSource
-from captious.engines.processes import cores
-from captious.errors import InputError, one_line, require
+from captious.engines.processes import count_cores
+from captious.errors import InputError, format_one_line, require
 from captious.models._gpu.preparation import GpuPreparation, gpu_preparation, on_gpu
 from captious.models._gpu.transfers import launch, send
 from captious.models.decoding import SENT, DecodedImage, Wanted, always, file_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +57,7 @@ class OomBackoff:
                 if not out_of_memory(error):
                     raise
                 if len(items) == 1:
-                    line = one_line(error, 120)
+                    line = format_one_line(error, 120)
                     raise InputError(f"even a batch of 1 does not fit into memory ({line})") from None
             # Outside the handler: the error's traceback holds what the batch had taken.
             self.largest = len(items) // 2
@@ -155,7 +155,7 @@ class TextBatch(NamedTuple):
 
 def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = always) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
-    runtime = current()
+    runtime = get_runtime()
     backoff, on_device = OomBackoff(runtime.log), gpu_preparation(encoder, runtime.decode)
     begin = image_start(encoder, on_device)
 
@@ -183,7 +183,7 @@ def _decoded(
     encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted, on_device: GpuPreparation | None
 ) -> Generator[DecodedImage, None, None]:
     """Images in the order of their paths, decoded ahead by threads or processes."""
-    runtime = current()
+    runtime = get_runtime()
     threads, many = workers(encoder, runtime), len(paths) >= MANY_IMAGES
     run = RUN if many else 1
     window = max((AHEAD_FOR_GPU if on_device else AHEAD) * runtime.batch // run, threads)
@@ -211,7 +211,7 @@ def _decoded(
 
 def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBatch]:
     """Encode every text, longest first."""
-    runtime = current()
+    runtime = get_runtime()
     backoff, begin = OomBackoff(runtime.log), text_start(encoder)
     groups = list(_by_length(texts, runtime.batch, encoder.limit))
 
@@ -236,8 +236,8 @@ def workers(encoder: Encoder, runtime: Runtime) -> int:
     if runtime.workers:
         return runtime.workers
     if runtime.decode == "fast":
-        return min(READERS, cores())
-    return cores() if on_gpu(encoder) else max(1, cores() // 2)
+        return min(READERS, count_cores())
+    return count_cores() if on_gpu(encoder) else max(1, count_cores() // 2)
 
 
 def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:

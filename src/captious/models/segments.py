@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import digest, whole_file
+from captious._core.files import digest, write_atomically
 from captious._core.types import Ints, Ints32
-from captious.errors import one_line
+from captious.errors import format_one_line
 
 FORMAT = 2
 SUFFIX = ".arrow"
@@ -157,7 +157,7 @@ def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
         metadata={"captious": json.dumps(header)},
     )
     path = folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}{SUFFIX}"
-    with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with write_atomically(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
     return path
 
@@ -197,7 +197,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise DamagedSegment(f"is cut short or damaged ({one_line(error, 80)})") from None
+        raise DamagedSegment(f"is cut short or damaged ({format_one_line(error, 80)})") from None
     return {**header, "rows": len(batch)}, batch
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from captious._core.files import digest, load_json
 from captious._core.types import Ints
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import (
@@ -30,7 +30,7 @@ from captious.models.encoder import (
 )
 from captious.models.features import text_features
 from captious.models.hub import ModelRegistry, file_stats, find, local
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -159,7 +159,7 @@ def load_sentences(weights: TextWeights) -> TextEncoder:
     own = given_encoder(weights, TEXT_MEMBERS)
     if own is not None:
         return cast(TextEncoder, own)
-    runtime, name = current(), cast(str, weights)
+    runtime, name = get_runtime(), cast(str, weights)
     key = (name, runtime.device, runtime.precision, file_stats(local(name)))
     return _LOADED.get(key, lambda: _find(name, runtime))
 
@@ -226,7 +226,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     try:
         modules = [(str(one["type"]).rpartition(".")[2], str(one["path"])) for one in load_json(path)]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: is not a list of modules ({one_line(error)})") from None
+        raise InputError(f"{path}: is not a list of modules ({format_one_line(error)})") from None
     modules = [(name, where) for name, where in modules if name != "Dropout"]  # which does nothing after training
     names = [name for name, _ in modules]
     if names[:1] != ["Transformer"] or names[1:2] not in ([], ["Pooling"]) or {*names[2:]} - {"Dense", "Normalize"}:
@@ -242,7 +242,9 @@ def _tokenizer(folder: Path) -> Any:
         with quiet():
             return library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library raises many kinds
-        raise InputError(f"{folder}: its tokenizer cannot be loaded by transformers ({one_line(error)})") from None
+        raise InputError(
+            f"{folder}: its tokenizer cannot be loaded by transformers ({format_one_line(error)})"
+        ) from None
 
 
 def _settings(folder: Path, tower: Path) -> dict[str, Any]:

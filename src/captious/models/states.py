@@ -39,7 +39,7 @@ from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
 from captious.models.segments import FeatureSpace, Keys, as_keys, text_key
 from captious.models.store import Store, file_index, file_state, lookup, open_store
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ def frozen(weights: str) -> TorchEncoder:
     if weights in MINI:
         from captious.models.mini import folder_of
 
-        runtime = current()
+        runtime = get_runtime()
         key = (weights, runtime.device, runtime.precision)
         return _TORCH_MINI.get(key, lambda: load_folder(folder_of(weights), weights, runtime))
     encoder = load(weights)

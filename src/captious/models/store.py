@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import data_folder
+from captious._core.files import get_data_folder
 from captious._core.types import Bools, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
@@ -40,7 +40,7 @@ from captious.models.segments import (
     unique_keys,
     write_segment,
 )
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 
 FLUSH_BYTES = 32 << 20
 FLUSH_SECONDS = 5.0
@@ -217,7 +217,7 @@ _OPEN: OrderedDict[tuple[Path | None, FeatureSpace], Store] = OrderedDict()
 
 def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
     """The store of a space, up to date with what other processes wrote; in memory alone where the cache is off."""
-    runtime = runtime or current()
+    runtime = runtime or get_runtime()
     root = cache_root() if runtime.cache and size_limit() else None
     store = _OPEN.setdefault((root, space), Store(space, root))
     _OPEN.move_to_end((root, space))
@@ -290,7 +290,7 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def cache_root() -> Path:
     """The folder of this user's features."""
-    return data_folder() / "features"
+    return get_data_folder() / "features"
 
 
 def require_disk() -> None:

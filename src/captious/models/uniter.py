@@ -26,7 +26,7 @@ from captious.models._folders import read_json, read_state, save_state
 from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import resolve_device
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import torch
@@ -250,7 +250,7 @@ def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
         )
     module.load_state_dict({key: state[key] for key in wanted})
     tokenizer = read_wordpiece(folder, min(LIMIT, int(config.max_position_embeddings)))
-    return Uniter(module.to(resolve_device(current().device)).eval(), tokenizer, regions)
+    return Uniter(module.to(resolve_device(get_runtime().device)).eval(), tokenizer, regions)
 
 
 def _weights(folder: Path) -> Mapping[str, Any]:

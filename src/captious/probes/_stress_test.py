@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._core.random import keys_of
+from captious._core.random import make_keys
 from captious.captions import CaptionSet, Ragged
-from captious.edits.changes import changes_between
+from captious.edits.changes import find_changes
 from captious.edits.edit import Edit, Group
 from captious.edits.surroundings import VOCABULARY
 from captious.edits.table import ALL, edit_captions, find_edits
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import name_of, rows_of
-from captious.io.images import image_of
+from captious.io.formats import get_name, read_rows
+from captious.io.images import get_image_name
 from captious.io.rows import Row
 from captious.options import SEED
 from captious.probes._rows import image_paths, text_of, texts_of
@@ -133,7 +133,7 @@ def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
     ([0, 2], 1)
     """
     written = [index for index, own in enumerate(captions.candidates) if own and own[0].strip()]
-    order = np.argsort(keys_of([captions.ids[index] for index in written], seed), kind="stable")
+    order = np.argsort(make_keys([captions.ids[index] for index in written], seed), kind="stable")
     return sorted(written[place] for place in order[:items].tolist())
 
 
@@ -143,8 +143,8 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     The right caption is the column ``right``, ``positive``, ``baseline`` or ``caption``, the wrong one ``wrong``,
     ``negative`` or ``foil``. Where another column is the right caption, ``caption`` is a reference.
     """
-    name = name_of(source)
-    rows = [(row, *_pair(row)) for row in rows_of(source)]
+    name = get_name(source)
+    rows = [(row, *_pair(row)) for row in read_rows(source)]
     kept = [one for one in rows if one[1].strip() and one[2].strip() and one[1] != one[2]]
     if not kept:
         raise InputError(f"{name}: contains no pair of a right and a wrong caption that differ")
@@ -160,7 +160,7 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     chosen = draw_items(corpus, items, seed)
     form = Path(name).name.partition(".")[0]
     edited = tuple(
-        EditedText(row, 0, kept[index][2], changes_between(*kept[index][1:3])) for row, index in enumerate(chosen)
+        EditedText(row, 0, kept[index][2], find_changes(*kept[index][1:3])) for row, index in enumerate(chosen)
     )
     left_out = {form: len(rows) - len(kept)} if len(rows) > len(kept) else {}
     about = {form: f"pairs of {Path(name).name} (needs two captions that differ)"}
@@ -181,7 +181,7 @@ def _image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, 
 
 def _image(row: Row) -> str:
     try:
-        return image_of(row)
+        return get_image_name(row)
     except InputError:
         return row.where
 

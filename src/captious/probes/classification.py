@@ -11,8 +11,8 @@ import numpy as np
 
 from captious._core.files import read_regular
 from captious.errors import InputError
-from captious.io.formats import name_of, rows_of
-from captious.io.images import image_of
+from captious.io.formats import get_name, read_rows
+from captious.io.images import get_image_name
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
 from captious.probes._rows import image_paths
@@ -114,23 +114,23 @@ def read_labeled(
 ) -> LabeledImages:
     """Rows of image and label; classes from a file, one name per line, or those that occur."""
     names, labels = [], []
-    for row in rows_of(source):
+    for row in read_rows(source):
         columns = (column,) if column else LABEL_COLUMNS
         label = next((row.fields[name] for name in columns if row.fields.get(name) is not None), None)
         if label is None:
             raise InputError(f"{row.where}: no label: found {', '.join(row.fields)}, expected {' or '.join(columns)}")
-        names.append(image_of(row))
+        names.append(get_image_name(row))
         labels.append(str(label))
     if not labels:
-        raise InputError(f"{name_of(source)}: contains no labels")
+        raise InputError(f"{get_name(source)}: contains no labels")
     listed = _lines(classes, "class names") if classes is not None else sorted(set(labels))
     if unknown := sorted(set(labels) - set(listed)):
-        raise InputError(f"{name_of(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
+        raise InputError(f"{get_name(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
     if len(listed) < 2:
-        raise InputError(f"{name_of(source)}: one class only ({listed[0]}), expected at least two")
+        raise InputError(f"{get_name(source)}: one class only ({listed[0]}), expected at least two")
     paths = image_paths(names, images)
     return LabeledImages(
-        name_of(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(listed)
+        get_name(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(listed)
     )
 
 

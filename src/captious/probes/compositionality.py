@@ -21,8 +21,8 @@ from captious.captions import CaptionSet
 from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import name_of, rows_of
-from captious.io.images import image_of
+from captious.io.formats import get_name, read_rows
+from captious.io.images import get_image_name
 from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
@@ -187,17 +187,17 @@ def read_contests(
     contests: list[CompositionCase] = []
     plain: list[tuple[str, str]] = []
     for source in sources:
-        for row in rows_of(source):
-            contest = _contest(row, Path(name_of(source)).stem)
+        for row in read_rows(source):
+            contest = _contest(row, Path(get_name(source)).stem)
             if contest is None:
                 captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
                 if not captions:
                     columns = ", ".join(row.fields)
                     raise InputError(f"{row.where}: no caption: found {columns}, expected caption and negative")
-                plain += [(image_of(row), caption) for caption in captions]
+                plain += [(get_image_name(row), caption) for caption in captions]
             else:
                 contests.append(contest)
-    name = ", ".join(name_of(source) for source in sources)
+    name = ", ".join(get_name(source) for source in sources)
     if contests and plain:
         raise InputError(f"{name}: some rows have a negative and some have none, expected one kind of row")
     dropped: dict[str, int] = {}
@@ -215,7 +215,7 @@ def read_contests(
 
 def _contest(row: Row, stem: str) -> CompositionCase | None:
     """The contest of a row; None if the row has no wrong text."""
-    image, wrong = image_of(row), texts_of(row, WRONG_COLUMNS)
+    image, wrong = get_image_name(row), texts_of(row, WRONG_COLUMNS)
     caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
     if wrong is None:
         return None

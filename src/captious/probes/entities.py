@@ -17,7 +17,7 @@ import numpy as np
 
 from captious._core.files import load_json
 from captious.errors import InputError
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.options import Resampling
 from captious.probes.pictures import GALLERY
@@ -93,9 +93,9 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
     """
     answers, first = [], dict[str, str]()
     for source in sources:
-        for row in rows_of(source):
+        for row in read_rows(source):
             _check(row)
-            names = {key: str(row.fields.get(key) or name_of(source)) for key in ("painter", "rater")}
+            names = {key: str(row.fields.get(key) or get_name(source)) for key in ("painter", "rater")}
             answer = {**row.fields, **names}
             task = json.dumps([answer.get(key) for key in ("rater", *PICTURE)], default=str)
             if answer.get("picture") is not None and task in first:

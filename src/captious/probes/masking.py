@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
-from captious.edits.masks import Grouping, mask, universal
+from captious.edits.masks import Grouping, get_universal_tag, mask
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine
 from captious.models.encoder import Encoder
@@ -117,7 +117,7 @@ def influences(
     seeds: int,
     resampling: Resampling = Resampling(),
     *,
-    grouping: Grouping = universal,
+    grouping: Grouping = get_universal_tag,
     tagger: str = "captious",
 ) -> tuple[list[Influence], Floats, int]:
     """The influence of each group, the largest first; the baseline of each text; texts that could not be painted.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious.errors import InputError
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import ModelNgrams, own_scores
@@ -113,7 +113,7 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
     its sets' correlations.
     """
     rankings: dict[tuple[str, str], dict[str, Ranks]] = {}
-    for row in rows_of(source):
+    for row in read_rows(source):
         _check(row)
         style, caption, rank = str(row.fields["style"]), str(row.fields["caption"]), _rank(row)
         model.style_number(style, row.where)
@@ -126,10 +126,10 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
             )
         ranks[caption] = rank
     if not rankings:
-        raise InputError(f"{name_of(source)}: contains no rankings")
+        raise InputError(f"{get_name(source)}: contains no rankings")
     sets: dict[str, list[RankedSet]] = {}
     for (style, name), raters in rankings.items():
-        sets.setdefault(style, []).append(_ranked_set(model, name_of(source), style, name, raters))
+        sets.setdefault(style, []).append(_ranked_set(model, get_name(source), style, name, raters))
     return StyleAgreement(model, tuple(_of_style(style, several) for style, several in sets.items()))
 
 

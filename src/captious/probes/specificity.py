@@ -27,8 +27,8 @@ from captious.io.columns import (
     UNIT_COLUMNS,
     WRONG_UNIT_COLUMNS,
 )
-from captious.io.formats import name_of, rows_of
-from captious.io.images import image_of
+from captious.io.formats import get_name, read_rows
+from captious.io.images import get_image_name
 from captious.io.join import gather_references
 from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
@@ -395,12 +395,12 @@ def read_details(
 
     ``references`` by image are for metrics that need them; they win over those of the rows.
     """
-    drafts = [draft for row in rows_of(source) for draft in _drafts(row)]
-    name = name_of(source)
+    drafts = [draft for row in read_rows(source) for draft in _drafts(row)]
+    name = get_name(source)
     if not drafts:
         raise InputError(f"{name}: contains no captions")
     if references is not None:
-        by_image = gather_references(rows_of(references)).references
+        by_image = gather_references(read_rows(references)).references
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
     settings = []
@@ -426,7 +426,7 @@ def read_details(
 
 def _drafts(row: Row) -> list[_Draft]:
     """What a row contains: one chain, or one for each of several captions."""
-    image, references = image_of(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
+    image, references = get_image_name(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
     units, wrong = texts_of(row, UNIT_COLUMNS), texts_of(row, WRONG_UNIT_COLUMNS)
     negatives, several = texts_of(row, NEGATIVE_COLUMNS), texts_of(row, CAPTION_LIST_COLUMNS)
     if units is not None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.style.fitting import bare, counted, fingerprint_of, model_of, sorted_table, style_heads
 from captious.metrics.style.model import ORDERS, StyleModel
@@ -30,7 +30,7 @@ from captious.metrics.style.onlystyle import (
     own_scores,
     runs,
 )
-from captious.options import Reading, Resampling, current
+from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table
 
 TIE = 1e-13
@@ -58,19 +58,19 @@ def stream(
             blank += not text.strip()
             yield style, text
     if blank:
-        current().log(f"warning: {blank:,} empty captions: they count as captions and teach no words")
+        get_runtime().log(f"warning: {blank:,} empty captions: they count as captions and teach no words")
 
 
 def read_styled(source: Any, reading: Reading = Reading(), style_column: str = STYLE_COLUMN) -> StyledCorpus:
     """All rows of a source."""
     rows = list(_styled(source, reading, style_column))
     if not rows:
-        raise InputError(f"{name_of(source)}: contains no captions")
-    return StyledCorpus(name_of(source), *zip(*rows, strict=True))
+        raise InputError(f"{get_name(source)}: contains no captions")
+    return StyledCorpus(get_name(source), *zip(*rows, strict=True))
 
 
 def _styled(source: Any, reading: Reading, style_column: str) -> Iterator[tuple[str, str, str]]:
-    for number, row in enumerate(rows_of(source, reading.format)):
+    for number, row in enumerate(read_rows(source, reading.format)):
         style = _style(row, style_column)
         key = next((name for name in (reading.id_column, *ID_COLUMNS) if name in row.fields), None)
         for text in _texts(row, reading.candidate_column):

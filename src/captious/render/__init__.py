@@ -1,5 +1,5 @@
 """A result as a document, and its writers: terminal, page, LaTeX, CSV, Parquet, JSON, notebook."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.render._cells import has_interval, numeric
 from captious.render.document import NAN, Cell, Chart, Column, Document, Items, Series, Table
 
@@ -37,7 +37,7 @@ def find_plot(document: Document, name: str | None = None) -> Plot:
     if name is None:
         return next(iter(choices.values()))()
     if name not in choices:
-        raise InputError(f"no plot {name!r}, expected one of {', '.join(choices)}{nearest(name, choices)}")
+        raise InputError(f"no plot {name!r}, expected one of {', '.join(choices)}{format_suggestion(name, choices)}")
     return choices[name]()
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import OUTPUT, refuse_existing, refuse_occupied, whole_file, whole_folder
+from captious._core.files import OUTPUT, refuse_existing, refuse_occupied, whole_folder, write_atomically
 from captious._core.types import Floats
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -450,7 +450,7 @@ class Result(ABC):
         _refuse_kind(path)
         if is_file(path):
             refuse_existing(path, overwrite)
-            with whole_file(path) as draft:
+            with write_atomically(path) as draft:
                 suffix = Path(path).suffix.lower()
                 shown = self.in_percent() if percent and suffix != ".json" else self.document()
                 _write_one(shown, draft, suffix)
@@ -503,7 +503,7 @@ class Result(ABC):
         from captious.render.tables import write_csv
 
         columns = self._columns(table)
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             write_csv(columns, draft)
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
@@ -648,5 +648,7 @@ class Document(Result):
         if key is None and tables:
             return next(iter(tables.values()))
         if key not in tables:
-            raise InputError(f"no table {key!r}, expected one of {', '.join(tables)}{nearest(str(key), tables)}")
+            raise InputError(
+                f"no table {key!r}, expected one of {', '.join(tables)}{format_suggestion(str(key), tables)}"
+            )
         return tables[key]

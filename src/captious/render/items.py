@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._core.types import Floats
-from captious.options import current, using
+from captious.options import get_runtime, using
 from captious.render.document import HasPicture, Items, Why
 from captious.render.sections import section_data
 
@@ -170,7 +170,7 @@ def _words(texts: Sequence[str], count: Callable[[Sequence[str]], Sequence[int]]
 def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
     """Each different picture once as a data URI, and for every image the number of its picture."""
     distinct = list(dict.fromkeys(image for image in images if image))
-    runtime = current()
+    runtime = get_runtime()
 
     def drawn(image: str | HasPicture) -> str | None:
         with using(runtime):  # a thread does not inherit it
@@ -214,7 +214,7 @@ def _small(source: Source, side: int) -> Image:
         picture.thumbnail((side, side))
         return picture.convert("RGBA")
     # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
-    upright = current().upright
+    upright = get_runtime().upright
     if not isinstance(source, str):
         opened = source.picture()
         picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())

@@ -1,5 +1,5 @@
 """Metrics as rewards of reinforcement learning, and a monitor of what a policy loses while it gains reward."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

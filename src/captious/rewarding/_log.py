@@ -207,7 +207,7 @@ class RewardLog:
             try:
                 return np.array([np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64)
             except (TypeError, ValueError):
-                where = run.storage.address_of(run.items_name(names[0]))
+                where = run.storage.get_address(run.items_name(names[0]))
                 raise InputError(
                     f"{where}: column {key!r} contains no numbers, expected what captious.rewards wrote"
                 ) from None
@@ -240,7 +240,7 @@ def open_log(folder: str | Path) -> RewardLog:
     run = Run.at(folder)
     if not is_reward_run(folder):
         raise InputError(f"{folder}: is not of a reward run, expected one that captious.rewards wrote")
-    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.address_of(RUN))
+    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.get_address(RUN))
     missing = [key for key in (*plan.rewards, *plan.held_out) if key not in run.metrics]
     if missing:
         raise InputError(f"{folder}: {missing[0]} is not among its metrics, expected what captious.rewards wrote")

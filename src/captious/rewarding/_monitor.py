@@ -16,7 +16,7 @@ from captious._core.specs import split_specs
 from captious._core.types import Floats
 from captious._evaluate import Specs, metric_specs
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
 from captious.rewarding._log import LoggedStep, LogPlan, RewardLog
@@ -121,7 +121,7 @@ class Monitor:
             try:
                 verdict = self._observe(batch, columns)
             except Exception as error:
-                self._warn(f"captious: the rewards are not monitored at this step: {one_line(error)}")
+                self._warn(f"captious: the rewards are not monitored at this step: {format_one_line(error)}")
                 return None
         log_metric = columns.get("log_metric")
         if verdict is not None and callable(log_metric):

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.languages import language_named
+from captious._core.languages import find_language
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.io.columns import OBJECT_COLUMN, STYLE_COLUMN
 from captious.metrics.contract import Metric, Need
 from captious.metrics.registry import find_key
-from captious.options import Runtime, current
+from captious.options import Runtime, get_runtime
 from captious.rewarding._rollouts import RolloutReader, Rollouts
 from captious.rewarding._scaling import is_number, scalings
 from captious.scorer import CaptionValues, Scorer, has_column
@@ -96,7 +96,7 @@ class Panel:
         self.language = "" if language is None else language
         """The language of items that come with a batch."""
         if language is not None:
-            language_named(language)
+            find_language(language)
             for metric in self.prepared:
                 metric.refuse_language(language)
         self.runtime = _own_share(runtime, self.prepared)
@@ -296,7 +296,7 @@ def _judged(scorer: Scorer, positions: Ints, texts: Sequence[str], judge: Metric
     try:
         return scorer.explained_at(positions, texts, [judge])[str(judge)]
     except Exception as error:
-        return CaptionValues(np.full(len(texts), np.nan), dict.fromkeys(range(len(texts)), one_line(error)))
+        return CaptionValues(np.full(len(texts), np.nan), dict.fromkeys(range(len(texts)), format_one_line(error)))
 
 
 def _one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: Metric) -> CaptionValues:
@@ -306,7 +306,7 @@ def _one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: M
         try:
             alone = scorer.explained_at(positions[index : index + 1], [text], [metric])[str(metric)]
         except Exception as error:
-            reasons[index] = one_line(error)
+            reasons[index] = format_one_line(error)
             continue
         values[index] = alone.values[0]
         if alone.reasons:
@@ -391,7 +391,7 @@ def _own_share(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | 
     """The runtime of one process of several: judges share the limits, and none runs without one."""
     if not any("judge" in metric.needs for metric in metrics):
         return runtime
-    runtime = runtime or current()
+    runtime = runtime or get_runtime()
     judging = runtime.judging
     if judging.most_tokens is None and judging.most_cost is None and not judging.replay:
         raise InputError(

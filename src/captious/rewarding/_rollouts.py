@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, OBJECT_COLUMN, REFERENCE_COLUMNS, STYLE_COLUMN
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 
 if TYPE_CHECKING:
     from captious.scorer import Scorer
@@ -175,7 +175,7 @@ def references_of(value: Any, where: str) -> tuple[str, ...]:
     """
     if isinstance(value, str) and not value.lstrip().startswith(("[", "(")):
         return (value,) if value.strip() else ()
-    return tuple(text_list(value, where, "references") or ())
+    return tuple(parse_text_list(value, where, "references") or ())
 
 
 def _encodable(texts: list[str]) -> list[str]:

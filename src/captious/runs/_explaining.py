@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captious.captions import COMPARED, CaptionSet
-from captious.errors import InputError, UnknownKey, nearest
+from captious.errors import InputError, UnknownKey, format_suggestion
 from captious.io.images import find_images
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Signature
-from captious.options import current, using
+from captious.options import get_runtime, using
 from captious.runs.folder import Run
 from captious.runs.states import CorpusStates
 from captious.runs.tables import IMAGE
@@ -61,7 +61,7 @@ class StoredItem:
                 return cls(report, run, part, report.captions_at([first + row]), values, image)
             first += len(ids)
             known += ids.to_pylist() if len(known) <= COMPARED else []
-        hint = nearest(str(id), known) if len(known) <= COMPARED else ""
+        hint = format_suggestion(str(id), known) if len(known) <= COMPARED else ""
         such = f"; ids are such as {known[0]!r}" if known else ""
         raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or such}")
 
@@ -76,7 +76,7 @@ class StoredItem:
             )
         if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
             raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")
-        runtime = current()
+        runtime = get_runtime()
         with using(replace(runtime, judging=replace(runtime.judging, replay=True, dry_run=False))):
             state = self._state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)

@@ -18,14 +18,14 @@ from captious._core.files import digest, refuse_unwritable
 from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.io.arrow import open_parquet, parquet_rows
-from captious.io.join import row_id
-from captious.io.json_layouts import json_row
+from captious.io.arrow import open_parquet, read_parquet
+from captious.io.join import get_row_id
+from captious.io.json_layouts import parse_json_row
 from captious.io.rows import Row
-from captious.io.shards import Faults, Shard, open_shard, unpacked
+from captious.io.shards import Faults, Shard, open_shard, unpack_file
 from captious.io.storage import Storage, is_remote
-from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples
-from captious.options import LARGEST, Engine, Reading, current
+from captious.io.tars import BLOCK, KEY, iterate_members, read_samples, split_key
+from captious.options import LARGEST, Engine, Reading, get_runtime
 from captious.runs.filters import Filter, attach, connect
 from captious.runs.folder import Run
 
@@ -71,7 +71,7 @@ def rewrite_shards(
     for number, end in enumerate(run_tasks(rewriting, tasks, engine), start=1):
         if end.error:
             failures[left[end.index].name] = end.error
-        current().progress("shards written", len(shards) - len(left) + number, len(shards))
+        get_runtime().progress("shards written", len(shards) - len(left) + number, len(shards))
     if failures:
         name, why = next(iter(failures.items()))
         raise InputError(
@@ -166,7 +166,7 @@ class Rewriting:
 
     def _passing(self, shard: str) -> frozenset[str]:
         connection = connect(threads=1)
-        attach(connection, "run0", [self.scores.storage.address_of(self.scores.items_name(shard))], self.types)
+        attach(connection, "run0", [self.scores.storage.get_address(self.scores.items_name(shard))], self.types)
         condition = self.filter.condition(self.thresholds)
         rows = connection.execute(f'SELECT id FROM "run0" WHERE {condition.sql}', condition.parameters).fetchall()
         return frozenset(row[0] for row in rows)
@@ -177,7 +177,7 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    passes = [_id(row, reading) in ids for row in parquet_rows(file, shard.address, images=False)]
+    passes = [_id(row, reading) in ids for row in read_parquet(file, shard.address, images=False)]
     file.seek(0)
     source, content, start = open_parquet(file), io.BytesIO(), 0
     compression = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "SNAPPY"
@@ -192,9 +192,9 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
 def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The lines of a JSONL file, as they are."""
     lines = []
-    for line in unpacked(file, shard.address, Faults(), limit=LARGEST).read().splitlines(keepends=True):
+    for line in unpack_file(file, shard.address, Faults(), limit=LARGEST).read().splitlines(keepends=True):
         try:
-            row = json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
+            row = parse_json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
         except InputError:
             continue  # it was left out when the shard was scored
         if row is not None and _id(row, reading) in ids:
@@ -204,12 +204,12 @@ def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]
 
 def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The members of the samples, with their headers, byte for byte."""
-    tar = unpacked(file, shard.address, Faults(), limit=LARGEST)
+    tar = unpack_file(file, shard.address, Faults(), limit=LARGEST)
     reading = replace(reading, id_column=reading.id_column or KEY)
-    samples = tar_samples(tar, shard.address, reading, False, _ignore)
+    samples = read_samples(tar, shard.address, reading, False, _ignore)
     keys = {key for key, row in samples if _id(row, reading) in ids}
     parts, begin = [], 0
-    for member in members(tar, shard.address, _ignore):
+    for member in iterate_members(tar, shard.address, _ignore):
         end = member.start + -(-member.size // BLOCK) * BLOCK
         if split_key(member.name)[0] in keys:
             tar.seek(begin)
@@ -221,7 +221,7 @@ def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) 
 
 def _id(row: Row, reading: Reading) -> str | None:
     """The id of a row; None where it has none that can be used."""
-    return row_id(row, reading.id_column, lambda complaint: None)
+    return get_row_id(row, reading.id_column, lambda complaint: None)
 
 
 def _packed(content: bytes, shard: Shard) -> bytes:

@@ -76,7 +76,7 @@ class Run:
         if not storage.exists(RUN):
             there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
             raise InputError(f"{storage.address}: {there or _other_output(storage) or f'no {RUN}'}, {WROTE}")
-        return cls(storage.address, Marker.from_json(storage.read(RUN), storage.address_of(RUN)))
+        return cls(storage.address, Marker.from_json(storage.read(RUN), storage.get_address(RUN)))
 
     def __repr__(self) -> str:
         return f"<Run {self.address}: {self.marker.items:,} items, {', '.join(self.metrics)}>"
@@ -130,7 +130,7 @@ class Run:
         files = [self.items_name(name) for name in self.names]
         for file in files:
             self._refuse_outside(file)
-        return [self.storage.address_of(file) for file in files]
+        return [self.storage.get_address(file) for file in files]
 
     def items_name(self, part: str) -> str:
         """The Parquet file of a part's items, in the folder."""
@@ -161,7 +161,7 @@ class Run:
         """An open Parquet file of the folder; whatever a damaged one makes the reader raise becomes one line."""
         import pyarrow as pa
 
-        where = self.storage.address_of(name)
+        where = self.storage.get_address(name)
         if not self.storage.exists(name):
             raise InputError(f"{where}: is missing, {WROTE}")
         try:
@@ -185,7 +185,7 @@ class Run:
             self.checked_schema(part, file, columns)
             table = file.read(columns)
         if "id" in table.column_names and table["id"].null_count:
-            raise InputError(f"{self.storage.address_of(name)}: an item has no id, {WROTE}")
+            raise InputError(f"{self.storage.get_address(name)}: an item has no id, {WROTE}")
         strings = [one for one in ("id", "unscored") if one in table.column_names]
         for column in strings:  # a text of another width is a text
             if table.schema.field(column).type != pa.string():
@@ -197,7 +197,7 @@ class Run:
         schema: pa.Schema = file.schema_arrow
         items, expected = file.metadata.num_rows, self.marker.parts.get(part)
         if expected is not None and items != expected:
-            where = self.storage.address_of(self.items_name(part))
+            where = self.storage.get_address(self.items_name(part))
             raise InputError(f"{where}: has {items} items, the marker says {expected}")
         optional = [column for column in ("references", "image", "unscored", *COUNTS) if column in schema.names]
         for column in columns if columns is not None else ("id", "candidates", *optional, *self.metrics):
@@ -208,7 +208,7 @@ class Run:
         """Say that a file lacks a column, or has it with values of another kind."""
         import pyarrow as pa
 
-        where, types = self.storage.address_of(name), pa.types
+        where, types = self.storage.get_address(name), pa.types
         if schema.get_field_index(column) < 0:  # also where several have the name
             raise InputError(f"{where}: no column {column!r}, expected a file that captious score wrote")
         kind = schema.field(column).type
@@ -233,7 +233,7 @@ class Run:
             table = file.read([column for column in columns if column in there])
         expected = self.marker.parts.get(part)
         if expected is not None and len(table) != expected:
-            where = self.storage.address_of(self.rows_name(part))
+            where = self.storage.get_address(self.rows_name(part))
             raise InputError(f"{where}: has {len(table)} rows, the marker says {expected} items")
         assert isinstance(table, pa.Table)
         return table
@@ -279,7 +279,7 @@ class Run:
             try:
                 return PartSummary.from_json(file.schema_arrow.metadata[KEY])
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-                where = self.storage.address_of(name)
+                where = self.storage.get_address(name)
                 raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def summaries(self) -> list[PartSummary]:
@@ -289,7 +289,7 @@ class Run:
         for one in summaries:
             described = {metric.metric for metric in one.metrics}
             if one.items and (missing := [key for key in self.metrics if key not in described]):
-                where = self.storage.address_of(self.items_name(one.name))
+                where = self.storage.get_address(self.items_name(one.name))
                 raise InputError(f"{where}: does not mention {missing[0]}, expected the scores of captious; remove it")
         return summaries
 
@@ -333,7 +333,7 @@ class Run:
                     array: Hashes = np.load(io.BytesIO(file.read()), allow_pickle=False).astype(np.uint64)
                 return array
             except (OSError, ValueError, EOFError, TypeError):
-                where = self.storage.address_of(name)
+                where = self.storage.get_address(name)
                 raise InputError(f"{where}: is damaged, expected the scores of captious") from None
 
         return count_distinct(map(hashes, names))
@@ -404,7 +404,7 @@ def _compared_folders(storage: Storage) -> dict[str, str]:
     if storage.exists(RUN) or not storage.exists(OUTPUT):
         return {}
     names = comparison_folders(storage.read(OUTPUT))
-    folders = {name: storage.address_of(inner) for name, inner in names.items()}
+    folders = {name: storage.get_address(inner) for name, inner in names.items()}
     return folders if all(map(is_run, folders.values())) else {}
 
 

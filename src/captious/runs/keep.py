@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from captious._core.arguments import accept_positions
-from captious._core.files import digest, refuse_existing, whole_file
-from captious.errors import InputError, UnknownKey, one_line, require
+from captious._core.files import digest, refuse_existing, write_atomically
+from captious.errors import InputError, UnknownKey, format_one_line, require
 from captious.io.storage import Storage, is_remote, split_address
 from captious.options import SEED, Engine, Option, check_value
 from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table
@@ -317,7 +317,7 @@ def _reading(runs: Iterable[Run]) -> Iterator[None]:
             for part in run.names:
                 with run.parquet(run.items_name(part)):  # says that it is missing or damaged
                     pass
-        raise InputError(f"the filter cannot be computed ({one_line(error)})") from None
+        raise InputError(f"the filter cannot be computed ({format_one_line(error)})") from None
 
 
 class Selector:
@@ -615,7 +615,7 @@ def _write_ids(out: str, connection: Any, sql: str, parameters: Mapping[str, Any
             _write_draft(draft, Path(out).suffix.lower(), connection, sql, parameters)
             Storage.at(folder).write(name, draft.read_bytes())
         return
-    with whole_file(out) as draft:
+    with write_atomically(out) as draft:
         _write_draft(draft, Path(out).suffix.lower(), connection, sql, parameters)
 
 

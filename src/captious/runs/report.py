@@ -16,7 +16,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious._core.values import PlainState
-from captious.captions import CaptionSet, gallery_entry
+from captious.captions import CaptionSet, make_gallery_entry
 from captious.errors import InputError
 from captious.metrics.abilities import ExplainsOnPage
 from captious.metrics.contract import Metric
@@ -262,7 +262,7 @@ class Report(PlainState, Result):
             item, value = captions.item(place), float(measurement.values[index])
             row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
             rows.append(row[:shown])
-            entries.append(gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
+            entries.append(make_gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}{f' of those with {where.strip()}' if where is not None else ''}"
         value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious.io.join import first_few
+from captious.io.join import format_first
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.measurement import Measurement
@@ -37,7 +37,7 @@ from captious.render import (
     link,
 )
 from captious.stats.bootstrap import FEW, too_narrow
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 if TYPE_CHECKING:
     from captious.runs.report import Report
@@ -174,7 +174,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         images=images,
         fields={name: column for name, column in first.captions.columns.items() if name != "image"},
         language=first.captions.language,
-        count_words=partial(word_counts, language=first.captions.language),
+        count_words=partial(count_words, language=first.captions.language),
         explain=explain,
     )
 
@@ -229,9 +229,9 @@ def reasons_line(measurement: Measurement) -> str:
     for key, reason in measurement.reasons.items():
         ids.setdefault(reason, []).append(key)
     counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
-    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    texts = [f"{len(keys)} × {reason} (id {format_first(keys)})" for reason, keys in counts[:REASONS]]
     rest = [key for _, keys in counts[REASONS:] for key in keys]
-    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {format_first(rest)})"] if rest else [])])
 
 
 def _unscored(report: Report) -> list[Table]:

@@ -122,7 +122,7 @@ class CorpusStates:
         """The state of all shards that ``corpus`` stands for."""
         name = f"{self._folder}/{self._prefix}{corpus}.merged"
         if not self.run.storage.exists(name):
-            raise InputError(f"{self.run.storage.address_of(name)}: is missing, expected the state of {self.metric}")
+            raise InputError(f"{self.run.storage.get_address(name)}: is missing, expected the state of {self.metric}")
         with self._to_read(name) as path:
             return self._class.load(path)
 

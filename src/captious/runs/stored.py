@@ -144,7 +144,7 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
         ids += table["id"].to_pylist()
         for key, found in item_reasons(table, list(known)).items():
             reasons[key] |= found
-        statistics, where = run.rows(part, list(known)), run.storage.address_of(run.rows_name(part))
+        statistics, where = run.rows(part, list(known)), run.storage.get_address(run.rows_name(part))
         for key in known:
             rows[key].append(rows_of(statistics, key, where))
     if not any(part.items for part in parts):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._core.hashing import text_hashes
+from captious._core.hashing import hash_texts
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets
 from captious.runs._histogram import Histogram
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 if TYPE_CHECKING:
     from captious.runs.folder import Run
@@ -192,7 +192,7 @@ def part_summary(
             MetricSummary.of(one, captions, corpora.get(key, ""), spread) for key, one in measurements.items()
         ),
         candidates=len(captions.candidates.values),
-        words=sum(word_counts(captions.candidates.values, captions.language)),
+        words=sum(count_words(captions.candidates.values, captions.language)),
         images=sum(image is not None for image in captions.images),
         ids=ids_fingerprint(captions.ids),
         **facts,
@@ -226,7 +226,7 @@ def ids_fingerprint(ids: Iterable[str]) -> int:
     >>> ids_fingerprint(["1", "2"]) == (ids_fingerprint(["2"]) + ids_fingerprint(["1"])) % 2**64
     True
     """
-    return int(text_hashes(ids).sum(dtype=np.uint64))
+    return int(hash_texts(ids).sum(dtype=np.uint64))
 
 
 def _total(measurement: Measurement) -> Floats:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._core.hashing import Hashes, text_hashes
+from captious._core.hashing import Hashes, hash_texts
 from captious.captions import CaptionSet, ImageData, Origin, Ragged
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Rows, TypeSets
 from captious.render.tables import dumps, to_arrow
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ def _counts(captions: CaptionSet) -> dict[str, Any]:
 
     candidates = captions.candidates
     texts, number = candidates.values, candidates.counts
-    lengths = {"words": word_counts(texts, captions.language), "characters": map(len, texts)}
+    lengths = {"words": count_words(texts, captions.language), "characters": map(len, texts)}
     means = {}
     for name in COUNTS:
         each = np.fromiter(lengths[name], dtype=np.float64, count=len(texts))
@@ -261,7 +261,7 @@ def type_hashes(types: Collection[Any]) -> Hashes:
     """The hashes of distinct things. Those that a run gives back are hashes already."""
     if types and all(isinstance(one, int) for one in types):
         return np.fromiter(types, dtype=np.uint64, count=len(types))
-    return text_hashes(map(str, types))
+    return hash_texts(map(str, types))
 
 
 def rows_of(table: pa.Table, metric: str, where: str) -> Rows:

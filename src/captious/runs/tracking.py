@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._core.files import whole_file
+from captious._core.files import write_atomically
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import open_image
@@ -210,7 +210,7 @@ def _to_tensorboard(writer: Any, report: TrackedReport) -> None:
     if report.page:
         path = Path(os.fspath(writer.log_dir)) / report.file("report", "html")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             draft.write_text(report.page, encoding="utf-8", errors="replace")
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, MissingExtra, nearest
+from captious.errors import InputError, MissingExtra, format_suggestion
 from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.judges.dry_run import dry_run
-from captious.options import Resampling, choices_of, current
+from captious.options import Resampling, get_choices, get_runtime
 from captious.stats.tests import detectable
 from captious.study._profile import CaptionProfile, band_of, profile_of
 from captious.study.advice import KINDS, Advice, Domain, EvidenceSet, MetricAdvice, Purpose, missing_inputs
@@ -110,9 +110,11 @@ def advise(
 def _check(purpose: Any, domain: Any, budget: Any) -> None:
     """Refuse what a type checker would, in a line."""
     for name, value, kind in (("purpose", purpose, Purpose), ("domain", domain, Domain)):
-        choices = choices_of(kind)
+        choices = get_choices(kind)
         if value not in choices and not (name == "purpose" and value is None):
-            raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+            raise InputError(
+                f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}"
+            )
     number = isinstance(budget, (int, float)) and not isinstance(budget, bool)
     if budget is not None and not (number and 0 <= budget < float("inf")):
         raise InputError(f"budget={budget!r}, expected a number of at least 0")
@@ -205,7 +207,7 @@ def _with_calls(
     if getattr(metric, "model", None) == "":
         metric = replace(metric, model="unnamed")  # type: ignore[call-arg]
     plan = dry_run(sets, [metric])
-    cost = plan.cost(plan.total) if any(current().judging.prices) else None
+    cost = plan.cost(plan.total) if any(get_runtime().judging.prices) else None
     tokens = plan.total.prompt_tokens + plan.total.reply_tokens
     dear = budget is not None and cost is not None and cost > budget
     return replace(one, calls=plan.total.calls, tokens=tokens, cost=cost, over_budget=dear)

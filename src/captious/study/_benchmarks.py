@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
-from captious.io.formats import read_text, rows_of
-from captious.io.join import described, refuse, valid_text
+from captious.io.formats import read_rows, read_text
+from captious.io.join import check_text, describe_value, refuse
 from captious.study.records import Record, References, number
 
 LEAST = 4
@@ -36,7 +36,7 @@ def audio_pairs(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
     for index, clip in enumerate(_json_list(path), 1):
         where = f"{path}: clip {index}"
         if not isinstance(clip, dict) or not isinstance(clip.get("references"), list):
-            raise InputError(f"{where}: is {described(clip)}, expected {CLIP}")
+            raise InputError(f"{where}: is {describe_value(clip)}, expected {CLIP}")
         references = [_text(one, where, "reference") for one in clip["references"]]
         key = str(next((clip[name] for name in ("audio_id", "raw_name", "file_name") if clip.get(name)), index))
         for facet in (*HUMAN_PAIRS, *sorted(name for name in clip if name.startswith("MM_"))):
@@ -49,7 +49,9 @@ def audio_pairs(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
 def _audio_pair(entry: Any, facet: str, key: str, references: Sequence[str], where: str) -> Record:
     votes = entry[-1] if isinstance(entry, list) and len(entry) > 2 else None
     if not isinstance(votes, list) or not all(type(vote) is int and vote in (-1, 0, 1) for vote in votes):
-        raise InputError(f"{where}: is {described(entry)}, expected two captions, their sources and a list of votes")
+        raise InputError(
+            f"{where}: is {describe_value(entry)}, expected two captions, their sources and a list of votes"
+        )
     first, second = (_text(text, where, "caption") for text in entry[:2])
     total = sum(votes)
     human = facet in HUMAN_PAIRS
@@ -81,7 +83,7 @@ def _at_least(number: int, texts: list[str]) -> tuple[str, ...]:
 
 def battles(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
     """The battles of CapArena: two captions of an image, and the source that won, or one of three words for a tie."""
-    for row in rows_of(path, role="ratings"):
+    for row in read_rows(path, role="ratings"):
         fields = row.fields
         lacking = [
             name for name in ("img", "source1", "source2", "caption1", "caption2", "winner") if name not in fields
@@ -114,11 +116,11 @@ def longcap(path: Path, dropped: Counter[str]) -> Iterator[Record]:
     """
     aspects = {name: path.with_name(path.name.replace("desc", short, 1)) for short, name in ASPECTS.items()}
     others = {
-        name: {_longcap_key(one): one for one in map(_longcap_row, rows_of(file, role="ratings"))}
+        name: {_longcap_key(one): one for one in map(_longcap_row, read_rows(file, role="ratings"))}
         for name, file in aspects.items()
         if file != path and file.is_file()
     }
-    for record in map(_longcap_row, rows_of(path, role="ratings")):
+    for record in map(_longcap_row, read_rows(path, role="ratings")):
         further = {name: rows.get(_longcap_key(record)) for name, rows in others.items()}
         yield replace(
             record, aspects={name: dict(one.ratings) if one is not None else {} for name, one in further.items()}
@@ -150,14 +152,14 @@ def _json_list(path: Path | str) -> list[Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON that can be read ({str(error)[:80]})") from None
     if not isinstance(data, list):
-        raise InputError(f"{path}: contains {described(data)}, expected a list of clips, each {CLIP}")
+        raise InputError(f"{path}: contains {describe_value(data)}, expected a list of clips, each {CLIP}")
     return data
 
 
 def _text(value: Any, where: str, what: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{where}: {what} is {described(value)}, expected a string")
-    return valid_text(value, where, what, refuse) or ""
+        raise InputError(f"{where}: {what} is {describe_value(value)}, expected a string")
+    return check_text(value, where, what, refuse) or ""
 
 
 READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Record]]] = {

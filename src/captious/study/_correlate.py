@@ -11,10 +11,10 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.captions import ImageData
-from captious.errors import InputError, nearest
-from captious.io.join import in_language
+from captious.errors import InputError, format_suggestion
+from captious.io.join import set_language
 from captious.metrics.contract import Metric
-from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
+from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices, get_runtime, using
 from captious.render.tables import finite, to_arrow
 from captious.runs.filters import matching_rows
 from captious.study._contests import TestName
@@ -128,9 +128,9 @@ def _in_language(ratings: Ratings | Preferences, language: str | None) -> Rating
     """Return the ratings with the language of their captions, where one is named."""
     if language is None or ratings.captions is None:
         return ratings
-    changed = replace(ratings, captions=in_language(ratings.captions, language))
+    changed = replace(ratings, captions=set_language(ratings.captions, language))
     if isinstance(changed, Preferences) and changed.scoring is not None:
-        corpora = tuple(in_language(captions, language) for captions in changed.scoring.corpora)
+        corpora = tuple(set_language(captions, language) for captions in changed.scoring.corpora)
         return replace(changed, scoring=changed.scoring._replace(corpora=corpora))
     return changed
 
@@ -257,8 +257,10 @@ def _check_arguments(
     if not isinstance(resampling, Resampling):
         raise InputError(f"resampling is of type {type(resampling).__name__}, expected Resampling(samples=1000)")
     for name, value, kind in (("test", test, TestName), ("missing", missing, Missing)):
-        if value not in (choices := choices_of(kind)):
-            raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+        if value not in (choices := get_choices(kind)):
+            raise InputError(
+                f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}"
+            )
     if permutations is not None and (not isinstance(permutations, int) or permutations < 1):
         raise InputError(f"permutations={permutations!r}, expected a whole number of at least 1")
     if statistic is not None and not isinstance(statistic, str):
@@ -284,7 +286,7 @@ def _scores(
                 raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")
         return listed
     if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
-        with using(runtime or current()):
+        with using(runtime or get_runtime()):
             return measure(ratings, listed, progress)
     if hasattr(metrics, "columns"):
         return read_scores(metrics, ratings, missing=missing)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from captious._core.types import Bools, Floats, Ints
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinImage
 from captious.stats.kendall import Kendall
@@ -243,7 +243,7 @@ def family_of(design: Design, statistic: str) -> str:
     if statistic not in design.families:
         names = list(design.families)
         reason = "" if isinstance(design, Pairs) else NEEDS.get(statistic, "")
-        hint = f"; {reason}" if reason else nearest(statistic, names)
+        hint = f"; {reason}" if reason else format_suggestion(statistic, names)
         raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(names)}{hint}")
     return design.families[statistic]
 

@@ -13,8 +13,8 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious._tournament import Elo, Tournament, online_estimates
 from captious._version import __version__
-from captious.errors import InputError, nearest
-from captious.options import PERMUTATIONS, Missing, Reading, Resampling, choices_of
+from captious.errors import InputError, format_suggestion
+from captious.options import PERMUTATIONS, Missing, Reading, Resampling, get_choices
 from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
 from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
 from captious.stats.ranks import rank_signature, shared_ranks
@@ -68,10 +68,10 @@ def systems(
     >>> [(one.system, round(one.mean.value, 4)) for one in systems(rows).standings[0].systems]
     [('a', 4.0), ('b', 2.6667)]
     """
-    if over is not None and over not in (choices := choices_of(Over)):
-        raise InputError(f"over={over!r}, expected {' or '.join(choices)}{nearest(str(over), choices)}")
-    if elo not in (choices := choices_of(Elo)):
-        raise InputError(f"elo={elo!r}, expected {' or '.join(choices)}{nearest(str(elo), choices)}")
+    if over is not None and over not in (choices := get_choices(Over)):
+        raise InputError(f"over={over!r}, expected {' or '.join(choices)}{format_suggestion(str(over), choices)}")
+    if elo not in (choices := get_choices(Elo)):
+        raise InputError(f"elo={elo!r}, expected {' or '.join(choices)}{format_suggestion(str(elo), choices)}")
     if difference is not None and not 0 < difference < np.inf:
         raise InputError(f"difference={difference!r}, expected a number above 0")
     if isinstance(ratings, (str, Path)):

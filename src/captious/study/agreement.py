@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from captious._core.types import Floats
-from captious.errors import InputError, nearest
-from captious.options import Missing, Reading, Resampling, choices_of
+from captious.errors import InputError, format_suggestion
+from captious.options import Missing, Reading, Resampling, get_choices
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
@@ -127,8 +127,10 @@ def rater_agreement(
     interval, that of pairs nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read,
     and counts them.
     """
-    if measurement is not None and measurement not in (levels := choices_of(Measurement)):
-        raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
+    if measurement is not None and measurement not in (levels := get_choices(Measurement)):
+        raise InputError(
+            f"measurement={measurement!r}, expected {' or '.join(levels)}{format_suggestion(measurement, levels)}"
+        )
     if isinstance(ratings, (str, Path)):
         ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
     ratings = as_ratings(ratings, missing=missing)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious._core.records import from_json, read_text
-from captious.errors import InputError, choices_for, nearest
+from captious.errors import InputError, format_choices, format_suggestion
 from captious.options import LEVEL
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value
@@ -182,7 +182,7 @@ class Leaderboard(Result):
             if matches:
                 return Leaderboard(tuple(matches))
         known = dict.fromkeys(row.dataset for row in self.rows)
-        raise InputError(f"no data set or metric contains {word[:60]!r}{choices_for(word, known)}")
+        raise InputError(f"no data set or metric contains {word[:60]!r}{format_choices(word, known)}")
 
     def document(self) -> Document:
         """An overview of several data sets, a table for each, the best metric first, and what the columns mean."""
@@ -302,7 +302,7 @@ def leaderboard(
     if dataset is not None:
         names = list(dict.fromkeys(row.dataset for row in rows))
         if dataset not in names:
-            raise InputError(f"dataset={dataset[:60]!r}, known: {', '.join(names)}{nearest(dataset, names)}")
+            raise InputError(f"dataset={dataset[:60]!r}, known: {', '.join(names)}{format_suggestion(dataset, names)}")
         rows = tuple(row for row in rows if row.dataset == dataset)
     if metric is not None:
         names = list(dict.fromkeys(row.metric for row in rows))

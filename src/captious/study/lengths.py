@@ -21,7 +21,7 @@ from captious.study._columns import column, estimates_series, meanings, scaled_l
 from captious.study._design import RatingRows
 from captious.study.scores import notes_of
 from captious.study.study import Study
-from captious.text.tables import word_counts
+from captious.text.tables import count_words
 
 BUCKETS = 4
 
@@ -114,7 +114,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
-    length = np.array(word_counts(texts, captions.language)) if encoder is None else token_counts(encoder, texts)
+    length = np.array(count_words(texts, captions.language)) if encoder is None else token_counts(encoder, texts)
     shortest, longest = int(length.min()), int(length.max())
     wanted = edges
     if wanted is None:

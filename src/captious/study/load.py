@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
-from captious.io.join import in_language
+from captious.io.join import set_language
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.runs.folder import has_runs
@@ -73,11 +73,11 @@ def _in_language(judged: Ratings | Preferences, language: str | None) -> Ratings
     """The judgments with the language of their captions, where one is named."""
     if language is None or judged.captions is None:
         return judged
-    captions = in_language(judged.captions, language)
+    captions = set_language(judged.captions, language)
     if isinstance(judged, Ratings):
         return replace(judged, captions=captions)
     plan = judged.scoring
-    scoring = plan and plan._replace(corpora=tuple(in_language(one, language) for one in plan.corpora))
+    scoring = plan and plan._replace(corpora=tuple(set_language(one, language) for one in plan.corpora))
     return replace(judged, captions=captions, scoring=scoring)
 
 

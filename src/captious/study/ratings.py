@@ -14,9 +14,9 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.formats import name_of
-from captious.io.images import with_images
-from captious.io.join import first_few
+from captious.io.formats import get_name
+from captious.io.images import add_images
+from captious.io.join import format_first
 from captious.options import Missing
 from captious.stats.agreement import Measurement
 from captious.study._benchmarks import READERS
@@ -266,7 +266,7 @@ def open_judgments(
 
     One row that cannot be read stops the reading, or with ``missing="skip"`` it is left out and counted.
     """
-    name = name_of(source, "ratings")
+    name = get_name(source, "ratings")
     layout = columns or Layout(name)
     kind: Literal["pairs"] | None = "pairs" if recipe is not None and recipe.kind == "pairs" else None
     left_out = LeftOut()
@@ -399,7 +399,7 @@ def _several_languages(records: Sequence[Record]) -> list[str]:
     if len(codes) < 2:
         return []
     return [
-        f"the column 'language' has {len(codes)} values ({first_few(codes)}), and values in two languages do "
+        f"the column 'language' has {len(codes)} values ({format_first(codes)}), and values in two languages do "
         "not compare: pass language=... to read the captions of one"
     ]
 
@@ -606,4 +606,4 @@ def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: An
         {"image": [record.image for _, _, record in texts]},
         name,
     )
-    return captions if images is None else with_images(captions, images)
+    return captions if images is None else add_images(captions, images)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.records import parse_toml, read_text, record, rule
-from captious.errors import InputError, choices_for, nearest
+from captious._core.records import parse_record, parse_toml, read_text, rule
+from captious.errors import InputError, format_choices, format_suggestion
 from captious.render import Document, Result, Table, Text
 from captious.stats.agreement import Measurement
 from captious.study._columns import label
@@ -189,7 +189,7 @@ def from_toml(path: str | Path) -> Recipe:
     """A recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
     table = parse_toml(read_text(path, "recipe"), str(path), "recipe")
-    return record(Recipe, {"name": path.stem, **table}, str(path))
+    return parse_record(Recipe, {"name": path.stem, **table}, str(path))
 
 
 def recipe_named(name: str) -> Recipe | None:
@@ -201,7 +201,9 @@ def recipe_named(name: str) -> Recipe | None:
     if name in RECIPES:
         return RECIPES[name]
     if not Path(name).exists() and "." not in name:
-        raise InputError(f"{name}: no such file or recipe, recipes: {', '.join(RECIPES)}{nearest(name, RECIPES)}")
+        raise InputError(
+            f"{name}: no such file or recipe, recipes: {', '.join(RECIPES)}{format_suggestion(name, RECIPES)}"
+        )
     return None
 
 
@@ -234,7 +236,9 @@ def as_recipe(recipe: Any) -> Recipe:
 
 def _built_in() -> dict[str, Recipe]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return {name: record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()}
+    return {
+        name: parse_record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()
+    }
 
 
 RECIPES = _built_in()
@@ -260,7 +264,7 @@ class Catalog(Result):
         ):
             if matches:
                 return Catalog({name: self.recipes[name] for name in matches})
-        raise InputError(f"no recipe contains {word[:60]!r}{choices_for(word, self.recipes)}")
+        raise InputError(f"no recipe contains {word[:60]!r}{format_choices(word, self.recipes)}")
 
     def document(self) -> Document:
         """Each recipe's protocol, the files that are looked for, and where to get them."""

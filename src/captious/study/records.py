@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from captious._core.languages import LANGUAGE_COLUMN, language_code
+from captious._core.languages import LANGUAGE_COLUMN, parse_language_code
 from captious._core.numbers import parse_number
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
@@ -27,8 +27,8 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import name_of, read_text, rows_of
-from captious.io.join import described, gather_references, refuse, valid_text
+from captious.io.formats import get_name, read_rows, read_text
+from captious.io.join import check_text, describe_value, gather_references, refuse
 from captious.io.rows import Row
 from captious.options import Missing, Reading
 from captious.study.recipes import Layout, Recipe
@@ -125,12 +125,12 @@ def records(
     by_image = {}
     if references is not None:
         reading = Reading(references_id_column=layout.references_id)
-        by_image = gather_references(rows_of(references, role="references"), reading).references
-    rows = list(rows_of(ratings, role="ratings"))
-    return read_rows(rows, layout, name_of(ratings), by_image, kind, missing, left_out)
+        by_image = gather_references(read_rows(references, role="references"), reading).references
+    rows = list(read_rows(ratings, role="ratings"))
+    return read_rating_rows(rows, layout, get_name(ratings), by_image, kind, missing, left_out)
 
 
-def read_rows(
+def read_rating_rows(
     rows: Sequence[Row],
     layout: Layout,
     name: str,
@@ -198,7 +198,7 @@ def _preferred(layout: Layout) -> str | int:
 
 def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
     """Whether a row has the values that the layout asks for, and is in its language."""
-    if layout.language and language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
+    if layout.language and parse_language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
         return False
     conditions = (pair.partition("=") for pair in layout.only)
     return all(fnmatchcase(str(row.get(column)), value) for column, _, value in conditions)
@@ -213,7 +213,7 @@ def _require_columns(layout: Layout, source: str, rows: Sequence[Row]) -> None:
     for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
         if isinstance(name, str) and rows and name not in columns:
             raise InputError(
-                f"{source}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+                f"{source}: no column {name!r}, found columns {', '.join(columns)}{format_suggestion(name, columns)}"
             )
 
 
@@ -246,7 +246,7 @@ def _record(
         id=key,
         system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
-        language=language_code(row.get(LANGUAGE_COLUMN)),
+        language=parse_language_code(row.get(LANGUAGE_COLUMN)),
         comment=str(row.get(COMMENT) or ""),
         seconds=_seconds(row.get(SECONDS)),
     )
@@ -389,7 +389,7 @@ def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], whe
     column = _column(row, wanted, usual)
     if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
-        hint = nearest(wanted, map(str, row)) if wanted else ""
+        hint = format_suggestion(wanted, map(str, row)) if wanted else ""
         raise InputError(f"{where}: no {what}: found columns {', '.join(map(str, row))}, expected {expected}{hint}")
     return column
 
@@ -421,12 +421,12 @@ def name_in(value: Any, where: str, column: str) -> str | None:
 
 
 def _valid(text: str, where: str, what: str) -> str:
-    return valid_text(text, where, what, refuse) or ""
+    return check_text(text, where, what, refuse) or ""
 
 
 def _shown(value: Any) -> str:
     """A value as messages show it, cut short."""
-    return repr(value[:40]) if isinstance(value, str) else described(value)
+    return repr(value[:40]) if isinstance(value, str) else describe_value(value)
 
 
 def _flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]:

@@ -12,9 +12,9 @@ import numpy as np
 from captious._core.numbers import parse_number
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.abilities import HasSeeds
 from captious.metrics.contract import Metric
@@ -185,13 +185,13 @@ def read_scores(
     rated = [name for layout in layouts for name in (*layout.rating_columns, *layout.aspects)]
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = _ItemIndex(ratings)
-    rows = list(rows_of(path, role="scores"))
+    rows = list(read_rows(path, role="scores"))
     kinds = _column_kinds(rows, naming)
     columns: dict[str, dict[str, float]] = {name: {} for name, kind in kinds.items() if kind.is_metric}
     for row in rows:
         for name in id_columns(id_column, row.fields):
             if name not in row.fields:
-                hint = nearest(name, row.fields)
+                hint = format_suggestion(name, row.fields)
                 raise InputError(f"{row.where}: no column {name!r}, found columns {', '.join(row.fields)}{hint}")
         key, image, caption, system = (_named(row, names) for names in (ids, images, captions, systems))
         if key is None and image is None:
@@ -207,7 +207,7 @@ def read_scores(
                 before = values.setdefault(item, value)
                 if item in index.rated and before != value and not np.isnan([before, value]).all():
                     raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
-    file = name_of(path, "scores")
+    file = get_name(path, "scores")
     texts = [name for name, kind in kinds.items() if not kind.is_metric and (kind.texts or kind.numbers)]
     notes = (f"{file}: {', '.join(texts)}: text, so not a metric",) if texts else ()
     if not columns:

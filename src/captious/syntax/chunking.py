@@ -1,8 +1,8 @@
-"""Chunks of a tagged sentence by a staged grammar, as NLTK's ``RegexpParser`` makes them in one pass.
+"""Chunks of a tagged sentence by a staged grammar, as NLTK's ``RegexpParser`` finds them in one pass.
 
-A tag is written as one letter, and a chunk as its own letter followed by ``_`` for each further token. So the stages
-are plain substitutions that keep the length: many sentences go through them as one string, a sentence a line, and
-where a chunk starts and stops can be read off at the end.
+A tag is encoded as one letter, and a chunk as its own letter followed by ``_`` for each further token. So the stages
+are regular-expression substitutions that keep the length: many sentences are processed as one string, a sentence a
+line, and the start and end of each chunk can be read off the result.
 
 ====  ============  ====  =====================
 ``D`` DT            ``n`` NP
@@ -13,6 +13,14 @@ where a chunk starts and stops can be read off at the end.
 ``I`` IN            ``o`` a token of another tag
 ``C`` CC
 ====  ============  ====  =====================
+
+For example, *a dog runs on green grass .*::
+
+    tags    DT  NN  VBZ  IN  JJ  NN  .        D N V I J N o
+    NP      "D?J*N+"                          n _ V I n _ o
+    VP      "V(?:[npc]_*)*"                   n _ v I n _ o
+    PP      "In_*"                            n _ v p _ _ o
+    CLAUSE  "n_*v_*"                          c _ _ p _ _ o
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
 
@@ -29,15 +37,15 @@ Stages = tuple[tuple[str, re.Pattern[str]], ...]
 """The stages in their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
 
 
-def _grammar(noun: str, verb: str, joined: str) -> Stages:
+def _compile_grammar(noun: str, verb: str, joined: str) -> Stages:
     stages = (("n", noun), ("v", verb), ("p", "In_*"), ("c", "n_*v_*"), ("k", joined))
     return tuple((letter, re.compile(pattern, re.MULTILINE)) for letter, pattern in stages)
 
 
 GRAMMARS = {
     # VP comes before PP and CLAUSE, so a verb can only take noun phrases; written as in the original all the same.
-    "code": _grammar("D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
-    "paper": _grammar("D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
+    "code": _compile_grammar("D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
+    "paper": _compile_grammar("D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
 }
 """The grammar of SPECS's repository, and the one that the paper's Appendix A prints."""
 
@@ -54,21 +62,21 @@ _LETTERS = _Letters(
 
 
 def outline(tagged: Sequence[Sequence[str]], grammar: str = "code") -> list[str]:
-    """The topmost chunks of every sentence, a letter or ``_`` for each of its tokens.
+    """Find the outermost chunks of every sentence: a string with a letter or ``_`` for each token.
 
     >>> outline([["DT", "NN", "VBZ", "IN", "DT", "JJ", "NN", "."]])
     ['c__p___o']
     """
     if not tagged:
         return []
-    return _stages(tagged, grammar)[-1].split("\n")
+    return _apply_stages(tagged, grammar)[-1].split("\n")
 
 
-def _stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
-    """All sentences as one text, before the first stage and after each."""
+def _apply_stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
+    """Return all sentences as one text, before the first stage and after each."""
     if grammar not in GRAMMARS:
         names = " or ".join(GRAMMARS)
-        raise InputError(f"unknown grammar {grammar!r}, expected {names}{nearest(grammar, GRAMMARS)}")
+        raise InputError(f"unknown grammar {grammar!r}, expected {names}{format_suggestion(grammar, GRAMMARS)}")
     texts = ["\n".join("".join(map(_LETTERS.__getitem__, tags)) for tags in tagged)]
     for letter, pattern in GRAMMARS[grammar]:
 
@@ -83,15 +91,15 @@ Node = tuple[str, tuple["Node | int", ...]]
 """A chunk: its label, and the chunks and token numbers in it."""
 
 
-def tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
-    """The chunks of one sentence with all that is in them.
+def build_tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
+    """Build the tree of chunks of one sentence.
 
-    >>> tree(["DT", "NN", "VBZ", "."])
+    >>> build_tree(["DT", "NN", "VBZ", "."])
     (('CLAUSE', (('NP', (0, 1)), ('VP', (2,)))), 3)
     """
     nodes: list[Node | int] = list(range(len(tags)))
     starts = list(range(len(tags)))
-    before, *after = _stages([tags], grammar)
+    before, *after = _apply_stages([tags], grammar)
     for text in after:
         grouped: list[Node | int] = []
         first = [at for at, letter in enumerate(text) if letter != "_"]
@@ -103,10 +111,10 @@ def tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
     return tuple(nodes)
 
 
-def bracketed(words: Sequence[str], tags: Sequence[str], grammar: str = "code") -> str:
-    """A sentence with its chunks in brackets, to look at.
+def format_chunks(words: Sequence[str], tags: Sequence[str], grammar: str = "code") -> str:
+    """Format a sentence with its chunks in brackets, for reading.
 
-    >>> bracketed(["A", "dog", "runs", "."], ["DT", "NN", "VBZ", "."])
+    >>> format_chunks(["A", "dog", "runs", "."], ["DT", "NN", "VBZ", "."])
     '[CLAUSE [NP A dog] [VP runs]] .'
     """
 
@@ -115,4 +123,4 @@ def bracketed(words: Sequence[str], tags: Sequence[str], grammar: str = "code") 
             return words[node]
         return f"[{node[0]} {' '.join(map(written, node[1]))}]"
 
-    return " ".join(map(written, tree(tags, grammar)))
+    return " ".join(map(written, build_tree(tags, grammar)))

@@ -1,9 +1,9 @@
-"""Base forms of words: the singular by spelling alone, and WordNet's lemma by part of speech.
+"""Base forms of words: the singular by spelling, and WordNet's lemma by part of speech.
 
 `singularize` follows the rules of pattern.en (De Smedt and Daelemans, 2012), which CHAIR was published with. They look
-at the ends of words and know no dictionary, so *bus* becomes *bu* and *glass* becomes *glas*; numbers in the
-literature depend on that. `wordnet_lemma` reads a table of the forms that matter to known vocabularies, made from
-WordNet 3.0 by ``lab/lemmas.py``.
+at the ends of words, without a dictionary, so *bus* becomes *bu* and *glass* becomes *glas*; numbers in the literature
+depend on that. `find_wordnet_lemma` reads a table of the forms that matter to known vocabularies, which
+``lab/lemmas.py`` makes from WordNet 3.0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from captious.options import LemmaRule
 from captious.syntax import parsing
-from captious.syntax.tagging import Tagging, tagger_named
+from captious.syntax.tagging import Tagging, find_tagger
 
 WORDNET_LEMMAS = Path(__file__).parent / "data" / "wordnet_lemmas.json"
 
@@ -117,7 +117,7 @@ PARTS = {"J": "a", "V": "v", "N": "n", "R": "r"}
 
 @lru_cache(maxsize=1 << 17)
 def singularize(word: str) -> str:
-    """The singular of a word in lower case, by its spelling.
+    """Return the singular of a lower-case word, by its spelling.
 
     >>> [singularize(word) for word in ("dogs", "people", "knives", "bus", "cookies", "mothers-in-law", "is")]
     ['dog', 'person', 'knife', 'bu', 'cookies', 'mother-in-law', 'is']
@@ -138,21 +138,21 @@ def singularize(word: str) -> str:
 
 
 @cache
-def _wordnet_lemmas() -> Mapping[str, Mapping[str, str]]:
+def _read_wordnet_lemmas() -> Mapping[str, Mapping[str, str]]:
     lemmas: dict[str, dict[str, str]] = json.loads(WORDNET_LEMMAS.read_text(encoding="utf-8"))["lemmas"]
     return lemmas
 
 
-def wordnet_lemma(word: str, part: str = "n", known: Collection[str] = ()) -> str:
-    """WordNet's shortest lemma of a word as a noun (n), verb (v), adjective (a) or adverb (r).
+def find_wordnet_lemma(word: str, part: str = "n", known: Collection[str] = ()) -> str:
+    """Return WordNet's shortest lemma of a word as a noun (n), verb (v), adjective (a) or adverb (r).
 
-    The table has every form that the vocabularies of CHAIR and AMBER can meet. Another vocabulary passes its words as
-    ``known``: a form that is not in the table is then reduced to the shortest of them that WordNet's rules lead to.
+    The table has every form that matters to the vocabularies of CHAIR and AMBER. For another vocabulary pass its words
+    as ``known``: a form that is not in the table is then reduced to the shortest of them that WordNet's rules derive.
 
-    >>> wordnet_lemma("seated", "v"), wordnet_lemma("men"), wordnet_lemma("yurts", known=["yurt"])
+    >>> find_wordnet_lemma("seated", "v"), find_wordnet_lemma("men"), find_wordnet_lemma("yurts", known=["yurt"])
     ('seat', 'men', 'yurt')
     """
-    lemma = _wordnet_lemmas().get(part, {}).get(word)
+    lemma = _read_wordnet_lemmas().get(part, {}).get(word)
     if lemma is not None or not known or word in known:
         return lemma or word
     bases = [word[: len(word) - len(end)] + base for end, base in DETACHMENTS.get(part, ()) if word.endswith(end)]
@@ -167,18 +167,18 @@ def lemmatize(
     parser: str = parsing.DEFAULT,
     known: Collection[str] = (),
 ) -> list[list[str]]:
-    """The lemmas of the lower-case tokens of texts.
+    """Lemmatize the lower-case tokens of texts.
 
     ``wordnet`` tags the tokens of a text as one sequence, as OPERA's code does. ``spacy`` reads the texts themselves,
-    which must be cut into tokens by `captious.syntax.sentences`. ``known`` is as in `wordnet_lemma`.
+    which must be tokenized by `captious.syntax.sentences`. ``known`` is as in `find_wordnet_lemma`.
     """
     if rule == "singularize":
         return [list(map(singularize, one)) for one in tokens]
     if rule == "spacy":
         parses = parsing.parse(texts, parser)
         return [[word.lemma.lower() for sentence in one for word in sentence] for one in parses]
-    tagged = tagger_named(tagger)(tokens)
+    tagged = find_tagger(tagger)(tokens)
     return [
-        [wordnet_lemma(word, PARTS.get(tag[:1], "n"), known) for word, tag in zip(words, tags, strict=True)]
+        [find_wordnet_lemma(word, PARTS.get(tag[:1], "n"), known) for word, tag in zip(words, tags, strict=True)]
         for words, tags in zip(tokens, tagged, strict=True)
     ]

@@ -1,8 +1,8 @@
-"""Object vocabularies: which words of a caption name which object, as CHAIR reads them.
+"""Object vocabularies: the words of a caption that name objects, as CHAIR matches them.
 
-A text is cut into tokens (`captious.syntax.sentences`), which are compared in lower case by their lemmas. Words that
-make a phrase of the vocabulary are joined, from left to right. A word or phrase of the vocabulary is a mention of its
-category; order and repetitions are kept, and every mention has its place in the text.
+A text is split into tokens (`captious.syntax.sentences`), which are compared in lower case by their lemmas. Words that
+form a phrase of the vocabulary are joined, from left to right. A word or phrase of the vocabulary is a mention of its
+category; order and repetitions are kept, and every mention has its position in the text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from captious._core.files import digest, read_regular
-from captious.errors import InputError, nearest, one_line
+from captious.errors import InputError, format_one_line, format_suggestion
 from captious.options import LemmaRule
 from captious.syntax import parsing
 from captious.syntax.lemmas import lemmatize
-from captious.syntax.sentences import Sentence, sentences
+from captious.syntax.sentences import Sentence, split_sentences
 
 COCO, REPAIRED = "coco", "coco-repaired"
 FILE = Path(__file__).parent / "data" / "coco_objects.json"
@@ -32,7 +32,7 @@ FORMS = "lines of 'category, synonym, synonym', or JSON: {\"objects\": {category
 
 
 class Mention(NamedTuple):
-    """A place in a text that names an object."""
+    """A span of a text that names an object."""
 
     category: str
     word: str
@@ -45,7 +45,7 @@ class Mention(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """What a text names."""
+    """The objects that a text names."""
 
     mentions: tuple[Mention, ...]
     tokens: int
@@ -59,7 +59,7 @@ class Objects(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Words and phrases by the object that they name."""
+    """Words and phrases with the object that each names."""
 
     name: str
     objects: Mapping[str, str]
@@ -78,14 +78,14 @@ class Vocabulary:
 
     @cached_property
     def known_words(self) -> frozenset[str]:
-        """Single words of the vocabulary, and the parts of its phrases."""
+        """The single words of the vocabulary, and the parts of its phrases."""
         return frozenset(
             part for text in (*self.objects, *self.phrases, *self.hidden.values()) for part in text.split()
         )
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of everything that moves a match."""
+        """A hash of everything that affects matches."""
         tables = (self.objects, self.phrases, self.hidden)
         content = [*(sorted(table.items()) for table in tables), self.lemmatize_all]
         return digest(json.dumps(content, ensure_ascii=False).encode())
@@ -94,7 +94,8 @@ class Vocabulary:
         return f"{self.name}#{self.fingerprint}"
 
     def category(self, word: str) -> str:
-        """The category of a word, however it is written; an error names the nearest.
+        """Return the category of a word, ignoring case and extra spaces; raise InputError with a suggestion if it has
+        none.
 
         >>> open_vocabulary().category("Sofa")
         'couch'
@@ -103,7 +104,7 @@ class Vocabulary:
         if known not in self.objects:
             raise InputError(
                 f"{word!r} is not an object of the vocabulary {self.name}, expected one of its {len(self.categories)} "
-                f"categories, such as {self.categories[0]}{nearest(known, self.objects)}"
+                f"categories, such as {self.categories[0]}{format_suggestion(known, self.objects)}"
             )
         return self.objects[known]
 
@@ -117,7 +118,7 @@ class Vocabulary:
         return {head: sorted(phrases, key=lambda one: -len(one[0])) for head, phrases in heads.items()}
 
     def join_phrases(self, lemmas: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-        """Each word of a text after phrases were joined, with its first token and the token behind it.
+        """Yield each word of a text after joining phrases, with its first token and one past its last.
 
         >>> [word for word, _, _ in open_vocabulary().join_phrases(["a", "hot", "dog", "stand"])]
         ['a', 'hot dog', 'stand']
@@ -134,7 +135,9 @@ class Vocabulary:
             yield word, index, end
 
     def find(self, lemmas: Sequence[str]) -> tuple[list[tuple[str, int, int]], int]:
-        """The words of a text that name objects, each with its tokens as in `join_phrases`; and the number of words."""
+        """Find the words of a text that name objects, with their tokens as in `join_phrases`; also return the number of
+        words.
+        """
         matches, words = [], 0
         for one in self.join_phrases(lemmas):
             words += 1
@@ -148,7 +151,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class ObjectFinder:
-    """A vocabulary with the rule by which words are reduced to their lemmas."""
+    """A vocabulary with the rule that reduces words to lemmas."""
 
     vocabulary: Vocabulary
     lemmas: LemmaRule = "singularize"
@@ -159,16 +162,16 @@ class ObjectFinder:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What moves a match, for signatures."""
+        """The settings that affect matches, for signatures."""
         by_rule = {"wordnet": {"tagger": self.tagger}, "spacy": {"lemmatizer": self._parser_version}}
         return {"vocabulary": str(self.vocabulary), **by_rule.get(self.lemmas, {})}
 
     @property
     def _parser_version(self) -> str:
-        return parsing.version(self.parser) if self.lemmas == "spacy" else ""
+        return parsing.get_version(self.parser) if self.lemmas == "spacy" else ""
 
     def find(self, texts: Sequence[str]) -> list[Objects]:
-        """What each text names.
+        """Find the objects that each text names.
 
         >>> (objects,) = ObjectFinder(open_vocabulary()).find(["Two hot dogs on a Desk"])
         >>> [(one.category, one.word) for one in objects.mentions]
@@ -177,7 +180,7 @@ class ObjectFinder:
         distinct, objects = list(dict.fromkeys(texts)), dict[str, Objects]()
         for first in range(0, len(distinct), BATCH):
             part = distinct[first : first + BATCH]
-            parsed = [sentences(text) for text in part]
+            parsed = [split_sentences(text) for text in part]
             tokens = [[token.lower() for sentence in one for token in sentence.tokens] for one in parsed]
             lemmas = self.lemmatize(tokens, part)
             found = map(self._objects, parsed, lemmas)
@@ -185,7 +188,7 @@ class ObjectFinder:
         return [objects[text] for text in texts]
 
     def lemmatize(self, tokens: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
-        """The lemmas of the lower-case tokens of texts; a word of the vocabulary stays unless it is told otherwise."""
+        """Lemmatize the lower-case tokens of texts; words of the vocabulary are kept unless ``lemmatize_all``."""
         whole = self.vocabulary.lemmatize_all
         known = frozenset() if whole else self.vocabulary.known_words
         lemmas = lemmatize(tokens, texts, self.lemmas, self.tagger, self.parser, known)
@@ -215,7 +218,7 @@ class ObjectFinder:
 
 
 def open_vocabulary(name: str = COCO) -> Vocabulary:
-    """A vocabulary by name, or from a file.
+    """Return a vocabulary by name, or from a file.
 
     ``coco`` has CHAIR's 80 objects of COCO, as the original matches them. ``coco-repaired`` also finds the four
     synonyms that the original never does, and keeps a word of the list as it is: *bus* and *wine glass* are found.
@@ -224,27 +227,27 @@ def open_vocabulary(name: str = COCO) -> Vocabulary:
     [(80, 399), (80, 403)]
     """
     if name == COCO:
-        return _coco(repaired=False)
+        return _load_coco(repaired=False)
     if name == REPAIRED:
-        return _coco(repaired=True)
+        return _load_coco(repaired=True)
     path = Path(name)
     if not path.is_file():
         raise InputError(
-            f"vocabulary {name!r}: no such file, expected {COCO}, {REPAIRED} or a file{nearest(name, (COCO, REPAIRED))}"
+            f"vocabulary {name!r}: no such file, expected {COCO}, {REPAIRED} or a file{format_suggestion(name, (COCO, REPAIRED))}"
         )
     return read_vocabulary(path)
 
 
 @lru_cache(maxsize=2)
-def _coco(repaired: bool) -> Vocabulary:
+def _load_coco(repaired: bool) -> Vocabulary:
     table = json.loads(FILE.read_text(encoding="utf-8"))
     if repaired:
-        return _vocabulary(REPAIRED, table, "")
+        return _build_vocabulary(REPAIRED, table, "")
     unmatched = table["unmatched"]
     objects = {
         category: [word for word in words if word not in unmatched] for category, words in table["objects"].items()
     }
-    whole = _vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
+    whole = _build_vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
     phrases = {
         phrase: word for phrase, word in whole.phrases.items() if phrase not in unmatched or phrase in table["phrases"]
     }
@@ -252,22 +255,22 @@ def _coco(repaired: bool) -> Vocabulary:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The vocabulary of a file; a word that stands for two objects, or for one that stands for another, is refused."""
+    """Read a vocabulary from a file; raise InputError if a word belongs to two objects, or categories are chained."""
     try:
         text = read_regular(path).decode("utf-8-sig")
         if not text.lstrip().startswith("{"):
-            return _vocabulary(path.name, {"objects": _lines(text, path)}, f"{path}: ")
-        table = json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
+            return _build_vocabulary(path.name, {"objects": _parse_lines(text, path)}, f"{path}: ")
+        table = json.loads(text, object_pairs_hook=lambda pairs: _make_unique_dict(pairs, path))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: is not a vocabulary ({one_line(error)}), expected {FORMS}") from None
+        raise InputError(f"{path}: is not a vocabulary ({format_one_line(error)}), expected {FORMS}") from None
     if "objects" not in table:
-        table = {"objects": _by_category(table, path)}
-    return _vocabulary(path.name, table, f"{path}: ")
+        table = {"objects": _group_by_category(table, path)}
+    return _build_vocabulary(path.name, table, f"{path}: ")
 
 
-def _once(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
+def _make_unique_dict(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
@@ -276,8 +279,8 @@ def _once(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
     return table
 
 
-def _lines(text: str, path: Path) -> dict[str, list[str]]:
-    """Categories with their synonyms from lines with commas; blank lines and those that begin with # say nothing."""
+def _parse_lines(text: str, path: Path) -> dict[str, list[str]]:
+    """Parse lines of a category and its synonyms, separated by commas; skip blank lines and comments (#)."""
     objects: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         category, *words = [part.strip() for part in line.split(",")]
@@ -291,8 +294,8 @@ def _lines(text: str, path: Path) -> dict[str, list[str]]:
     return objects
 
 
-def _by_category(table: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
-    """Categories with their words from a category for each word; a category may name itself."""
+def _group_by_category(table: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
+    """Group words by category, from a table of word to category; a category may map to itself."""
     objects: dict[str, list[str]] = {}
     for word, category in table.items():
         if not isinstance(category, str):
@@ -313,20 +316,20 @@ def _by_category(table: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
     return objects
 
 
-def _vocabulary(name: str, table: Mapping[str, Any], where: str, lemmatize_all: bool = False) -> Vocabulary:
-    """A vocabulary from its parts, with every word in lower case, once."""
+def _build_vocabulary(name: str, table: Mapping[str, Any], where: str, lemmatize_all: bool = False) -> Vocabulary:
+    """Build a vocabulary from its tables, with every word in lower case; raise InputError if one occurs twice."""
     objects: dict[str, str] = {}
-    for category, words in _texts(table, "objects", where, list).items():
-        own = _plain(category)
-        for word in map(_plain, [category, *words]):
+    for category, words in _get_part(table, "objects", where, list).items():
+        own = _normalize(category)
+        for word in map(_normalize, [category, *words]):
             if word in objects:
                 owners = f"{objects[word]!r} and of {own!r}" if objects[word] != own else f"{own!r} twice"
                 raise InputError(f"{where}{word!r} is a word of {owners}, expected each word once")
             objects[word] = own
     if not objects:
         raise InputError(f"{where}no objects, expected {FORMS}")
-    written = {_plain(phrase): _plain(word) for phrase, word in _texts(table, "phrases", where, str).items()}
-    hidden = {_plain(word): _plain(other) for word, other in _texts(table, "hidden", where, str).items()}
+    written = {_normalize(phrase): _normalize(word) for phrase, word in _get_part(table, "phrases", where, str).items()}
+    hidden = {_normalize(word): _normalize(other) for word, other in _get_part(table, "hidden", where, str).items()}
     phrases = {**{word: word for word in objects if " " in word}, **written}
     if short := [phrase for phrase in written if " " not in phrase]:
         raise InputError(f"{where}the phrase {short[0]!r} is one word, expected at least two")
@@ -335,8 +338,8 @@ def _vocabulary(name: str, table: Mapping[str, Any], where: str, lemmatize_all: 
     return Vocabulary(name, objects, phrases, hidden, lemmatize_all)
 
 
-def _texts(table: Mapping[str, Any], key: str, where: str, kind: type) -> Mapping[str, Any]:
-    """A part of the table, whose values must be of one kind."""
+def _get_part(table: Mapping[str, Any], key: str, where: str, kind: type) -> Mapping[str, Any]:
+    """Return a part of the table; raise InputError if its values are not of type ``kind``."""
     part = table.get(key, {})
     if not isinstance(part, dict):
         raise InputError(f"{where}{key} is {type(part).__name__}, expected {FORMS}")
@@ -347,5 +350,5 @@ def _texts(table: Mapping[str, Any], key: str, where: str, kind: type) -> Mappin
     return part
 
 
-def _plain(word: str) -> str:
+def _normalize(word: str) -> str:
     return " ".join(word.lower().split())

@@ -1,4 +1,4 @@
-"""Dependency parses of captions and similarities of words by spaCy, as plain values."""
+"""Dependency parses of captions, and similarities of words, by spaCy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious.errors import InputError, require
-from captious.syntax.sentences import sentences as split_sentences
+from captious.syntax.sentences import split_sentences as split_sentences
 
 DEFAULT = "en_core_web_sm"
 VECTORS = "en_core_web_lg"
@@ -43,7 +43,7 @@ Parse = tuple[Word, ...]
 def parse(
     texts: Sequence[str], parser: str = DEFAULT, progress: Callable[[int], None] = lambda done: None
 ) -> list[list[Parse]]:
-    """The parses of the sentences of each text. Tokens are cut by the Treebank conventions, hyphens stay inside words.
+    """Parse the sentences of each text. Tokens follow the Treebank conventions; hyphens stay inside words.
 
     ``parser`` is the name of an installed spaCy model, or its folder. ``progress`` is called with the number of
     sentences parsed.
@@ -56,21 +56,20 @@ def parse(
     order = sorted(dict.fromkeys(flat), key=len)
     parses: dict[tuple[str, ...], Parse] = {}
     documents = (document(model.vocab, words=list(words)) for words in order)
-    for number, (words, parsed) in enumerate(zip(order, _parses(model, documents), strict=True), 1):
+    for number, (words, parsed) in enumerate(zip(order, _parse_documents(model, documents), strict=True), 1):
         parses[words] = parsed
         if number % BATCH == 0 or number == len(order):
             progress(number)
     return [[parses[words] for words in sentences] for sentences in tokens]
 
 
-def _parses(model: Any, documents: Iterable[Any]) -> Iterator[Parse]:
-    """The parse of each document.
+def _parse_documents(model: Any, documents: Iterable[Any]) -> Iterator[Parse]:
+    """Yield the parse of each document.
 
-    The lemmatizer of English and the rules before it nearly always look at nothing but a word, its tag and its
-    dependency. So they run once for each of these triples, and on whole documents only where a rule of several words
-    applies.
+    The lemmatizer of English and the attribute rules before it almost always depend only on a word, its tag and its
+    dependency. So they run once for each such triple, and on a whole document only if a rule of several words matches.
     """
-    rules = _rules_of_several_words(model)
+    rules = _build_matcher(model)
     if rules is None:
         for parsed in model.pipe(documents, batch_size=BATCH):
             yield tuple(Word(one.text, one.tag_, one.dep_, one.head.i, one.lemma_) for one in parsed)
@@ -83,27 +82,27 @@ def _parses(model: Any, documents: Iterable[Any]) -> Iterator[Parse]:
     while batch := list(islice(documents, BATCH)):
         texts = [[(one.text, one.tag_, one.dep_) for one in parsed] for parsed in batch]
         new = [word for word in dict.fromkeys(chain.from_iterable(texts)) if word not in lemma_of]
-        lemma_of |= zip(new, _lemmas_alone(model, new), strict=True)
+        lemma_of |= zip(new, _find_lemmas(model, new), strict=True)
         for parsed, words in zip(batch, texts, strict=True):
             whole = lemmatizer(ruler(parsed)) if rules(parsed) else None
             lemmas = [one.lemma_ for one in whole] if whole is not None else [lemma_of[word] for word in words]
             yield tuple(Word(*word, one.head.i, base) for word, one, base in zip(words, parsed, lemmas, strict=True))
 
 
-def _lemmas_alone(model: Any, words: Sequence[tuple[str, str, str]]) -> list[str]:
-    """The lemma of each word, tag and dependency without other words: together, under the rules of one word alone."""
+def _find_lemmas(model: Any, words: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the lemma of each (word, tag, dependency), from one document of unrelated words, by the one-word rules."""
     if not words:
         return []
     texts, tags, dependencies = (list(column) for column in zip(*words, strict=True))
     together = require("spacy.tokens", "spice").Doc(
         model.vocab, words=texts, tags=tags, deps=dependencies, heads=list(range(len(words)))
     )
-    lemmatized = model.get_pipe("lemmatizer")(_rules_of_one_word(model)(together))
+    lemmatized = model.get_pipe("lemmatizer")(_build_word_rules(model)(together))
     return [one.lemma_ for one in lemmatized]
 
 
-def _rules_of_several_words(model: Any) -> Any:
-    """What matches the rules of a model for lemmas that look at several words; None where a lemma depends on more."""
+def _build_matcher(model: Any) -> Any:
+    """Build a matcher of the model's rules of several words; return None if lemmas depend on more than such rules."""
     if model.pipe_names != [*PARSING, *LEMMATIZING] or getattr(model.get_pipe("lemmatizer"), "mode", "") != "rule":
         return None
     patterns = [one for rule in model.get_pipe("attribute_ruler").patterns for one in rule["patterns"]]
@@ -115,8 +114,8 @@ def _rules_of_several_words(model: Any) -> Any:
 
 
 @lru_cache(maxsize=2)
-def _rules_of_one_word(model: Any) -> Any:
-    """The rules of a model for lemmas that look at one word."""
+def _build_word_rules(model: Any) -> Any:
+    """Build an attribute ruler of the model's rules of one word."""
     ruler = require("spacy.pipeline", "spice").AttributeRuler(model.vocab)
     for rule in model.get_pipe("attribute_ruler").patterns:
         if single := [words for words in rule["patterns"] if len(words) == 1]:
@@ -124,31 +123,31 @@ def _rules_of_one_word(model: Any) -> Any:
     return ruler
 
 
-def common_nouns(texts: Sequence[str], parser: str = DEFAULT) -> list[list[str]]:
-    """The common nouns of each text in lower case, by spaCy's own tokens and parts of speech."""
+def find_common_nouns(texts: Sequence[str], parser: str = DEFAULT) -> list[list[str]]:
+    """Find the common nouns of each text, in lower case, by spaCy's own tokens and parts of speech."""
     distinct = sorted(dict.fromkeys(texts), key=len)
     parsed = zip(distinct, load(parser).pipe(distinct, batch_size=BATCH), strict=True)
     nouns = {text: [word.text.lower() for word in words if word.pos_ == "NOUN"] for text, words in parsed}
     return [nouns[text] for text in texts]
 
 
-def version(parser: str = DEFAULT) -> str:
-    """The parser as a signature names it.
+def get_version(parser: str = DEFAULT) -> str:
+    """Return the name and version of a parser, for signatures.
 
-    The name of the model comes first, because it moves the parses more than the version of spaCy.
+    The model comes first, because it affects the parses more than the version of spaCy.
     """
-    return model_version(load(parser))
+    return format_version(load(parser))
 
 
-def model_version(model: Any) -> str:
-    """A loaded model of spaCy as a signature names it."""
+def format_version(model: Any) -> str:
+    """Format the name and version of a loaded spaCy model, for signatures."""
     facts = model.meta
     return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spice').__version__}"
 
 
 @lru_cache(maxsize=2)
 def load(parser: str) -> Any:
-    """The spaCy model of a name or a folder, without the parts that captious does not use."""
+    """Load a spaCy model by name or folder, without the components that captious does not use."""
     model = open_model(parser, ["ner"])
     if model is None:
         raise InputError(
@@ -161,32 +160,32 @@ def load(parser: str) -> Any:
 
 
 def _multiply_by_numpy(model: Any) -> None:
-    """Let NumPy multiply a model's matrices on a processor, which it does twice as fast as the library of spaCy."""
+    """Multiply a model's matrices by NumPy on a CPU, which is twice as fast as spaCy's own library."""
     numpy_ops = require("thinc.api", "spice").NumpyOps
 
     class Products(numpy_ops):  # type: ignore[misc, valid-type]
         def gemm(self, x: Any, y: Any, out: Any = None, trans1: bool = False, trans2: bool = False) -> Any:
             return np.matmul(x.T if trans1 else x, y.T if trans2 else y, out=out)
 
-    for layer in _layers(model):
+    for layer in _walk_layers(model):
         if type(layer.ops) is numpy_ops:
             layer.ops = Products()
 
 
-def _layers(model: Any) -> Iterator[Any]:
-    """All layers of a model's networks."""
+def _walk_layers(model: Any) -> Iterator[Any]:
+    """Yield all layers of a model's networks."""
     for _, step in model.pipeline:
         if (network := getattr(step, "model", None)) is not None:
             yield from network.walk()
 
 
-def uses_torch(parser: str = DEFAULT) -> bool:
-    """Whether a layer of the model is one of torch, or of another library than spaCy's."""
-    return any(layer.shims for layer in _layers(load(parser)))
+def has_torch_layers(parser: str = DEFAULT) -> bool:
+    """Return True if a layer of the model is implemented in torch, or in another library than spaCy's."""
+    return any(layer.shims for layer in _walk_layers(load(parser)))
 
 
 def _search_lemmas_in_sets(model: Any) -> None:
-    """Make sets of the lists in which spaCy's lemmatizer searches tens of thousands of words, one after the other."""
+    """Convert the lists of tens of thousands of words that spaCy's lemmatizer searches linearly to sets."""
     lookups = getattr(model.get_pipe("lemmatizer"), "lookups", None) if model.has_pipe("lemmatizer") else None
     if lookups is not None and lookups.has_table("lemma_index"):
         table = lookups.get_table("lemma_index")
@@ -195,7 +194,9 @@ def _search_lemmas_in_sets(model: Any) -> None:
 
 
 def open_model(name: str, exclude: Sequence[str], extra: str = "spice") -> Any:
-    """A spaCy model without some of its parts, under its own name or that of a stand-in; None where it is absent."""
+    """Load a spaCy model without some of its components, by its name or a stand-in's; return None if it is not
+    installed.
+    """
     spacy = require("spacy", extra)
     for package in (name, *STAND_INS.get(name, ())):
         try:
@@ -207,7 +208,7 @@ def open_model(name: str, exclude: Sequence[str], extra: str = "spice") -> Any:
 
 @lru_cache(maxsize=2)
 def load_vectors(model: str) -> Any:
-    """The tokenizer and word vectors of a spaCy model by its name or folder; a model without vectors is refused."""
+    """Load the tokenizer and word vectors of a spaCy model; raise InputError if it has no vectors."""
     loaded = open_model(model, ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
     if loaded is None:
         raise InputError(
@@ -222,8 +223,8 @@ def load_vectors(model: str) -> Any:
     return loaded
 
 
-def similar_words(words: Sequence[str], model: str, above: float) -> dict[str, frozenset[str]]:
-    """The words whose cosine with each word is above a threshold; a word is always similar to itself."""
+def find_similar_words(words: Sequence[str], model: str, above: float) -> dict[str, frozenset[str]]:
+    """Find for each word the words whose cosine with it exceeds ``above``, and always the word itself."""
     loaded = load_vectors(model)
     vectors = np.stack([np.asarray(loaded.make_doc(word).vector, dtype=np.float64) for word in words])
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -1,9 +1,9 @@
-"""What a caption says as tuples: objects, attributes of objects, and relations between them.
+"""Scene graphs of captions as tuples: objects, attributes of objects, and relations between them.
 
-The rules are those of SPICE's parser (Schuster et al. 2015, as SPICE bundles it), which reads Universal Dependencies
-with collapsed prepositions and propagated conjuncts. A parse of spaCy is first brought into that form.
+The rules are those of SPICE's parser (Schuster et al. 2015, as bundled with SPICE), which reads Universal Dependencies
+with collapsed prepositions and propagated conjuncts. A parse of spaCy is first converted to that form.
 
-The order of the tuples matters to whoever merges them: it is that of the rules.
+The order of the tuples is that of the rules; merging of tuples depends on it.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ LEMMAS = {"rid": "ride"}
 
 
 def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact, ...]:
-    """The tuples of a caption, each once, from the parses of its sentences.
+    """Extract the tuples of a caption, without repetitions, from the parses of its sentences.
 
-    ``legacy_fragments`` leaves out what the original's parser misses in lower-case fragments without a period, such as
-    *a man riding a horse*: relations of an -ing form behind the singular noun that is the root.
+    ``legacy_fragments`` omits what the original's parser misses in lower-case fragments without a period, such as
+    *a man riding a horse*: relations of an -ing form after the singular noun that is the root.
     """
     tuples = (fact for parse in parses for fact in _Graph.of(parse).facts(legacy_fragments))
     return tuple(dict.fromkeys(tuples))
@@ -76,7 +76,7 @@ def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact
 
 @dataclass
 class _Graph:
-    """A sentence as a graph: labelled edges between the indices of tokens."""
+    """The dependency graph of a sentence: labelled edges between token indices."""
 
     words: list[str]
     tags: list[str]
@@ -90,10 +90,10 @@ class _Graph:
 
     @classmethod
     def of(cls, parse: Parse) -> _Graph:
-        """The graph of a parse: prepositions collapsed, conjuncts propagated, counts and pronouns replaced."""
-        parse = _repaired(parse)
-        tags = [_tag(parse, index) for index in range(len(parse))]
-        lemmas = [lemma_of(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
+        """Build the graph of a parse: collapse prepositions, propagate conjuncts, replace quantifiers and pronouns."""
+        parse = _repair_root_verb(parse)
+        tags = [_get_tag(parse, index) for index in range(len(parse))]
+        lemmas = [get_lemma(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
         fragment = bool(parse) and parse[0].text.islower() and parse[-1].tag != "."
         graph = cls([word.text.lower() for word in parse], tags, lemmas, fragment=fragment)
         _Conversion(parse, graph).run()
@@ -103,7 +103,7 @@ class _Graph:
 
     # What the rules ask of a token.
 
-    def noun(self, index: int) -> bool:
+    def is_noun(self, index: int) -> bool:
         return self.tags[index].startswith("NN")
 
     def plural(self, index: int) -> bool:
@@ -115,17 +115,17 @@ class _Graph:
     def objects(self, index: int) -> Iterator[tuple[str, int]]:
         """Nouns that a predicate has as object or behind a preposition, with the preposition."""
         for label, child in self.dependents.get(index, ()):
-            if self.noun(child):
+            if self.is_noun(child):
                 if label in ("dobj", "iobj"):
                     yield "", child
                 elif label.startswith("nmod:"):
                     yield label[5:] if label not in ("nmod:poss", "nmod:agent") else "", child
 
     def subjects(self, index: int) -> list[int]:
-        return [child for child in self.children(index, "nsubj") if self.noun(child)]
+        return [child for child in self.children(index, "nsubj") if self.is_noun(child)]
 
-    def predicate(self, index: int) -> str:
-        """The lemma with its particle; nothing for *be*."""
+    def format_predicate(self, index: int) -> str:
+        """Return the lemma with its particle; an empty text for *be*."""
         lemma = "" if self.lemmas[index] == "be" else self.lemmas[index]
         particle = next((self.words[child] for child in self.children(index, "prt")), "")
         return f"{lemma} {particle}".strip()
@@ -148,12 +148,14 @@ class _Graph:
         self.roots = [target if root == index else root for root in self.roots]
 
     def _replace_quantifiers(self) -> None:
-        """*a couple of birds*: the birds take the place of the couple, which becomes their count."""
+        """Replace quantifying nouns: in *a couple of birds*, *birds* takes the place of *couple*, which becomes its
+        count.
+        """
         for index, word in enumerate(self.words):
             if self.words[index + 1 : index + 2] != ["of"]:
                 continue
             inner = next((child for child in self.children(index, "nmod:of") if child > index), None)
-            if inner is None or not (self.noun(inner) or self.tags[inner].startswith("PRP")):
+            if inner is None or not (self.is_noun(inner) or self.tags[inner].startswith("PRP")):
                 continue
             left = sorted(child for _, child in self.dependents.get(index, ()) if child < index)
             articles = [child for child in left if self.words[child] in ("a", "an")]
@@ -171,20 +173,20 @@ class _Graph:
             self.add(inner, "qmod", first)
 
     def _replace_pronouns(self) -> None:
-        """A pronoun stands for the first noun that a search from the root finds, if that precedes it."""
+        """Replace a pronoun by the first noun of a breadth-first search from the root, if that noun precedes it."""
         for index, tag in enumerate(self.tags):
             if index and tag in ("PRP", "PRP$") and index not in self.roots and self.incoming(index):
-                antecedent = self._first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
+                antecedent = self._find_first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
                 if antecedent is not None and antecedent < index:
                     for head, label in self.incoming(index):
                         self.dependents[head].remove((label, index))
                         self.add(head, label, antecedent)
 
-    def _first_noun(self, singular: bool) -> int | None:
+    def _find_first_noun(self, singular: bool) -> int | None:
         waiting, visited = deque(self.roots), set(self.roots)
         while waiting:
             index = waiting.popleft()
-            if self.noun(index) and not (singular and self.plural(index)):
+            if self.is_noun(index) and not (singular and self.plural(index)):
                 return index
             for _, child in sorted(self.dependents.get(index, ()), key=lambda edge: edge[1]):
                 if child not in visited:
@@ -198,67 +200,67 @@ class _Graph:
         """The tuples of the sentence."""
         lemma, everything = self.lemmas, range(len(self.words))
         for predicate in everything:
-            yield from self._of_subject(predicate)
+            yield from self._list_subject_relations(predicate)
         for noun in everything:
-            yield from self._of_participle(noun, legacy_fragments)
+            yield from self._list_participle_relations(noun, legacy_fragments)
         for predicate in everything:
-            yield from self._without_object(predicate)
+            yield from self._list_attributes(predicate)
         for head in everything:
             yield from ((lemma[head], lemma[child]) for child in self.children(head, "amod"))
         for adjective in everything:
             if self.tags[adjective].startswith("J"):
                 yield from ((lemma[subject], lemma[adjective]) for subject in self.children(adjective, "nsubj"))
         for head in everything:
-            yield from self._of_noun(head)
+            yield from self._list_noun_relations(head)
         for verb in everything:
             for agent in self.children(verb, "nmod:agent"):
                 for subject in self.children(verb, "nsubjpass"):
-                    if self.noun(agent) and self.noun(subject):
-                        yield lemma[agent], self.predicate(verb), lemma[subject]
+                    if self.is_noun(agent) and self.is_noun(subject):
+                        yield lemma[agent], self.format_predicate(verb), lemma[subject]
         for noun in everything:
             if self.plural(noun) and (count := self._count(noun)) is not None:
                 yield lemma[noun], lemma[count]
         compound = set()
         for head in everything:
             for child in self.children(head, "compound"):
-                if self.noun(head) and self.noun(child):
+                if self.is_noun(head) and self.is_noun(child):
                     compound |= {head, child}
                     yield lemma[head], lemma[child]
-        yield from ((lemma[noun],) for noun in everything if self.noun(noun) and noun not in compound)
+        yield from ((lemma[noun],) for noun in everything if self.is_noun(noun) and noun not in compound)
 
-    def _of_subject(self, predicate: int) -> Iterator[Fact]:
+    def _list_subject_relations(self, predicate: int) -> Iterator[Fact]:
         if self.children(predicate, "cop"):
             return
         for subject in self.subjects(predicate):
             for preposition, target in self.objects(predicate):
-                yield self._relation(subject, f"{self.predicate(predicate)} {preposition}", target)
+                yield self._make_relation(subject, f"{self.format_predicate(predicate)} {preposition}", target)
 
-    def _of_participle(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
+    def _list_participle_relations(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
         missed = legacy_fragments and self.fragment and noun in self.roots and not self.plural(noun)
         for verb in self.children(noun, "acl"):
             if self.tags[verb].startswith("V") and not (missed and self.tags[verb] == "VBG"):
                 for preposition, target in self.objects(verb):
-                    yield self._relation(noun, f"{self.predicate(verb)} {preposition}", target)
+                    yield self._make_relation(noun, f"{self.format_predicate(verb)} {preposition}", target)
 
-    def _without_object(self, predicate: int) -> Iterator[Fact]:
+    def _list_attributes(self, predicate: int) -> Iterator[Fact]:
         copula = bool(self.children(predicate, "cop"))
         if not copula and any(True for _ in self.objects(predicate)):
             return
         for subject in self.subjects(predicate):
             if predicate in self.case:
-                yield self._relation(subject, self.case[predicate], predicate)
+                yield self._make_relation(subject, self.case[predicate], predicate)
             elif self.lemmas[predicate] != "be":
                 yield self.lemmas[subject], self.lemmas[predicate]
 
-    def _of_noun(self, head: int) -> Iterator[Fact]:
-        if not self.noun(head):
+    def _list_noun_relations(self, head: int) -> Iterator[Fact]:
+        if not self.is_noun(head):
             return
         for label, child in self.dependents.get(head, ()):
             if label == "nmod:poss":
-                if self.noun(child):
-                    yield self._relation(child, "have", head)
+                if self.is_noun(child):
+                    yield self._make_relation(child, "have", head)
             elif label.startswith("nmod:") and label != "nmod:agent":
-                yield self._relation(head, label[5:], child)
+                yield self._make_relation(head, label[5:], child)
 
     def _count(self, noun: int) -> int | None:
         numbers = sorted(self.children(noun, "nummod"))
@@ -266,13 +268,13 @@ class _Graph:
             return numbers[0]
         return next(iter(self.children(noun, "qmod")), None)
 
-    def _relation(self, subject: int, label: str, target: int) -> Fact:
+    def _make_relation(self, subject: int, label: str, target: int) -> Fact:
         label = label.strip()
         return self.lemmas[subject], label.removeprefix("be ") if label != "be" else label, self.lemmas[target]
 
 
 class _Conversion:
-    """The conversion of spaCy's tree into the edges of a graph."""
+    """The conversion of spaCy's tree to the edges of a graph."""
 
     def __init__(self, parse: Parse, graph: _Graph) -> None:
         self.parse, self.graph = parse, graph
@@ -291,69 +293,69 @@ class _Conversion:
             self._promote(index)
         for index, word in enumerate(self.parse):
             if word.head == index:
-                self.graph.roots.append(self._place(index))
+                self.graph.roots.append(self._resolve(index))
             elif index not in self.used and word.dependency != "conj":
-                self._edge(index)
+                self._add_edge(index)
         self.graph.roots = list(dict.fromkeys(self.graph.roots))
         for index, word in enumerate(self.parse):
             if word.dependency == "conj":
-                self._conjunct(self._place(index), self._place(word.head))
+                self._add_conjunct(self._resolve(index), self._resolve(word.head))
 
-    def _place(self, index: int) -> int:
-        """The token that stands for another: the predicate for a form of *be*."""
+    def _resolve(self, index: int) -> int:
+        """Return the predicate that replaces a form of *be*; any other token is returned as it is."""
         return self.stands_for.get(index, index)
 
-    def _dependents(self, index: int, *labels: str) -> list[int]:
+    def _find_dependents(self, index: int, *labels: str) -> list[int]:
         return [child for child in self.below[index] if self.parse[child].dependency in labels]
 
     def _text(self, index: int) -> str:
         return self.graph.words[index]
 
     def _promote(self, index: int) -> None:
-        """*is red*, *is a chef*, *is on the couch*: the predicate takes the place of *be*."""
+        """Promote the predicate of *be* to its place: *is red*, *is a chef*, *is on the couch*."""
         word = self.parse[index]
         if word.lemma != "be" or not self.graph.tags[index].startswith("V") or word.dependency in ("aux", "auxpass"):
             return
-        if self._dependents(index, "expl"):
+        if self._find_dependents(index, "expl"):
             return
-        for child in self._dependents(index, "acomp"):
-            for preposition in self._dependents(child, "prep"):
+        for child in self._find_dependents(index, "acomp"):
+            for preposition in self._find_dependents(child, "prep"):
                 phrase = f"{self._text(child)} {self._text(preposition)}"
-                if phrase in TWO_WORDS and (targets := self._dependents(preposition, "pobj")):
-                    self._stand(index, targets[0], phrase, (child, preposition))
+                if phrase in TWO_WORDS and (targets := self._find_dependents(preposition, "pobj")):
+                    self._replace_be(index, targets[0], phrase, (child, preposition))
                     return
-            self._stand(index, child, "", ())
+            self._replace_be(index, child, "", ())
             return
-        for child in self._dependents(index, "attr"):
-            self._stand(index, child, "", ())
+        for child in self._find_dependents(index, "attr"):
+            self._replace_be(index, child, "", ())
             return
-        for preposition in self._dependents(index, "prep"):
-            phrase, target, path = self._phrase(preposition)
+        for preposition in self._find_dependents(index, "prep"):
+            phrase, target, path = self._read_phrase(preposition)
             if preposition > index and target is not None:
-                self._stand(index, target, phrase, path)
+                self._replace_be(index, target, phrase, path)
                 return
 
-    def _stand(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
+    def _replace_be(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
         self.stands_for[be] = predicate
         self.used |= {predicate, *path}
         self.graph.add(predicate, "cop", be)
         if case:
             self.graph.case[predicate] = case
 
-    def _phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
-        """A preposition, perhaps of several words, with its object and the tokens that lead there."""
+    def _read_phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
+        """Return a preposition, perhaps of several words, its object, and the tokens of the phrase."""
         text = self._text(preposition)
-        for inner in self._dependents(preposition, "prep", "pcomp"):
+        for inner in self._find_dependents(preposition, "prep", "pcomp"):
             joined = f"{text} {self._text(inner)}"
-            if targets := self._dependents(inner, "pobj"):
+            if targets := self._find_dependents(inner, "pobj"):
                 return joined if joined in TWO_WORDS else self._text(inner), targets[0], (preposition, inner)
-        targets = self._dependents(preposition, "pobj")
+        targets = self._find_dependents(preposition, "pobj")
         if not targets:
             return text, None, (preposition,)
         middle = targets[0]
-        for inner in self._dependents(middle, "prep"):
+        for inner in self._find_dependents(middle, "prep"):
             joined = f"{text} {self._text(middle)} {self._text(inner)}"
-            further = self._dependents(inner, "pobj")
+            further = self._find_dependents(inner, "pobj")
             if joined in THREE_WORDS and (preposition, inner) == (middle - 1, middle + 1) and further:
                 return joined, further[0], (preposition, middle, inner)
         before = [child for child in self.below[preposition] if child == preposition - 1]
@@ -361,33 +363,33 @@ class _Conversion:
             return f"{self._text(before[0])} {text}", middle, (preposition, before[0])
         return text, middle, (preposition,)
 
-    def _edge(self, index: int) -> None:
+    def _add_edge(self, index: int) -> None:
         word, graph = self.parse[index], self.graph
-        head, label = self._place(word.head), word.dependency
+        head, label = self._resolve(word.head), word.dependency
         if label == "prep" or (label == "dative" and graph.tags[index] in ("IN", "TO")):
-            self._preposition(index)
+            self._add_preposition(index)
         elif label == "agent":
-            passive = bool(self._dependents(word.head, "auxpass"))
-            for target in self._dependents(index, "pobj"):
+            passive = bool(self._find_dependents(word.head, "auxpass"))
+            for target in self._find_dependents(index, "pobj"):
                 graph.add(head, "nmod:agent" if passive else "nmod:by", target)
         elif label == "compound":
             while self.parse[head].dependency == "compound" and self.parse[head].head != head:
                 head = self.parse[head].head
             graph.add(head, label, index)
         elif label == "poss":
-            graph.add(head, "nmod:poss", self._place(index))
+            graph.add(head, "nmod:poss", self._resolve(index))
         elif label == "dative":
             graph.add(head, "iobj", index)
         elif label == "relcl":
-            graph.add(head, "acl:relcl", self._place(index))
-        elif label == "attr" and self._dependents(word.head, "expl"):
+            graph.add(head, "acl:relcl", self._resolve(index))
+        elif label == "attr" and self._find_dependents(word.head, "expl"):
             graph.add(head, "nsubj", index)
         elif label != "pobj":
-            graph.add(head, label, self._place(index))
+            graph.add(head, label, self._resolve(index))
 
-    def _preposition(self, index: int) -> None:
+    def _add_preposition(self, index: int) -> None:
         head = self.parse[index].head
-        phrase, target, path = self._phrase(index)
+        phrase, target, path = self._read_phrase(index)
         if target is None:
             return
         # "parked next to the house": the phrase hangs on the verb, not on "next".
@@ -397,10 +399,10 @@ class _Conversion:
             phrase, head = joined, above.head
             self.used.add(path[0])
         self.used |= {*path, target}
-        self.graph.add(self._place(head), f"nmod:{phrase}", target)
+        self.graph.add(self._resolve(head), f"nmod:{phrase}", target)
 
-    def _conjunct(self, index: int, first: int) -> None:
-        """A conjunct has the incoming edges of the first one; a predicate without a subject also has its subjects."""
+    def _add_conjunct(self, index: int, first: int) -> None:
+        """Copy the incoming edges of the first conjunct to another, and its subjects to a predicate without one."""
         graph = self.graph
         for head, label in graph.incoming(first):
             if head != index and label not in ("cop", "case"):
@@ -415,10 +417,10 @@ class _Conversion:
                     graph.add(index, label, subject)
 
 
-def _repaired(parse: Parse) -> Parse:
-    """*A red bus drives down the street*, where the parser has *drives* for the plural of a noun: it is the verb.
+def _repair_root_verb(parse: Parse) -> Parse:
+    """Repair a parse such as *A red bus drives down the street* with *drives* as a plural noun: it is the verb.
 
-    No plural follows *a*, so the noun before it is the subject, and what stood before that noun belongs to it.
+    No plural follows *a*, so the noun before it is the subject, and the dependents before that noun belong to it.
     """
     for index, word in enumerate(parse):
         if word.tag != "NNS" or word.dependency != "ROOT" or not index:
@@ -436,8 +438,8 @@ def _repaired(parse: Parse) -> Parse:
     return parse
 
 
-def _tag(parse: Parse, index: int) -> str:
-    """The tag of a token; a verb that the tagger took for a plural noun (*a bus drives*) is a verb."""
+def _get_tag(parse: Parse, index: int) -> str:
+    """Return the tag of a token; a plural noun with a subject or auxiliary (*a bus drives*) is a verb."""
     tag = parse[index].tag
     if tag.startswith("NN"):
         below = {word.dependency for word in parse if word.head == index and word is not parse[index]}
@@ -446,8 +448,8 @@ def _tag(parse: Parse, index: int) -> str:
     return tag
 
 
-def lemma_of(text: str, tag: str, lemma: str) -> str:
-    """The lemma of a noun or verb, which is that of the parser save for a few words; others stay as they are."""
+def get_lemma(text: str, tag: str, lemma: str) -> str:
+    """Return the parser's lemma of a noun or verb, with a few corrections; any other word is only lower-cased."""
     word = text.lower()
     if tag.startswith(("NNP", "JJ", "RB")) or word in PLURAL_ONLY or not tag.startswith(("NN", "VB")):
         return word

@@ -1,8 +1,8 @@
-"""Captions cut into sentences of word tokens that keep their case and their offsets, by the Treebank conventions.
+"""A splitter of captions into sentences of word tokens, with case and offsets, by the Treebank conventions.
 
-Tokens are those of NLTK's word tokenizer, which SPECS's pipeline uses: marks stand alone, ``isn't`` is ``is n't``,
-double quotes become `` and ''. A period is a token of its own at the end of a sentence only. Sentences end by rules of
-our own.
+Tokens are those of NLTK's word tokenizer, which SPECS's pipeline uses: punctuation is separate, ``isn't`` is
+``is n't``, double quotes become `` and ''. A period is a separate token only at the end of a sentence. Sentence ends
+are found by our own rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Sentence(NamedTuple):
-    """The tokens of one sentence, and where each starts and stops in the caption."""
+    """The tokens of one sentence, with the start and stop of each in the caption."""
 
     tokens: tuple[str, ...]
     starts: tuple[int, ...]
@@ -63,17 +63,17 @@ _CLITIC = re.compile(r"^(.*[^'])('s|'m|'d|'ll|'re|'ve|n't)$", re.IGNORECASE | re
 _LONE_LETTER = re.compile(r"'(?!re|ve|ll|[mtsdn])(\w)\b", re.IGNORECASE)
 
 
-def sentences(caption: str) -> list[Sentence]:
-    """The sentences of a caption. A blank line ends one too, unless a small letter follows.
+def split_sentences(caption: str) -> list[Sentence]:
+    """Split a caption into sentences. A blank line ends a sentence too, unless a small letter follows.
 
-    >>> [" ".join(sentence.tokens) for sentence in sentences("Mr. Fox isn't here, is he? He's at 3.5 m.")]
+    >>> [" ".join(sentence.tokens) for sentence in split_sentences("Mr. Fox isn't here, is he? He's at 3.5 m.")]
     ["Mr. Fox is n't here , is he ?", "He 's at 3.5 m ."]
     """
     chunks = [(match.group(), match.start()) for match in _CHUNK.finditer(caption)]
-    return [_sentence(part) for part in _split(chunks, caption)]
+    return [_build_sentence(part) for part in _split_at_ends(chunks, caption)]
 
 
-def _split(chunks: list[tuple[str, int]], caption: str) -> Iterator[list[tuple[str, int]]]:
+def _split_at_ends(chunks: list[tuple[str, int]], caption: str) -> Iterator[list[tuple[str, int]]]:
     first = 0
     for number, (chunk, start) in enumerate(chunks):
         if number + 1 == len(chunks):
@@ -81,15 +81,15 @@ def _split(chunks: list[tuple[str, int]], caption: str) -> Iterator[list[tuple[s
         following, next_start = chunks[number + 1]
         stop = start + len(chunk)
         blank = caption.count("\n", stop, next_start) > 1 and not following[0].islower()
-        if blank or (not chunk[-1].isalnum() and _ends(chunk, following)):
+        if blank or (not chunk[-1].isalnum() and _is_sentence_end(chunk, following)):
             yield chunks[first : number + 1]
             first = number + 1
     if chunks:
         yield chunks[first:]
 
 
-def _ends(chunk: str, following: str) -> bool:
-    """Whether a sentence ends after a chunk that does not end in a letter or digit, by the next chunk."""
+def _is_sentence_end(chunk: str, following: str) -> bool:
+    """Return True if a sentence ends after a chunk that does not end in a letter or digit, given the next chunk."""
     match = _END.match(chunk)
     if not match:
         return False
@@ -110,7 +110,7 @@ def _ends(chunk: str, following: str) -> bool:
     return True
 
 
-def _sentence(chunks: list[tuple[str, int]]) -> Sentence:
+def _build_sentence(chunks: list[tuple[str, int]]) -> Sentence:
     tokens: list[str] = []
     starts: list[int] = []
     stops: list[int] = []
@@ -123,7 +123,7 @@ def _sentence(chunks: list[tuple[str, int]]) -> Sentence:
             starts.append(at)
             stops.append(at + len(chunk))
             continue
-        for token, width in _pieces(chunk, number == last):
+        for token, width in _split_chunk(chunk, number == last):
             tokens.append(token)
             starts.append(at)
             at += width
@@ -132,8 +132,8 @@ def _sentence(chunks: list[tuple[str, int]]) -> Sentence:
 
 
 @lru_cache(maxsize=1 << 16)
-def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
-    """The tokens of what stands between spaces, each with its width there; ``final`` if it ends the sentence."""
+def _split_chunk(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
+    """Split a whitespace-delimited chunk into tokens with their widths; ``final`` if it is the last of its sentence."""
     pieces: list[str] = []
     tail: list[str] = []
     body = chunk
@@ -142,7 +142,7 @@ def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
         if stem.endswith(".") and not stem.endswith("..") and len(stem) > 1:
             body, tail = stem[:-1], [".", *_PIECE.findall(chunk[len(stem) :])]
     for piece in [*_PIECE.findall(body), *tail]:
-        pieces += _words(piece)
+        pieces += _split_clitics(piece)
     written = []
     for number, piece in enumerate(pieces):
         opens = number == 0 or pieces[number - 1] in ("(", "[", "{", "<")
@@ -150,8 +150,8 @@ def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
     return tuple(zip(written, map(len, pieces), strict=True))
 
 
-def _words(piece: str) -> list[str]:
-    """A piece without marks around it, cut at its clitics: ``dogs'``, ``isn't``, ``'n``."""
+def _split_clitics(piece: str) -> list[str]:
+    """Split a piece without surrounding punctuation at its clitics: ``dogs'``, ``isn't``, ``'n``."""
     if piece.isalpha() and piece.lower() not in _FUSED:
         return [piece]
     if (cut := _FUSED.get(piece.lower())) is not None:
@@ -159,9 +159,9 @@ def _words(piece: str) -> list[str]:
     if "'" not in piece or len(piece) == 1:
         return [piece]
     if clitic := _CLITIC.match(piece):
-        return [*_words(clitic[1]), clitic[2]]
+        return [*_split_clitics(clitic[1]), clitic[2]]
     if piece.endswith("'"):
-        return [*_words(piece[:-1]), "'"]
+        return [*_split_clitics(piece[:-1]), "'"]
     if (lone := _LONE_LETTER.search(piece)) and lone.start() == 0:
-        return ["'", *_words(piece[1:])]
+        return ["'", *_split_clitics(piece[1:])]
     return [piece]

@@ -1,9 +1,9 @@
-"""Part-of-speech taggers: one in the package, and those of spaCy and NLTK by name.
+"""Part-of-speech taggers: the package's own, and those of spaCy and NLTK by name.
 
-The package's own is a greedy averaged perceptron that goes through many sentences in lock step. What a word adds to the
-scores of the tags depends on its form alone, for each of the five positions it can take in the window, so these sums
-are computed once for each form; and all sentences of a batch go from left to right together, so that a position costs a
-few array operations. Weights are small integers: the tags are the same on every machine.
+The package's own is a greedy averaged perceptron that processes many sentences in lock step. What a word adds to the
+scores of the tags depends only on its form, for each of its five positions in the window, so these sums are computed
+once for each form. All sentences of a batch advance from left to right together, so each position costs a few array
+operations. Weights are small integers: the tags are the same on every machine.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._core.files import Kind
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 from captious.syntax.parsing import DEFAULT, open_model
 from captious.syntax.sentences import Sentence
-from captious.syntax.sentences import sentences as split_sentences
+from captious.syntax.sentences import split_sentences as split_sentences
 
 KIND = Kind("captious-tagger", 1, "part-of-speech tagger", "python lab/benchmarks/train_tagger.py")
 POSITIONS = ("own", "before", "after", "two-before", "two-after")
@@ -36,15 +36,15 @@ Sentences = Sequence[Sequence[str]]
 Small = npt.NDArray[np.int16]
 
 
-def form(word: str, first: bool) -> str:
-    """The form of a word that features are made from: a capital means less at the start of a sentence."""
+def make_form(word: str, first: bool) -> str:
+    """Return the form of a word that features are computed from: a capital means less at the start of a sentence."""
     return "\x01" + word if first and word[:1].isupper() else word
 
 
-def features(form: str) -> dict[str, list[str]]:
-    """The names of the features of a form, in each position of the window.
+def list_features(form: str) -> dict[str, list[str]]:
+    """List the names of the features of a form, for each position in the window.
 
-    >>> features("riding")["before"]
+    >>> list_features("riding")["before"]
     ['bw riding', 'bs ing']
     """
     if form in (START, END):
@@ -65,10 +65,11 @@ def features(form: str) -> dict[str, list[str]]:
     return {"own": own, **near, "two-before": [f"tew {low}"], "two-after": [f"trw {low}"]}
 
 
-def ambiguous_number(word: str, ambiguous: dict[str, int]) -> int:
-    """The number of a word in lower case, or else of its last three letters, among the ambiguous ones; 0 for none.
+def find_ambiguous(word: str, ambiguous: dict[str, int]) -> int:
+    """Return the number of a lower-case word, or else of its last three letters, in ``ambiguous``; 0 if neither is in
+    it.
 
-    >>> ambiguous_number("tallest", {"left": 1, "-est": 2})
+    >>> find_ambiguous("tallest", {"left": 1, "-est": 2})
     2
     """
     return ambiguous.get(word) or ambiguous.get("-" + word[-3:], 0)
@@ -76,7 +77,7 @@ def ambiguous_number(word: str, ambiguous: dict[str, int]) -> int:
 
 @dataclass
 class Tagger:
-    """The weights, and the sums of the forms met so far."""
+    """The weights of a tagger, with the summed weights of the forms seen so far."""
 
     tags: tuple[str, ...]
     """The names of the tags; number ``len(tags)`` stands for the start of the sentence in the tables below."""
@@ -97,7 +98,7 @@ class Tagger:
     _word: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16), repr=False)
 
     def tag(self, sentences: Sentences) -> list[list[str]]:
-        """The tags of every sentence. Empty sentences are fine."""
+        """Tag every sentence. Empty sentences are allowed."""
         result: list[list[str]] = []
         batch: list[Sequence[str]] = []
         size = 0
@@ -105,11 +106,11 @@ class Tagger:
             batch.append(sentence)
             size += len(sentence)
             if size >= _BATCH:
-                result += self._tag(batch)
+                result += self._tag_batch(batch)
                 batch, size = [], 0
-        return result + self._tag(batch) if batch else result
+        return result + self._tag_batch(batch) if batch else result
 
-    def _tag(self, sentences: Sentences) -> list[list[str]]:
+    def _tag_batch(self, sentences: Sentences) -> list[list[str]]:
         forms: list[str] = []
         for sentence in sentences:
             forms += (START, START, *sentence, END, END)
@@ -117,7 +118,7 @@ class Tagger:
                 forms[-2 - len(sentence)] = "\x01" + sentence[0]
         if len(self._numbers) > _MOST_FORMS:
             self._numbers, self._sums = {}, []
-        self._learn(dict.fromkeys(forms))
+        self._add_forms(dict.fromkeys(forms))
         numbers = np.fromiter(map(self._numbers.__getitem__, forms), np.int64, len(forms))
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         starts = np.cumsum(lengths + 4) - lengths - 2
@@ -145,8 +146,8 @@ class Tagger:
         names = [self.tags[tag] for tag in chosen.tolist()]
         return [names[start : start + len(words)] for start, words in zip(starts.tolist(), sentences, strict=True)]
 
-    def _learn(self, forms: Iterable[str]) -> None:
-        """Add up the weights of new forms."""
+    def _add_forms(self, forms: Iterable[str]) -> None:
+        """Sum the weights of forms that are new."""
         new = [form for form in forms if form not in self._numbers]
         if not new:
             return
@@ -156,8 +157,8 @@ class Tagger:
         for number, form in enumerate(new):
             low = form.lstrip("\x01").lower()
             forced[number] = 0 if form in (START, END) else self.only.get(low, -1)
-            word[number] = ambiguous_number(low, self.ambiguous)
-            for position, names in enumerate(features(form).values()):
+            word[number] = find_ambiguous(low, self.ambiguous)
+            for position, names in enumerate(list_features(form).values()):
                 rows = [self.rows[name] for name in names if name in self.rows]
                 if rows:
                     sums[position, number] = self.weights[rows].sum(0, dtype=np.int16)
@@ -168,7 +169,7 @@ class Tagger:
         self._word = np.concatenate([self._word[:size], word])
 
     def save(self, path: str | Path) -> None:
-        """Write the weights whole, compressed."""
+        """Write the weights to a compressed file, atomically."""
         names = {"only": self.only, "rows": list(self.rows), "ambiguous": list(self.ambiguous)}
         listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
         arrays: list[npt.NDArray[Any]] = [self.weights, self.history, self.after_tag]
@@ -177,7 +178,7 @@ class Tagger:
 
 
 def read_tagger(path: str | Path) -> Tagger:
-    """A tagger from its file; a foreign or damaged one is refused."""
+    """Read a tagger from its file; raise InputError if it is damaged or of another format."""
     header, payload = KIND.read(path)
     content = zlib.decompress(payload)
     names = json.loads(content[: header["names"]])
@@ -207,18 +208,18 @@ Tagging = Callable[[Sentences], list[list[str]]]
 
 
 @lru_cache(maxsize=1)
-def shipped() -> Tagger:
-    """The tagger of the package."""
+def load_tagger() -> Tagger:
+    """Return the package's own tagger, loaded once."""
     return read_tagger(SHIPPED)
 
 
 def tag(sentences: Sentences) -> list[list[str]]:
-    """Penn tags of tokenized sentences, by the tagger of the package.
+    """Tag tokenized sentences with Penn tags, by the package's own tagger.
 
     >>> tag([["A", "dog", "runs", "."], []])
     [['DT', 'NN', 'VBZ', '.'], []]
     """
-    return shipped().tag(sentences)
+    return load_tagger().tag(sentences)
 
 
 MARKS = {
@@ -238,13 +239,13 @@ MARKS = {
 _OTHER_NAMES = {"-LRB-": "(", "-RRB-": ")", "HYPH": ":", "NFP": ":", "ADD": "NN", "AFX": "JJ", "XX": "FW", "_SP": ":"}
 
 
-def penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """Tags of spaCy's English models as the original Penn Treebank would have them.
+def convert_to_penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    """Convert the tags of spaCy's English models to those of the original Penn Treebank.
 
-    Every *to* is TO; a word in small letters is no name; a hyphenated word before an adjective or noun is an adjective,
-    for these models learned from text in which hyphens are tokens of their own.
+    Every *to* is TO; a lower-case word is not a name; a hyphenated word before an adjective or noun is an adjective,
+    because these models were trained on text in which hyphens are separate tokens.
 
-    >>> penn(["a", "close-up", "shot", "to", "show"], ["DT", "NNP", "NN", "IN", "VB"])
+    >>> convert_to_penn(["a", "close-up", "shot", "to", "show"], ["DT", "NNP", "NN", "IN", "VB"])
     ['DT', 'JJ', 'NN', 'TO', 'VB']
     """
     result = [MARKS.get(word) or _OTHER_NAMES.get(tag, tag) for word, tag in zip(words, tags, strict=True)]
@@ -261,24 +262,24 @@ def penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _spacy() -> Any:
+def _load_spacy() -> Any:
     model = open_model(DEFAULT, ["parser", "ner", "lemmatizer", "attribute_ruler"], "spacy")
     if model is None:
         raise InputError(f"tagger 'spacy' needs its model {DEFAULT}: python -m spacy download {DEFAULT}")
     return model
 
 
-def spacy_tag(sentences: Sentences) -> list[list[str]]:
-    """The same by spaCy's ``en_core_web_sm``, which must be installed."""
-    model = _spacy()
+def tag_by_spacy(sentences: Sentences) -> list[list[str]]:
+    """Tag tokenized sentences by spaCy's ``en_core_web_sm``, which must be installed."""
+    model = _load_spacy()
     document = require("spacy.tokens", "spacy").Doc
     full = [words for words in sentences if words]
     tagged = iter(model.pipe(document(model.vocab, words=list(words)) for words in full))
-    return [penn(words, [token.tag_ for token in next(tagged)]) if words else [] for words in sentences]
+    return [convert_to_penn(words, [token.tag_ for token in next(tagged)]) if words else [] for words in sentences]
 
 
-def nltk_tag(sentences: Sentences) -> list[list[str]]:
-    """The same by NLTK's tagger, which the original of SPECS uses; its data must be downloaded."""
+def tag_by_nltk(sentences: Sentences) -> list[list[str]]:
+    """Tag tokenized sentences by NLTK's tagger, which SPECS's original uses; its data must be downloaded."""
     nltk = require("nltk", "nltk")
     try:
         return [[tag for _, tag in nltk.pos_tag(list(words))] for words in sentences]
@@ -288,26 +289,28 @@ def nltk_tag(sentences: Sentences) -> list[list[str]]:
         ) from None
 
 
-TAGGERS: dict[str, Tagging] = {"captious": tag, "spacy": spacy_tag, "nltk": nltk_tag}
+TAGGERS: dict[str, Tagging] = {"captious": tag, "spacy": tag_by_spacy, "nltk": tag_by_nltk}
 
 
-def tagger_named(name: str | Tagging) -> Tagging:
-    """Look a tagger up, or say which there are; a function is a tagger already."""
+def find_tagger(name: str | Tagging) -> Tagging:
+    """Return the tagger of a name, or a function as it is; raise InputError with the known names if there is none."""
     if not isinstance(name, str):
         return name
     try:
         return TAGGERS[name]
     except KeyError:
-        raise InputError(f"unknown tagger {name!r}, expected {' or '.join(TAGGERS)}{nearest(name, TAGGERS)}") from None
+        raise InputError(
+            f"unknown tagger {name!r}, expected {' or '.join(TAGGERS)}{format_suggestion(name, TAGGERS)}"
+        ) from None
 
 
 def tag_texts(texts: Sequence[str], tagger: str | Tagging = "captious") -> list[list[tuple[Sentence, list[str]]]]:
-    """The sentences of each text with the Penn tags of their words; all sentences are tagged at once.
+    """Split texts into sentences and tag their words with Penn tags; all sentences are tagged at once.
 
     >>> [(sentence, tags)] = tag_texts(["A dog runs."])[0]
     >>> sentence.tokens, tags
     (('A', 'dog', 'runs', '.'), ['DT', 'NN', 'VBZ', '.'])
     """
     parsed = [split_sentences(text) for text in texts]
-    tags = iter(tagger_named(tagger)([sentence.tokens for one in parsed for sentence in one]))
+    tags = iter(find_tagger(tagger)([sentence.tokens for one in parsed for sentence in one]))
     return [[(sentence, next(tags)) for sentence in one] for one in parsed]

@@ -45,7 +45,7 @@ class CutRules:
     longest_subject: int = 3
     prepositions: frozenset[str] = PREPOSITIONS
 
-    def takes_back(self, tokens: Sequence[str], end: int, verb: int, first: bool) -> bool:
+    def should_remove_cut(self, tokens: Sequence[str], end: int, verb: int, first: bool) -> bool:
         """Whether the cut goes that stands before token ``end``; ``verb`` is where the first *is* or *are* stands."""
         if self.attached and tokens[end] in self.prepositions:
             return True
@@ -110,14 +110,14 @@ def units(
     if legacy and rules != RULES:
         raise InputError("legacy units have the original's rules; leave out legacy or rules")
     parts: list[list[str]] = []
-    for one, outlined in zip(captions, _outlines(captions, grammar, tagger), strict=True):
+    for one, outlined in zip(captions, _outline_captions(captions, grammar, tagger), strict=True):
         if legacy:
-            parts.append(_legacy(outlined))
+            parts.append(_split_legacy(outlined))
         elif text == "tokens":
             tokens = [token for sentence, _ in outlined for token in sentence.tokens]
-            parts.append([" ".join(tokens[start:end]) for start, end in pairwise([0, *_ends(outlined, rules)])])
+            parts.append([" ".join(tokens[start:end]) for start, end in pairwise([0, *_find_ends(outlined, rules)])])
         else:
-            parts.append([one[start:stop] for start, stop in _spans(outlined, rules)])
+            parts.append([one[start:stop] for start, stop in _find_spans(outlined, rules)])
     return parts[0] if isinstance(caption, str) else parts
 
 
@@ -129,17 +129,17 @@ def unit_spans(
     >>> unit_spans(["A dog, with a ball."])
     [[(0, 5), (5, 19)]]
     """
-    return [_spans(outlined, rules) for outlined in _outlines(captions, grammar, tagger)]
+    return [_find_spans(outlined, rules) for outlined in _outline_captions(captions, grammar, tagger)]
 
 
-def _outlines(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> Iterator[Outlined]:
+def _outline_captions(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> Iterator[Outlined]:
     """The sentences of every caption with their outlines; all captions are tagged at once."""
     tagged = tag_texts(captions, tagger)
     outlines = iter(outline([tags for one in tagged for _, tags in one], grammar))
     return ([(sentence, next(outlines)) for sentence, _ in one] for one in tagged)
 
 
-def _ends(outlined: Outlined, rules: CutRules) -> list[int]:
+def _find_ends(outlined: Outlined, rules: CutRules) -> list[int]:
     """The tokens of a caption, counted through all its sentences, after which a unit ends."""
     ends: list[int] = []
     offset = 0
@@ -152,21 +152,21 @@ def _ends(outlined: Outlined, rules: CutRules) -> list[int]:
         verb = next((index for index, token in enumerate(tokens) if token in ("is", "are")), len(tokens))
         for segment in _SEGMENT.finditer(shape):
             end = segment.end()
-            if end < words and not rules.takes_back(tokens, end, verb, offset == 0):
+            if end < words and not rules.should_remove_cut(tokens, end, verb, offset == 0):
                 ends.append(offset + end)
         offset += len(tokens)
         ends.append(offset)
     return ends
 
 
-def _spans(outlined: Outlined, rules: CutRules) -> list[tuple[int, int]]:
+def _find_spans(outlined: Outlined, rules: CutRules) -> list[tuple[int, int]]:
     """Where the units of a caption start and stop in it."""
     starts = [start for sentence, _ in outlined for start in sentence.starts]
     stops = [stop for sentence, _ in outlined for stop in sentence.stops]
-    return [(starts[first], stops[end - 1]) for first, end in pairwise([0, *_ends(outlined, rules)])]
+    return [(starts[first], stops[end - 1]) for first, end in pairwise([0, *_find_ends(outlined, rules)])]
 
 
-def _legacy(outlined: Outlined) -> list[str]:
+def _split_legacy(outlined: Outlined) -> list[str]:
     """The units of the original, which edits one string with bars between the segments.
 
     Every period in the text counts as the end of a sentence, also in ``3.5``, and no other mark does.

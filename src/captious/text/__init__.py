@@ -1,5 +1,5 @@
-"""Captions become tokens, n-gram counts and document frequencies."""
+"""Tokenizers, n-gram tables and document frequencies of captions."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

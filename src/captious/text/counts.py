@@ -1,12 +1,12 @@
-"""Counts by 64-bit key in sorted arrays: looked up, merged over shards, kept in files that are memory-mapped.
+"""Counts by 64-bit key in sorted arrays, with lookup, merging over shards, and memory-mapped files.
 
-A key is a hash of the words themselves (`TextTable.ngram_keys`), not a number of a vocabulary, so that shards merge
-without sharing one. Keys are spread evenly and sorted: a range of keys is a partition by hash prefix, and a slice of
-every file. Merging goes from range to range and holds one at a time.
+A key is a hash of the words (`TextTable.hash_ngrams`), not an index into a vocabulary, so shards merge without a shared
+vocabulary. Keys are uniformly distributed and sorted: a range of keys is a partition by hash prefix and a slice of
+every file. Merging reads one range at a time.
 
 64 bits suffice. The 2.3e8 distinct n-grams of 100 million captions have n²/2⁶⁵ = 1.4e-3 expected collisions, and a
-collision adds the count of one n-gram to that of another. An n-gram that the corpus lacks meets a key by chance with
-probability n/2⁶⁴ = 1.2e-11. Keys of 128 bits would make a file two thirds larger and sorting three times as slow.
+collision adds the count of one n-gram to that of another. An n-gram that is not in the corpus matches a key by chance
+with probability n/2⁶⁴ = 1.2e-11. Keys of 128 bits would make a file two thirds larger and sorting three times as slow.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import Kind, digest, refuse_irregular, whole_file
-from captious._core.hashing import text_hash
+from captious._core.files import Kind, digest, refuse_irregular, write_atomically
+from captious._core.hashing import hash_text
 from captious._core.random import GAMMA
 from captious._core.random import mix as splitmix
 from captious._core.types import Ints
@@ -48,7 +48,7 @@ LONGEST_HEADER = 1 << 16
 
 
 def mix(parents: Keys, words: Keys) -> Keys:
-    """The key of a sequence of words from the key of all words but the last, and that of the last.
+    """Compute the keys of n-grams from the keys of their first n-1 words (``parents``) and of their last word.
 
     The last steps are those of SplitMix64, after which every bit of the key depends on every bit of both.
     """
@@ -56,21 +56,21 @@ def mix(parents: Keys, words: Keys) -> Keys:
     return keys
 
 
-_word_key = lru_cache(maxsize=1 << 17)(text_hash)
+_word_key = lru_cache(maxsize=1 << 17)(hash_text)
 
 
-def word_keys(words: Iterable[str]) -> Keys:
-    """The hash of each word."""
+def hash_words(words: Iterable[str]) -> Keys:
+    """Hash each word to a 64-bit key."""
     return np.fromiter(map(_word_key, words), dtype=np.uint64)
 
 
-def first_bits_order(keys: Keys) -> Ints:
-    """Indices that sort keys by their first sixteen bits, for which NumPy has a radix sort."""
+def sort_by_first_bits(keys: Keys) -> Ints:
+    """Return the indices that sort keys by their first 16 bits, for which NumPy has a radix sort."""
     return np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
 
 
 class KeyCounts:
-    """Distinct keys, sorted, each with its count, which is at most 2³² − 1."""
+    """Distinct sorted keys, each with its count, which is at most 2³² − 1."""
 
     def __init__(self, arrays: Arrays = NONE) -> None:
         self._arrays = arrays
@@ -91,7 +91,7 @@ class KeyCounts:
         return self.arrays[1]
 
     def release(self) -> None:
-        """Let go of what the counts are made from."""
+        """Compute the counts now, so that the tables they are made from can be freed."""
         _ = self.arrays
 
     def __reduce__(self) -> tuple[type[KeyCounts], tuple[Arrays]]:
@@ -115,8 +115,8 @@ class KeyCounts:
 
     @classmethod
     def sum(cls, parts: Sequence[KeyCounts]) -> KeyCounts:
-        """The counts of all parts, added up."""
-        return cls.of(*_concatenated(parts))
+        """Add up the counts of all parts."""
+        return cls.of(*_concatenate_arrays(parts))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -125,21 +125,21 @@ class KeyCounts:
         return KeyCounts((self.keys[index], self.counts[index]))
 
     def lookup(self, keys: Keys) -> Ints:
-        """The count of each key, 0 if it is none of these.
+        """Return the count of each key, 0 for a key that is not here.
 
         >>> KeyCounts.of(np.array([2, 7], np.uint64), np.array([1, 3])).lookup(np.array([7, 3], np.uint64)).tolist()
         [3, 0]
         """
         if len(self) <= INDEXED:
-            return self._at(self._lower_bounds(keys), keys)
+            return self._at(self._find_lower_bounds(keys), keys)
         # In the order of their first bits, neighbors lie on the same pages: up to ten times as fast.
         counts = np.zeros(len(keys), dtype=np.int64)
-        order = first_bits_order(keys)
+        order = sort_by_first_bits(keys)
         counts[order] = self.lookup_sorted(keys.take(order))
         return counts
 
     def lookup_sorted(self, keys: Keys) -> Ints:
-        """The same for keys that are sorted, or nearly so."""
+        """Return the count of each key, for keys that are sorted or nearly so."""
         return self._at(np.searchsorted(self.keys, keys), keys)
 
     def _at(self, index: Ints, keys: Keys) -> Ints:
@@ -150,8 +150,10 @@ class KeyCounts:
         counts *= self.keys.take(index, mode="clip") == keys
         return counts
 
-    def _lower_bounds(self, keys: Keys) -> Ints:
-        """What ``searchsorted`` returns, in a third of the time: all keys take each step of the search together."""
+    def _find_lower_bounds(self, keys: Keys) -> Ints:
+        """Return the same as ``searchsorted`` in a third of the time: each step of the binary search is one array
+        operation over all keys.
+        """
         first, steps = self._buckets
         bucket = (keys >> np.uint64(48)).astype(np.int64)
         index: Ints = first.take(bucket).astype(np.int64)
@@ -169,14 +171,14 @@ class KeyCounts:
 
 
 class Once(Generic[T]):
-    """What a function returns. It is called when that is first needed, and released then."""
+    """A value that is computed at the first call; the function is released afterwards."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
         self._made: tuple[T] | None = None
 
     def __call__(self) -> T:
-        """The value; threads that come first at the same time each make it, and the last one's is kept."""
+        """Return the value. Threads that race for the first call each compute it, and the last one's is kept."""
         make, made = self._make, self._made  # in this order: the function goes after there is a value
         if made is None:
             assert make is not None
@@ -186,7 +188,7 @@ class Once(Generic[T]):
 
 
 class LazyCounts(KeyCounts):
-    """Counts that are made when they are first looked at."""
+    """Counts that are computed when they are first used."""
 
     def __init__(self, count: Callable[[], KeyCounts]) -> None:
         self._count = Once(count)
@@ -197,19 +199,23 @@ class LazyCounts(KeyCounts):
         return self._count().arrays
 
 
-def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:
+def _concatenate_arrays(parts: Sequence[KeyCounts]) -> Arrays:
     keys, counts = [NONE[0], *(part.keys for part in parts)], [NONE[1], *(part.counts for part in parts)]
     return np.concatenate(keys), np.concatenate(counts)
 
 
 @dataclass(frozen=True)
 class CountsKind(Kind):
-    """One sort of file of counts: a line of JSON, then the keys, then the counts."""
+    """A file format for counts: a line of JSON, then the keys, then the counts."""
 
     def write_counts(self, path: str | Path, header: Mapping[str, Any], blocks: Iterable[KeyCounts]) -> None:
-        """Write a file whole, from blocks of counts whose keys ascend from block to block."""
+        """Write a file atomically, from blocks of counts whose keys ascend from block to block."""
         content, entries = hashlib.sha256(), 0
-        with whole_file(path) as draft, draft.open("wb") as file, tempfile.TemporaryFile(dir=draft.parent) as counts:
+        with (
+            write_atomically(path) as draft,
+            draft.open("wb") as file,
+            tempfile.TemporaryFile(dir=draft.parent) as counts,
+        ):
             size = -(-len(self._head(header, 2**63, "0" * 64)) // 64) * 64
             file.write(b" " * size)
             for block in blocks:
@@ -231,7 +237,9 @@ class CountsKind(Kind):
         return json.dumps({**facts, "digest": digest(json.dumps(facts).encode())}).encode() + b"\n"
 
     def open_counts(self, path: str | Path) -> CountsFile:
-        """A file that `write_counts` wrote; a foreign, differently versioned, cut or damaged one is refused."""
+        """Open a file that `write_counts` wrote; raise InputError if it is of another format or version, truncated or
+        damaged.
+        """
         again = f"make it again with: {self.maker}"
         refuse_irregular(path)
         try:
@@ -256,7 +264,7 @@ class CountsKind(Kind):
 
 @dataclass(frozen=True)
 class CountsFile:
-    """Counts in a file."""
+    """Counts in a file, not yet in memory."""
 
     path: Path
     header: Mapping[str, Any]
@@ -264,8 +272,8 @@ class CountsFile:
     """Where the keys begin, in bytes."""
     entries: int
 
-    def mapped(self) -> KeyCounts:
-        """All counts, memory-mapped: pages are read when a lookup touches them, and processes share them."""
+    def map_counts(self) -> KeyCounts:
+        """Map all counts into memory: pages are read when a lookup touches them, and processes share them."""
         if not self.entries:
             return KeyCounts()
         columns = ((KEY, self.start), (COUNT, self._first_count))
@@ -273,7 +281,7 @@ class CountsFile:
         return KeyCounts((keys, counts))
 
     def read(self, first: int, end: int) -> KeyCounts:
-        """Some of the entries, copied into memory."""
+        """Read the entries from ``first`` up to ``end`` into memory."""
         number = min(end, self.entries) - first
         keys = np.fromfile(self.path, KEY, number, offset=self.start + first * KEY.itemsize)
         counts = np.fromfile(self.path, COUNT, number, offset=self._first_count + first * COUNT.itemsize)
@@ -284,8 +292,8 @@ class CountsFile:
         return self.start + self.entries * KEY.itemsize
 
 
-def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCounts]:
-    """The sums of the counts of all files, in blocks with ascending keys; about ``block`` entries are in memory."""
+def merge_counts(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCounts]:
+    """Sum the counts of all files, in blocks with ascending keys; about ``block`` entries are in memory at a time."""
     share = max(block // max(len(files), 1), 1024)
     position, window = [0] * len(files), [KeyCounts()] * len(files)
     unread = list(range(len(files)))
@@ -294,7 +302,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
             if len(window[number]) < share // 2 and position[number] < file.entries:
                 more = file.read(position[number], position[number] + share)
                 position[number] += len(more)
-                window[number] = KeyCounts(_concatenated([window[number], more]))
+                window[number] = KeyCounts(_concatenate_arrays([window[number], more]))
         unread = [number for number, file in enumerate(files) if position[number] < file.entries]
         # Up to the lowest of the last keys, no file has an entry that is not in memory.
         bound = min((window[number].keys[-1] for number in unread), default=None)
@@ -305,7 +313,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
 
 @dataclass(frozen=True, eq=False)
 class CountsState(State):
-    """A state of a few facts and of counts by key, which may be too large for memory.
+    """A corpus state of a few JSON values and of counts by key, which may be too large for memory.
 
     A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON can store.
     """
@@ -314,7 +322,7 @@ class CountsState(State):
     counts: KeyCounts
 
     def release(self) -> None:
-        """Count now, which lets go of the n-gram tables."""
+        """Compute the counts now, so that the n-gram tables can be freed."""
         self.counts.release()
 
     def save(self, path: str | Path) -> None:
@@ -323,18 +331,18 @@ class CountsState(State):
 
     @classmethod
     def load(cls: type[C], path: str | Path) -> C:
-        """The state of a file, its counts memory-mapped."""
+        """Read a state from its file, with its counts memory-mapped."""
         file = cls.kind.open_counts(path)
-        return cls(**file.header, counts=file.mapped())
+        return cls(**file.header, counts=file.map_counts())
 
     @classmethod
     def merge_files(cls, paths: Sequence[str | Path], out: str | Path) -> None:
-        """Write the state of all files, as `merge` would give it; memory does not grow with them."""
+        """Write the merged state of all files, equal to that of `merge`, in constant memory."""
         if not paths:
             raise InputError(f"no file to merge, expected files of one kind: {cls.kind.what}")
         files = [cls.kind.open_counts(path) for path in paths]
         facts = reduce(lambda a, b: a.merge(b), (cls(**file.header, counts=KeyCounts()) for file in files))
-        cls.kind.write_counts(out, facts._facts, merged(files))
+        cls.kind.write_counts(out, facts._facts, merge_counts(files))
 
     @property
     def _facts(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Document frequencies of n-grams: of the references at hand, of shards merged, or of a corpus kept in a file.
+"""Document frequencies of n-grams: of the references at hand, of merged shards, or of a corpus in a file.
 
 There is one representation, sorted hashes with their counts (`captious.text.counts`): shards merge without a common
-vocabulary, and files are memory-mapped. The references at hand are a trie (`captious.text.idf`) until hashes are
-asked for; the chunks of one set are merged without them.
+vocabulary, and files are memory-mapped. The frequencies of the references at hand stay a trie (`NgramTrie`) until
+hashes are needed; the chunks of one set are merged as tries, without hashing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import data_folder, read_regular
-from captious._core.hashing import text_hash
-from captious._core.languages import AUTO, ENGLISH, language_named
+from captious._core.files import get_data_folder, read_regular
+from captious._core.hashing import hash_text
+from captious._core.languages import AUTO, ENGLISH, find_language
 from captious._core.types import Ints, Ints32
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.text.counts import (
     COUNT,
     CountsKind,
@@ -35,12 +35,12 @@ from captious.text.counts import (
     Keys,
     LazyCounts,
     Once,
-    first_bits_order,
+    hash_words,
     mix,
-    word_keys,
+    sort_by_first_bits,
 )
-from captious.text.tables import ORDERS, TextTable, changes, narrow
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tables import ORDERS, TextTable, mark_changes, narrow
+from captious.text.tokenizers import find_tokenizer
 
 MOST_ITEMS = 10**12
 """Items of a corpus that somebody could have counted."""
@@ -92,15 +92,15 @@ class DocumentFrequency(CountsState):
     def __str__(self) -> str:
         return f"{self.name}:{self.items}:{f'{self.fingerprint:016x}'[:8]}"
 
-    def for_tokenizer(self, name: str, language: str = "") -> DocumentFrequency:
-        """The corpus itself, if it is in the same language and was tokenized the same way."""
-        ours, theirs = (language_named(code or ENGLISH).name for code in (self.language, language))
+    def check_tokenizer(self, name: str, language: str = "") -> DocumentFrequency:
+        """Return self; raise InputError if the corpus is in another language or was tokenized differently."""
+        ours, theirs = (find_language(code or ENGLISH).name for code in (self.language, language))
         if ours != theirs:
             raise InputError(
                 f"idf corpus {self.name!r} is of captions in {ours}, these in {theirs}; pass language=... where it is "
                 "made and where it is used"
             )
-        version = str(tokenizer_named(name))
+        version = str(find_tokenizer(name))
         if version != self.tokenizer:
             raise InputError(
                 f"idf corpus {self.name!r} has tokens of {self.tokenizer}, the metric uses those of {version}; write "
@@ -109,15 +109,15 @@ class DocumentFrequency(CountsState):
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
-        """The document frequency of each n-gram of a table, 0 if the corpus does not contain it.
+        """Return the document frequency of each n-gram of a table, 0 for one that the corpus does not contain.
 
-        Those of all orders are looked up at a time.
+        All orders are looked up at once, and kept by the table.
         """
-        by_order = table.once(ref(self), lambda: _by_order(table, self.counts.lookup(_keys(table))))
+        by_order = table.once(ref(self), lambda: _split_by_order(table, self.counts.lookup(_hash_ngrams(table))))
         return by_order[n - 1].astype(np.int64, copy=False)
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
-        """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
+        """Add up the frequencies of two disjoint shards; merging a complete corpus with itself returns it."""
         if self.complete and other.complete and self.fingerprint == other.fingerprint:
             return self
         if self.complete or other.complete:
@@ -135,67 +135,71 @@ class DocumentFrequency(CountsState):
 
     @classmethod
     def merge_all(cls, states: Sequence[DocumentFrequency], tables: Sequence[TextTable] = ()) -> DocumentFrequency:
-        """The frequencies of all parts together, which each table gets for its own n-grams: it looks up none later."""
+        """Add up the frequencies of all parts and store in each table those of its own n-grams, so that scoring needs
+        no lookup.
+        """
         tries = [state.counts.trie for state in states if tables and isinstance(state.counts, TrieCounts)]
         if len(tries) < len(states):
             return super().merge_all(states)
         facts = reduce(DocumentFrequency.merge, (replace(state, counts=KeyCounts()) for state in states))
-        corpus = replace(facts, counts=LazyCounts(lambda: KeyCounts.sum([trie.key_counts() for trie in tries])))
-        for table, frequencies in zip(tables, summed_counts(tries), strict=True):
+        corpus = replace(facts, counts=LazyCounts(lambda: KeyCounts.sum([trie.to_key_counts() for trie in tries])))
+        for table, frequencies in zip(tables, sum_counts(tries), strict=True):
             table.keep(ref(corpus), frequencies)
         return corpus
 
 
-def _keys(table: TextTable) -> Keys:
-    """The keys of the n-grams of a table, those of higher orders after those of lower ones."""
-    return np.concatenate([table.ngram_keys(n) for n in range(1, ORDERS + 1)])
+def _hash_ngrams(table: TextTable) -> Keys:
+    """Hash the n-grams of a table, order by order."""
+    return np.concatenate([table.hash_ngrams(n) for n in range(1, ORDERS + 1)])
 
 
-def _by_order(table: TextTable, counts: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """The counts of the n-grams of each order, from those of all of them as `_keys` has them."""
+def _split_by_order(table: TextTable, counts: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Split counts of all n-grams, in the order of `_hash_ngrams`, into one array for each order."""
     sizes = [rows.size for rows in table.compact_rows or map(table.ngrams, range(1, ORDERS + 1))]
     return [counts[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def load(path: str | Path) -> DocumentFrequency:
-    """A corpus that `DocumentFrequency.save` wrote, memory-mapped; a damaged or foreign file is refused."""
+    """Open a corpus that `DocumentFrequency.save` wrote, memory-mapped; raise InputError if the file is damaged or of
+    another format.
+    """
     return replace(DocumentFrequency.load(path), complete=True)
 
 
-def named_path(name: str) -> Path:
-    """Where a named corpus is kept for this user."""
-    return data_folder() / "idf" / f"{name}{SUFFIX}"
+def get_named_path(name: str) -> Path:
+    """Return the path of a named corpus of this user."""
+    return get_data_folder() / "idf" / f"{name}{SUFFIX}"
 
 
-def named() -> list[str]:
-    """The corpora this user has named."""
-    return sorted(path.stem for path in (data_folder() / "idf").glob(f"*{SUFFIX}"))
+def list_names() -> list[str]:
+    """List the names of this user's corpora."""
+    return sorted(path.stem for path in (get_data_folder() / "idf").glob(f"*{SUFFIX}"))
 
 
 def find(where: str) -> DocumentFrequency:
-    """A corpus by path or by name."""
+    """Open a corpus by path or by name; raise InputError if there is neither."""
     path = Path(where)
     if not path.is_file():
-        path = named_path(where)
+        path = get_named_path(where)
     if not path.is_file():
-        names = named()
+        names = list_names()
         listed = f"named corpora: {', '.join(names)}" if names else "no corpus is named yet"
         raise InputError(
-            f"no idf corpus {where!r}: neither a file nor a name ({listed}{nearest(where, names)}); "
+            f"no idf corpus {where!r}: neither a file nor a name ({listed}{format_suggestion(where, names)}); "
             f"make one with: captious make idf captions.jsonl --name {path.stem}"
         )
-    return _opened(path, path.stat().st_mtime_ns)
+    return _open(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, changed: int) -> DocumentFrequency:
+def _open(path: Path, changed: int) -> DocumentFrequency:
     return load(path)
 
 
 def from_pickle(
     path: str | Path, name: str, items: int | None = None, tokenizer: str | None = None, language: str = ""
 ) -> DocumentFrequency:
-    """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it.
+    """Read a corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, without running its code.
 
     ``tokenizer`` names the tokenizer of the table. Without it they are those of ``ptb``, but ``whitespace`` if some of
     them cannot come from ``ptb``, such as ``UNK`` and ``<eos>`` in the tables of self-critical training.
@@ -208,7 +212,7 @@ def from_pickle(
             raise KeyError("ref_len")
         number = items if items is not None else round(float(content["ref_len"]))
         _refuse_impossible(counts, number)
-        return replace(_from_counts(counts, number, name, tokenizer), language=language)
+        return replace(_build_from_counts(counts, number, name, tokenizer), language=language)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except Exception as error:  # a damaged pickle raises whatever its opcodes run into
@@ -217,7 +221,7 @@ def from_pickle(
 
 
 def _refuse_impossible(counts: Mapping[tuple[str, ...], float], items: int) -> None:
-    """Refuse a table that no corpus has: each n-gram occurs in at least one item and at most in all of them."""
+    """Raise InputError for a table that no corpus can have: each n-gram must occur in 1 to ``items`` items."""
     if not 1 <= items <= MOST_ITEMS:
         raise InputError(f"an idf table of {items:,} items, expected from 1 to {MOST_ITEMS:,}")
     for gram, count in counts.items():
@@ -230,31 +234,31 @@ def _refuse_impossible(counts: Mapping[tuple[str, ...], float], items: int) -> N
             )
 
 
-def _from_counts(
+def _build_from_counts(
     counts: Mapping[tuple[str, ...], float], items: int, name: str, tokenizer: str | None = None
 ) -> DocumentFrequency:
-    """A corpus from n-grams written out.
+    """Build a corpus from n-grams as tuples of words.
 
-    >>> corpus = _from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
+    >>> corpus = _build_from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
     >>> corpus.frequencies(TextTable.of(CaptionSet.of({"1": "a dog"})), 2).tolist()
     [1]
     """
     keys, frequencies = [], []
     for n in range(1, ORDERS + 1):
         grams = [gram for gram in counts if len(gram) == n]
-        words = word_keys(word for gram in grams for word in gram).reshape(-1, n)
+        words = hash_words(word for gram in grams for word in gram).reshape(-1, n)
         keys.append(reduce(mix, words.T, np.zeros(len(grams), dtype=np.uint64)))
         frequencies.append(np.array([int(counts[gram]) for gram in grams], dtype=np.int64))
-    mark = text_hash(repr(sorted(counts.items())))
+    mark = hash_text(repr(sorted(counts.items())))
     if tokenizer is None:
         foreign = any(word != word.lower() or word[:1] == "<" for gram in counts if len(gram) == 1 for word in gram)
         tokenizer = "whitespace" if foreign else "ptb"
     sums = KeyCounts.of(np.concatenate(keys), np.concatenate(frequencies))
-    return DocumentFrequency(sums, items, str(tokenizer_named(tokenizer)), mark, name)
+    return DocumentFrequency(sums, items, str(find_tokenizer(tokenizer)), mark, name)
 
 
 class _Restricted(pickle.Unpickler):
-    """Reads dictionaries, tuples, strings and numbers, and nothing that could run code."""
+    """An unpickler of dictionaries, tuples, strings and numbers that refuses everything that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         allowed = {"defaultdict": defaultdict, "dict": dict, "float": float, "int": int}
@@ -274,7 +278,7 @@ RANGE = 1 << 18
 
 
 class Level(NamedTuple):
-    """The n-grams of one order, those with the same parent together."""
+    """The n-grams of one order; those with the same parent are contiguous."""
 
     children: Counts
     """The number of children of each node of the level above."""
@@ -292,7 +296,7 @@ class NgramTrie:
 
     @classmethod
     def of(cls, table: TextTable) -> NgramTrie:
-        """The n-grams of a table in the order that they have there."""
+        """Build the trie of a table; its nodes are in the order of the table's n-grams."""
         levels, parents = [], 1
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
@@ -303,27 +307,27 @@ class NgramTrie:
 
     @property
     def keys(self) -> Keys:
-        """The keys of all n-grams, those of higher orders after those of lower ones; see `TextTable.ngram_keys`."""
-        words, keys = word_keys(self.vocabulary), [np.zeros(1, dtype=np.uint64)]
+        """The keys of all n-grams, order by order; see `TextTable.hash_ngrams`."""
+        words, keys = hash_words(self.vocabulary), [np.zeros(1, dtype=np.uint64)]
         for level in self.levels:
             keys.append(mix(np.repeat(keys[-1], level.children), words.take(level.last)))
         return np.concatenate(keys[1:])
 
-    def key_counts(self) -> KeyCounts:
-        """The counts by key, without those that are 0."""
+    def to_key_counts(self) -> KeyCounts:
+        """Convert the trie to counts by key, without counts of 0."""
         keys, counts = self.keys, np.concatenate([level.counts for level in self.levels])
         order = np.flatnonzero(counts)
         # Sorted by their first bits already, they are sorted in a third of the time.
-        order = order.take(first_bits_order(keys.take(order)))
+        order = order.take(sort_by_first_bits(keys.take(order)))
         return KeyCounts.of(keys.take(order), counts.take(order))
 
 
 class TrieCounts(LazyCounts):
-    """The counts of a trie, which is made when it is first needed; its keys are, when they are."""
+    """The counts of a trie; the trie is built when it is first needed, and its keys are hashed only if they are."""
 
     def __init__(self, make: Callable[[], NgramTrie]) -> None:
         self._trie = trie = Once(make)
-        super().__init__(lambda: trie().key_counts())
+        super().__init__(lambda: trie().to_key_counts())
 
     @property
     def trie(self) -> NgramTrie:
@@ -331,18 +335,18 @@ class TrieCounts(LazyCounts):
         return self._trie()
 
     def release(self) -> None:
-        """Make the trie, which lets go of the table."""
+        """Build the trie now, so that the table can be freed."""
         self._trie()
 
 
-def summed_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
-    """For each trie the counts of its n-grams by level, each count added up over all tries that have the n-gram.
+def sum_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
+    """Return for each trie the counts of its n-grams by level, each summed over all tries that have the n-gram.
 
     The vocabularies must be sorted.
 
     >>> from captious.captions import CaptionSet
     >>> tables = [TextTable.of(CaptionSet.of({"1": ()}, {"1": [text]})) for text in ("a red dog", "a dog", "the dog")]
-    >>> sums = summed_counts([NgramTrie.of(table) for table in tables])
+    >>> sums = sum_counts([NgramTrie.of(table) for table in tables])
     >>> [dict(zip(table.vocabulary, own[0].tolist())) for table, own in zip(tables, sums)]
     [{'a': 2, 'dog': 3, 'red': 1}, {'a': 2, 'dog': 3}, {'dog': 3, 'the': 1}]
     """
@@ -352,7 +356,7 @@ def summed_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
     numbers, size = [np.zeros(1, dtype=np.int32) for _ in tries], 1  # the roots are one node
     sums: list[list[Counts]] = [[] for _ in tries]
     for levels in zip(*(trie.levels for trie in tries), strict=True):
-        numbers, size = _numbered_nodes(levels, numbers, size, tokens, len(words))
+        numbers, size = _number_nodes(levels, numbers, size, tokens, len(words))
         totals = np.zeros(size, dtype=COUNT)
         for level, number in zip(levels, numbers, strict=True):
             totals[number] += level.counts  # the nodes of one trie have different numbers
@@ -362,10 +366,11 @@ def summed_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
     return sums
 
 
-def _numbered_nodes(
+def _number_nodes(
     levels: Sequence[Level], parents: Sequence[Ints32], size: int, tokens: Sequence[Ints], words: int
 ) -> tuple[list[Ints32], int]:
-    """The number of each node of a level, equal for equal n-grams and in the order of n-grams; and how many there are.
+    """Return the number of each node of a level, equal for equal n-grams and ascending with them; and how many there
+    are.
 
     ``parents`` are the numbers of the nodes of the level above, which are below ``size``, and ``tokens`` the indices of
     each vocabulary among all ``words``.
@@ -389,7 +394,7 @@ def _numbered_nodes(
             code = np.repeat(np.multiply(own[parent], words << bits, dtype=np.int64), level.children[parent])
             code += token.take(level.last[child])
             codes.append(code)
-        ranks, distinct = _ranked(np.concatenate(codes), bits)
+        ranks, distinct = _rank_codes(np.concatenate(codes), bits)
         first = 0
         for number, down in zip(numbers, below, strict=True):
             part = number[slice(*down[span])]
@@ -399,19 +404,20 @@ def _numbered_nodes(
     return numbers, count
 
 
-def _ranked(codes: Ints, bits: int) -> tuple[Ints32, int]:
-    """The rank of each code among the distinct ones, and how many these are. ``codes`` is sorted in place.
+def _rank_codes(codes: Ints, bits: int) -> tuple[Ints32, int]:
+    """Return the rank of each code among the distinct ones, and the number of distinct ones. ``codes`` is sorted in
+    place.
 
-    The last bits of a code name its source and do not count. Codes of one source are ascending, and so are the sources.
+    The last bits of a code are its source and are ignored. Codes of one source are ascending, and so are the sources.
 
     >>> codes = np.array([3, 8, 1, 3, 9]) << 1 | np.array([0, 0, 1, 1, 1])
-    >>> _ranked(codes, 1)[0].tolist()
+    >>> _rank_codes(codes, 1)[0].tolist()
     [1, 2, 0, 1, 3]
     """
     codes.sort()
     source = (codes & ((1 << bits) - 1)).astype(np.min_scalar_type((1 << bits) - 1))
     codes >>= bits
-    rank = np.cumsum(changes(codes), dtype=np.int32)
+    rank = np.cumsum(mark_changes(codes), dtype=np.int32)
     # A stable sort by source: within one, sorting has left the codes in their order.
     ranks = rank.take(np.argsort(source, kind="stable"))
     ranks -= 1

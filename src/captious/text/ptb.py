@@ -2,11 +2,11 @@ r"""A tokenizer that gives the tokens of the Stanford PTBTokenizer 3.4.1 as coco
 
 A rule is an action, the characters it may start with (``a`` a letter, ``0`` a digit, nothing: any) and a pattern. Group
 1 of the pattern is the token; what the pattern matches behind it is context, which counts for the length but is not
-consumed. All rules are tried where a token starts: the longest match wins, and of equally long ones the first.
+consumed. All rules are tried at the start of a token: the longest match wins, and of equally long ones the first.
 
-The patterns run over the *shadow* of a text, a string of the same length in which one character stands for each class
-of non-ASCII characters: ``ß`` and ``É`` for letters, ``٠`` for digits, the others as ``CLASSES`` lists them, and ``\0``
-for what is dropped.
+The patterns run over the *shadow* of a text, a string of the same length in which one character represents each class
+of non-ASCII characters: ``ß`` and ``É`` letters, ``٠`` digits, the others as in ``CLASSES``, and ``\0`` characters that
+are dropped.
 
 The token classes and their order follow what is publicly known of the Stanford lexer; the word lists, characters and
 the patterns were checked on the output of PTBTokenizer 3.4.1. Abbreviations were tried exhaustively up to four letters,
@@ -30,35 +30,35 @@ NOT_URL = r' \t\n"<>|()'
 NOT_EMAIL = NOT_URL + r"{}\xa0"
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _any(words: Iterable[str]) -> str:
+def _match_any(words: Iterable[str]) -> str:
     return "(?i:" + "|".join(words) + ")"
 
 
-def _capitalized(words: Iterable[str]) -> str:
+def _match_capitalized(words: Iterable[str]) -> str:
     return "|".join(f"{word[0].upper()}(?i:{word[1:]})" for word in words)
 
 
-PERIOD_KEPT = _words(
+PERIOD_KEPT = _split_words(
     "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est etc ext feb "
     "fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb nev nov oct okla penn plc "
     "ppte pptes ppty pptys pte ptes pty ptys rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed "
     "wis wisc wyo"
 )
 """Abbreviations that keep their period, which may also end the sentence."""
-PERIOD_KEPT_IF_CAPITALISED = _words("ark az del ill la mass miss ore pa tex wash")
-TITLES = _words(
+PERIOD_KEPT_IF_CAPITALISED = _split_words("ark az del ill la mass miss ore pa tex wash")
+TITLES = _split_words(
     "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec ens ft gen "
     "gov govs hon insp invt jos lieut lt maj messrs mfg mlle mme mr mrs ms msgr mt mtg natl pfc ph pres prof profs pvt "
     "rep reps rev sen sens sfc sgt spc st ste supt supts vs wm"
 )
 """Abbreviations that keep their period, which never ends the sentence."""
-BEFORE_NUMBER = _words("art ca fig figs no nos op pp prop")
+BEFORE_NUMBER = _split_words("art ca fig figs no nos op pp prop")
 """Words that keep a period only before a number: ``no. 5``."""
-OPENERS = _words(
+OPENERS = _split_words(
     r"a about according additionally after an as at but earlier he her here however if in it last many more mr\. ms\. "
     "now once one other our she since so some such that the their then there these they this we what when while yet you"
 )
@@ -68,12 +68,12 @@ FUSED = {
     for left, right in (("can", "not"), ("gon", "na"), ("got", "ta"), ("lem", "me"), ("gim", "me"), ("wan", "na"))
 }
 """Words written as one that are two tokens."""
-FILE_ENDINGS = _words(
+FILE_ENDINGS = _split_words(
     "bat bmp c class cgi cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png ppt ps py sql "
     "tar txt wav x xml zip"
 )
 
-ABBREVIATION = rf"(?:{_any(PERIOD_KEPT)}|(?i:ed|ph)\.D|{_capitalized(PERIOD_KEPT_IF_CAPITALISED)})"
+ABBREVIATION = rf"(?:{_match_any(PERIOD_KEPT)}|(?i:ed|ph)\.D|{_match_capitalized(PERIOD_KEPT_IF_CAPITALISED)})"
 ACRONYM = r"[A-Za-z](?:\.[A-Za-z])+"
 CLITIC = f"{APOSTROPHE}(?i:[msd]|re|ve|ll)"
 WORD = f"[{WORDISH}][{WORDISH}{DIGIT}]*(?:[.!?][{WORDISH}][{WORDISH}{DIGIT}]*)*"
@@ -96,7 +96,7 @@ TAG = (
     r"|<[!?][A-Za-z-][^>\n]*>)"
 )
 SENTENCE_END = rf"{SPACE}(?:{SPACE}|[A-ZÉ]|{TAG})"
-OPENS = rf"{SPACE}+(?:{_capitalized(OPENERS)}|{TAG}){SPACE}"
+OPENS = rf"{SPACE}+(?:{_match_capitalized(OPENERS)}|{TAG}){SPACE}"
 
 IN_WWW = rf"[^{NOT_URL}{{}}.,!?]+"
 WWW = rf"(www\.(?:{IN_WWW}\.)+[A-Za-z]{{2,4}}{PATH})"
@@ -147,8 +147,8 @@ RULES: list[tuple[str, str, str]] = [
     ("ends", "a", rf"({ABBREVIATION}\.){SENTENCE_END}"),
     ("asis", "a", rf"({ABBREVIATION}\.)[\s\S][\s\S]"),
     ("ends", "a", rf"({ABBREVIATION}\.)"),
-    ("asis", "a", rf"({_any(TITLES)}\.)"),
-    ("asis", "a", rf"({_any(BEFORE_NUMBER)}\.){SPACE}?[{DIGIT}]"),
+    ("asis", "a", rf"({_match_any(TITLES)}\.)"),
+    ("asis", "a", rf"({_match_any(BEFORE_NUMBER)}\.){SPACE}?[{DIGIT}]"),
     ("ends", "a", rf"({ACRONYM}\.){OPENS}"),
     ("asis", "a", rf"({ACRONYM}\.)"),
     ("asis", "a", rf"([A-Za-z])\.{OPENS}"),
@@ -257,11 +257,11 @@ _QUOTES = {
 }
 
 
-def _in_brackets(token: str) -> str:
+def _escape_brackets(token: str) -> str:
     return token.replace("(", "-lrb-").replace(")", "-rrb-")
 
 
-def _unspaced(token: str) -> str:
+def _replace_spaces(token: str) -> str:
     return token.replace(" ", "\xa0")
 
 
@@ -270,10 +270,10 @@ _WRITE: dict[str, Callable[[str], str]] = {
     "ends": str,
     "word": lambda token: token.replace("\xad", "") or "-",
     "clitic": lambda token: re.sub("[’\x92]|&apos;", "'", token),
-    "tag": _unspaced,
-    "spaced": _unspaced,
-    "phone": lambda token: _in_brackets(_unspaced(token)),
-    "bracketed": _in_brackets,
+    "tag": _replace_spaces,
+    "spaced": _replace_spaces,
+    "phone": lambda token: _escape_brackets(_replace_spaces(token)),
+    "bracketed": _escape_brackets,
     "bracket": _BRACKETS.__getitem__,
     "dash": lambda token: "--" if len(token) < 5 else token,
     "entity": lambda token: token.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"),
@@ -285,7 +285,7 @@ _WRITE: dict[str, Callable[[str], str]] = {
 
 
 class _Shadow(dict[int, str]):
-    """A table for ``str.translate`` from a non-ASCII character to the one that stands for its class in the rules."""
+    """A ``str.translate`` table from a non-ASCII character to the one that represents its class in the rules."""
 
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code)) if code < 0x10000 else ""
@@ -295,7 +295,7 @@ class _Shadow(dict[int, str]):
         return shadow
 
 
-def _shadow_table() -> _Shadow:
+def _build_shadow_table() -> _Shadow:
     table = _Shadow((code, chr(code)) for code in range(128))
     for shadow, codes in CLASSES.items():
         for part in codes.split():
@@ -311,7 +311,7 @@ class _Rule(NamedTuple):
 
 
 class _RulesAt(dict[str, list[_Rule]]):
-    """The rules that may match where a shadow has a character, compiled when it is first met."""
+    """The rules that can match where a shadow has a given character, compiled when it first occurs."""
 
     def __missing__(self, character: str) -> list[_Rule]:
         starts = {"a" if character.isalpha() else "0" if character.isdecimal() else character}
@@ -328,7 +328,7 @@ class _RulesAt(dict[str, list[_Rule]]):
 
 
 class _Lookahead:
-    """Whether the mark of a rule is in the run that starts at a position; positions only grow.
+    """A filter of rules: whether the mark of a rule is in the run that starts at a position; positions only grow.
 
     Every stretch of the text is searched once per rule, so that a long text without a space takes linear time.
     """
@@ -337,8 +337,8 @@ class _Lookahead:
         self.shadow = shadow
         self.runs: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def allows(self, lookahead: tuple[str, str], at: int) -> bool:
-        """False only where the rule cannot match at this position."""
+    def can_match(self, lookahead: tuple[str, str], at: int) -> bool:
+        """Return False only if the rule cannot match at this position."""
         end, mark = self.runs.get(lookahead, (0, -1))
         if at >= end:
             run = re.compile(lookahead[0]).match(self.shadow, at)
@@ -352,7 +352,7 @@ class _Lookahead:
 
 _LONG = 2000
 """Texts longer than this are worth a lookahead; for a caption it costs more than it saves."""
-_SHADOW = _shadow_table()
+_SHADOW = _build_shadow_table()
 _RULES_AT = _RulesAt()
 _FUSED = FUSED
 _PLAIN_WORDS = re.compile(r"(?:[A-Za-z]+(?: +(?![ \t\xa0\u3000])|\Z))+").match
@@ -369,11 +369,11 @@ _WITH_PERIOD = frozenset(
 
 
 def split(text: str, following: str = "") -> list[str]:
-    """The tokens of a text, lower-cased, punctuation included.
+    """Split a text into lower-cased tokens, including punctuation.
 
     The original reads all captions as one stream and looks past the end of a line: the period of ``plan B.`` is a
-    token of its own when the next caption starts with *The*. ``following`` is that next caption, for those who need
-    the very tokens of such a stream; without it a caption is read on its own.
+    separate token if the next caption starts with *The*. Pass the next caption as ``following`` to reproduce the tokens
+    of such a stream; by default a caption is read on its own.
 
     >>> split("A dog's ball (red) isn't there.")
     ['a', 'dog', "'s", 'ball', '-lrb-', 'red', '-rrb-', 'is', "n't", 'there', '.']
@@ -405,15 +405,15 @@ def split(text: str, following: str = "") -> list[str]:
                 at = last.end()
                 continue
         if at < end:
-            at = _take(text, shadow, at, tokens, ahead)
+            at = _take_token(text, shadow, at, tokens, ahead)
     return tokens
 
 
-def _take(text: str, shadow: str, at: int, tokens: list[str], ahead: _Lookahead | None) -> int:
-    """Append the token that starts at a position, if one does, and return where to go on."""
+def _take_token(text: str, shadow: str, at: int, tokens: list[str], ahead: _Lookahead | None) -> int:
+    """Append the token that starts at a position, if there is one, and return the next position."""
     furthest = at
     for action, pattern, lookahead in _RULES_AT[shadow[at]]:
-        if ahead and lookahead and not ahead.allows(lookahead, at):
+        if ahead and lookahead and not ahead.can_match(lookahead, at):
             continue
         found = pattern.match(shadow, at)
         if found and found.end() > furthest:
@@ -428,10 +428,10 @@ def _take(text: str, shadow: str, at: int, tokens: list[str], ahead: _Lookahead 
     return stop - (best == "ends")
 
 
-def plain_word(text: str) -> str | None:
-    """The one token of a plain word, with or without a mark behind it that is always dropped; None for all else.
+def find_plain_word(text: str) -> str | None:
+    """Return the token of a plain word, with or without one trailing mark that is always dropped; None for all else.
 
-    >>> plain_word("Dogs,"), plain_word("cannot"), plain_word("no.")
+    >>> find_plain_word("Dogs,"), find_plain_word("cannot"), find_plain_word("no.")
     ('dogs', None, None)
     """
     if text.isalpha():
@@ -447,12 +447,12 @@ def plain_word(text: str) -> str | None:
 
 
 def tokenize(text: str, following: str = "") -> list[str]:
-    """The tokens of a caption that coco-caption's metrics see: lower-cased, its punctuation list left out.
+    """Split a caption into the tokens that coco-caption's metrics see: lower-cased, without its list of punctuation.
 
     >>> tokenize('A man (left) says: "hi!"')
     ['a', 'man', '-lrb-', 'left', '-rrb-', 'says', 'hi']
     """
-    if (word := plain_word(text)) is not None:
+    if (word := find_plain_word(text)) is not None:
         return [word]
     return [token for token in split(text, following) if token not in PUNCTUATION]
 
@@ -468,7 +468,7 @@ _ACRONYM = re.compile(r'["(]*(?:[A-Za-z]\.){2,}\Z').match
 
 
 def is_local(chunk: str) -> bool:
-    """Whether the tokens of a chunk between spaces never depend on the chunks around it. No when in doubt.
+    """Return True if the tokens of a chunk between spaces never depend on the chunks around it; False in doubt.
 
     The tokens are those of ``tokenize``; a chunk that contains a tab or another odd space is not local.
 

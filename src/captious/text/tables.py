@@ -1,4 +1,21 @@
-"""Captions as arrays of token ids, and n-gram counts as one sorted table per order; both are shared by all metrics."""
+"""Captions as arrays of token ids, and n-gram counts as one sorted table per order; both are shared by all metrics.
+
+Captions are concatenated in one array, those of an item contiguous and its candidates before its references::
+
+    caption   0: "a dog"    1: "a dog runs"    2: "a cat"
+    tokens    a   dog       a   dog   runs     a   cat        flat ids into a sorted vocabulary
+    starts    0             2                  5         7    caption c is tokens[starts[c]:starts[c + 1]]
+
+An `NgramTable` has one row for each n-gram and caption that has it, sorted by n-gram, then item, then caption. With
+captions 0 (candidate) and 1 (reference) in item 0, and 2 (reference) in item 1, the unigrams are::
+
+    gram       a    a    a    cat   dog   dog   runs
+    caption    0    1    2    2     0     1     1
+    count      1    1    1    1     1     1     1
+    group      0    0    1    2     3     3     4        one group for each (n-gram, item)
+
+Clipping against references, document frequencies and dot products are reductions over such groups.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.languages import AUTO, SPACED_TOKENIZERS, chosen_tokenizer
+from captious._core.languages import AUTO, SPACED_TOKENIZERS, choose_tokenizer
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
-from captious.errors import InputError, one_line
-from captious.text.counts import Keys, mix, word_keys
-from captious.text.tokenizers import Tokenizer, name_tokenizer, tokenizer_named
+from captious.errors import InputError, format_one_line
+from captious.text.counts import Keys, hash_words, mix
+from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 _REMEMBERED = 1 << 17
 """Chunks of captions that a table remembers the tokens of."""
@@ -40,7 +57,7 @@ class NgramMatches(NamedTuple):
 
 
 class CaptionPairs(NamedTuple):
-    """Candidates, each with captions of its item that stand side by side."""
+    """Candidates, each paired with a contiguous run of captions of its item."""
 
     left: Ints
     right: Ints
@@ -50,7 +67,7 @@ class CaptionPairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NgramRows:
-    """Rows (n-gram, item, caption, count), sorted in that order.
+    """Rows (n-gram, item, caption, count), sorted in that order; see the drawing at the top of the module.
 
     The rows of one n-gram in one item stand together, the candidates' before the references': clipping against
     references, document frequency and dot products are reductions over such groups.
@@ -69,10 +86,10 @@ class NgramRows:
 
     @cached_property
     def _groups(self) -> tuple[Ints32, Ints]:
-        """The number of each row's group, and where groups begin; the end of all rows counts as a beginning."""
+        """The group number of each row, and the first row of each group, followed by the number of rows."""
         begins = np.ones(len(self.gram) + 1, dtype=np.bool_)
-        np.logical_or(changes(self.gram), changes(self.item.take(self.caption)), out=begins[:-1])
-        return _numbered(begins[:-1]), begins.nonzero()[0]
+        np.logical_or(mark_changes(self.gram), mark_changes(self.item.take(self.caption)), out=begins[:-1])
+        return _number_runs(begins[:-1]), begins.nonzero()[0]
 
     @property
     def group(self) -> Ints32:
@@ -91,7 +108,7 @@ class NgramRows:
 
     @cached_property
     def reference_row(self) -> Bools:
-        """Whether each row is that of a reference."""
+        """Whether each row belongs to a reference."""
         return ~self.is_candidate.take(self.caption)
 
     @property
@@ -101,7 +118,7 @@ class NgramRows:
 
     @cached_property
     def matches(self) -> NgramMatches:
-        """The rows of candidates whose n-gram a reference of the item has, with the rows of these references."""
+        """The rows of candidates whose n-gram occurs in a reference of the item, with the rows of these references."""
         rows, references = self.candidate_rows, self.reference_row.nonzero()[0]
         # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
         before = rows - np.arange(len(rows))
@@ -120,7 +137,7 @@ class NgramRows:
 
     @cached_property
     def reference_max(self) -> Ints32:
-        """The highest count of each group in one reference; 0 if no reference has the n-gram."""
+        """The highest count of each group in one reference; 0 if the n-gram is in no reference."""
         # References end their group, and few have an n-gram more than once.
         highest: Ints32 = self.reference_row.take(self.ends - 1).astype(np.int32)
         several = np.flatnonzero(self.reference_row & (self.count > 1))
@@ -134,17 +151,17 @@ class NgramRows:
         return np.bincount(self.gram.take(referenced), minlength=self.size)
 
     def compact(self) -> CompactRows:
-        """The rows in as few bytes as they need."""
+        """Pack the rows into about three bytes each."""
         rows, first, met = self.matches
         matched = np.zeros(len(self.gram), dtype=np.bool_)
         matched[rows] = True
-        bits = np.packbits(changes(self.gram)), np.packbits(matched)
+        bits = np.packbits(mark_changes(self.gram)), np.packbits(matched)
         return CompactRows(self.n, self.size, *bits, *map(narrow, (self.caption, self.count, first - rows, met)))
 
 
 @dataclass(frozen=True, eq=False)
 class CompactRows:
-    """The rows of n-grams in about three bytes each, and which of them match."""
+    """N-gram rows packed into about three bytes each, with their matches."""
 
     n: int
     size: int
@@ -165,26 +182,26 @@ class CompactRows:
             np.unpackbits(bits, count=len(self.caption)).view(np.bool_) for bits in (self.new_gram, self.matched)
         )
         caption = self.caption.astype(np.int32)
-        rows = NgramRows(self.n, self.size, _numbered(new_gram), caption, self.count, table.item, table.is_candidate)
+        rows = NgramRows(self.n, self.size, _number_runs(new_gram), caption, self.count, table.item, table.is_candidate)
         own = np.flatnonzero(matched)
         rows.__dict__["matches"] = NgramMatches(own, own + self.distance, self.met.astype(np.int64))
         return rows
 
     @property
     def nbytes(self) -> int:
-        """The memory of the rows."""
+        """Memory of the rows in bytes."""
         parts = (self.new_gram, self.matched, self.caption, self.count, self.distance, self.met)
         return sum(part.nbytes for part in parts)
 
 
 def narrow(numbers: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """The numbers in the smallest type that holds them all."""
+    """Convert non-negative integers to the smallest unsigned type that fits all of them."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 @dataclass(frozen=True, eq=False)
 class NgramTable(NgramRows):
-    """The rows of n-grams, and where in the captions each n-gram stands."""
+    """N-gram rows with the token positions at which each n-gram starts."""
 
     order: Ints32
     """The tokens at which an n-gram starts, sorted by n-gram."""
@@ -200,25 +217,25 @@ class NgramTable(NgramRows):
         """Count the n-grams of all captions: each is an (n-1)-gram followed by one more token."""
         shorter = table.ngrams(n - 1) if n > 1 else None
         if shorter is None:
-            order = _sorted_by(table.tokens, len(table.vocabulary), np.arange(len(table.tokens), dtype=np.int32))
+            order = _sort_by_keys(table.tokens, len(table.vocabulary), np.arange(len(table.tokens), dtype=np.int32))
             parents = np.zeros(len(order), dtype=np.int32)
         else:
             # Tokens in the order of the token n-1 positions on, then stably by the (n-1)-gram that starts there.
             order = table.ngrams(1).order.take((table.sorted_positions >= n - 1).nonzero()[0]) - np.int32(n - 1)
             starting = shorter.at
-            order = _sorted_by(starting, shorter.size, order)
+            order = _sort_by_keys(starting, shorter.size, order)
             parents = starting.take(order)
         lasts = table.tokens.take(order + (n - 1))
         caption = table.caption_at.take(order)
-        new_gram = changes(parents) | changes(lasts)
-        new_row = new_gram | changes(caption)
+        new_gram = mark_changes(parents) | mark_changes(lasts)
+        new_row = new_gram | mark_changes(caption)
         rows, firsts = new_row.nonzero()[0], new_gram.nonzero()[0]
         return cls(
             n=n,
             size=len(firsts),
-            gram=_numbered(new_gram.take(rows)),
+            gram=_number_runs(new_gram.take(rows)),
             caption=caption.take(rows),
-            count=_lengths(rows, len(order)),
+            count=_compute_run_lengths(rows, len(order)),
             item=table.item,
             is_candidate=table.is_candidate,
             order=order,
@@ -230,22 +247,22 @@ class NgramTable(NgramRows):
     @property
     def at(self) -> Ints32:
         """The n-gram that starts at each token; -1 if the caption ends too soon."""
-        return self._at_tokens(self.gram)
+        return self._place_at_tokens(self.gram)
 
     @cached_property
     def group_at(self) -> Ints32:
-        """The group of the n-gram that starts at each token; -1 where none does."""
-        return self._at_tokens(self.group)
+        """The group of the n-gram that starts at each token; -1 if none does."""
+        return self._place_at_tokens(self.group)
 
-    def _at_tokens(self, numbers: Ints32) -> Ints32:
-        """The number of each row at the tokens where its n-gram starts; -1 where none does."""
+    def _place_at_tokens(self, numbers: Ints32) -> Ints32:
+        """Return for each token the number of the row whose n-gram starts there; -1 if none does."""
         result = np.full(self.tokens, -1, dtype=np.int32)
         result[self.order] = numbers.repeat(self.count)
         return result
 
 
-def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
-    """Sort indices stably by small keys: sixteen bits at a time, for which NumPy has a radix sort."""
+def _sort_by_keys(keys: Ints32, bound: int, order: Ints32) -> Ints32:
+    """Sort indices stably by small integer keys, 16 bits at a time, for which NumPy has a radix sort."""
     bits = max(bound - 1, 1).bit_length()
     for shift in range(0, bits, 16):
         digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
@@ -253,31 +270,31 @@ def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
     return order
 
 
-def _numbered(new: Bools) -> Ints32:
-    """The number of the run each position belongs to, where runs begin at the marked positions."""
+def _number_runs(new: Bools) -> Ints32:
+    """Return the run number of each position; ``new`` marks the positions at which runs begin."""
     number: Ints32 = new.cumsum(dtype=np.int32)
     number -= np.int32(1)
     return number
 
 
-def _lengths(starts: Ints, end: int) -> Ints32:
-    """Lengths of runs that begin at these positions, the last one ending at the end."""
+def _compute_run_lengths(starts: Ints, end: int) -> Ints32:
+    """Compute the lengths of runs that begin at ``starts``; the last run ends at ``end``."""
     lengths = np.empty(len(starts), dtype=np.int32)
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="same_kind")
     lengths[-1:] = end - starts[-1:]
     return lengths
 
 
-def changes(values: npt.NDArray[Any]) -> Bools:
-    """Where a value differs from the one before it; the first always does."""
+def mark_changes(values: npt.NDArray[Any]) -> Bools:
+    """Mark the values that differ from the one before; the first is always marked."""
     changed = np.empty(len(values), dtype=np.bool_)
     changed[:1] = True
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return changed
 
 
-def table_key(tokenizer: str) -> tuple[str, str]:
-    """The key under which a set stores its table of a tokenizer, see `Memo.once`."""
+def make_table_key(tokenizer: str) -> tuple[str, str]:
+    """Return the key under which a set stores its table of a tokenizer, see `Memo.once`."""
     return "tokens", tokenizer
 
 
@@ -299,22 +316,22 @@ class TextTable(Memo):
 
     @classmethod
     def of(cls, captions: CaptionSet, tokenizer: str | Tokenizer = AUTO) -> TextTable:
-        """The token table of a set, made once per tokenizer and shared by all metrics."""
+        """Return the token table of a set, built once per tokenizer and shared by all metrics."""
         tokenizer = name_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
-        name = chosen_tokenizer(tokenizer, captions.language)
-        return captions.once(table_key(name), lambda: cls._of(captions, tokenizer_named(name)))
+        name = choose_tokenizer(tokenizer, captions.language)
+        return captions.once(make_table_key(name), lambda: cls._build(captions, find_tokenizer(name)))
 
     @classmethod
-    def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
+    def _build(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
         texts, number = candidates.distinct
         vocabulary, tokens, lengths = tokenize((*texts, *references.values), tool)
         text = np.concatenate([number, np.arange(len(texts), len(lengths))])
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
-        return cls._in_items(tool, vocabulary, tokens, lengths, text, item, len(candidates.values), len(captions))
+        return cls._group_by_item(tool, vocabulary, tokens, lengths, text, item, len(candidates.values), len(captions))
 
     @classmethod
-    def _in_items(
+    def _group_by_item(
         cls,
         tool: Tokenizer,
         vocabulary: list[str],
@@ -326,7 +343,7 @@ class TextTable(Memo):
         items: int,
         base: TextTable | None = None,
     ) -> TextTable:
-        """A table of captions that stand candidates first, then references; here those of an item stand together.
+        """Build a table from captions in the order candidates, references; the table's captions are grouped by item.
 
         ``lengths`` has the tokens of each text, and ``text`` the number of each caption's text.
         """
@@ -345,10 +362,10 @@ class TextTable(Memo):
         )
 
     def with_candidates(self, candidates: Ragged, items: Ints) -> TextTable:
-        """A table of candidates beside references that are in this table and are not tokenized again.
+        """Build a table of new candidates with references of this table, which are not tokenized again.
 
-        Item ``i`` of the new table has ``candidates[i]`` and the references of item ``items[i]`` here, where no item
-        has candidates.
+        Item ``i`` of the new table has ``candidates[i]`` and the references of item ``items[i]`` of this table, whose
+        items must have no candidates.
 
         >>> from captious.captions import CaptionSet
         >>> references = TextTable.of(CaptionSet.of({"1": (), "2": ()}, {"1": ["a dog"], "2": ["a cat", "cats"]}))
@@ -362,7 +379,7 @@ class TextTable(Memo):
         references = run_indices(first, counts)
         reference_lengths = self.lengths[references]
         reference_tokens = take_runs(self.tokens, self.starts[references], reference_lengths)
-        return self._in_items(
+        return self._group_by_item(
             self.tokenizer,
             self.vocabulary + new if new else self.vocabulary,
             np.concatenate([tokens, reference_tokens]),
@@ -431,7 +448,7 @@ class TextTable(Memo):
         shift[self.candidates] = np.cumsum(counts) - counts - first
         return CaptionPairs(np.repeat(self.candidates, counts), run_indices(first, counts), shift)
 
-    def per_item(self, rows: Floats) -> Floats:
+    def sum_per_item(self, rows: Floats) -> Floats:
         """Sum rows of candidates into rows of items."""
         item = self.item[self.candidates]
         if len(item) == self.items and (item == np.arange(self.items)).all():
@@ -439,11 +456,11 @@ class TextTable(Memo):
         return np.stack([np.bincount(item, weights=column, minlength=self.items) for column in rows.T], axis=1)
 
     def mean_rows(self, values: Floats) -> Floats:
-        """Values of candidates as (sum, number) of items: the statistics of a mean."""
-        return self.per_item(np.stack([values, np.ones(len(values))], axis=1))
+        """Return (sum, number) of the candidates' values for each item: the statistics of a mean."""
+        return self.sum_per_item(np.stack([values, np.ones(len(values))], axis=1))
 
     def words(self, caption: int) -> list[str]:
-        """The tokens of a caption as text."""
+        """Return the tokens of a caption as text."""
         return [self.vocabulary[token] for token in self.tokens[self.starts[caption] : self.starts[caption + 1]]]
 
     @cached_property
@@ -452,7 +469,7 @@ class TextTable(Memo):
         return np.flatnonzero(~self.is_candidate)
 
     def counts(self, n: int) -> list[dict[int, int]]:
-        """The counts of the n-grams in each caption; for a few captions."""
+        """Count the n-grams of each caption, as dictionaries; meant for a few captions."""
         grams = self.ngrams(n)
         counts: list[dict[int, int]] = [{} for _ in self.lengths]
         for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
@@ -460,7 +477,7 @@ class TextTable(Memo):
         return counts
 
     def ngram(self, n: int, gram: int) -> str:
-        """An n-gram of the table as text."""
+        """Return an n-gram of the table as text."""
         words = []
         for order in range(n, 0, -1):
             grams = self.ngrams(order)
@@ -472,21 +489,21 @@ class TextTable(Memo):
     def word_keys(self) -> Keys:
         """A 64-bit hash of each word of the vocabulary."""
         if self.base is None:
-            return word_keys(self.vocabulary)
+            return hash_words(self.vocabulary)
         new = self.vocabulary[len(self.base.vocabulary) :]
-        return np.concatenate([self.base.word_keys, word_keys(new)]) if new else self.base.word_keys
+        return np.concatenate([self.base.word_keys, hash_words(new)]) if new else self.base.word_keys
 
-    def ngram_keys(self, n: int) -> Keys:
-        """A 64-bit hash of each n-gram, which is the same in every table."""
+    def hash_ngrams(self, n: int) -> Keys:
+        """Hash each n-gram to 64 bits, equal in every table."""
         if n == 0:
             return np.zeros(1, dtype=np.uint64)
         grams = self.ngrams(n)
         return self.once(
-            ("keys", n), lambda: mix(self.ngram_keys(n - 1).take(grams.parent), self.word_keys.take(grams.last))
+            ("keys", n), lambda: mix(self.hash_ngrams(n - 1).take(grams.parent), self.word_keys.take(grams.last))
         )
 
-    def caption_keys(self, captions: Ints) -> Keys:
-        """A 64-bit hash of the words of each of these captions, which is the same in every table."""
+    def hash_captions(self, captions: Ints) -> Keys:
+        """Hash the words of each of these captions to 64 bits, equal in every table."""
         keys = np.zeros(len(captions), dtype=np.uint64)
         lengths, starts = self.lengths[captions], self.starts[captions]
         for position in range(int(lengths.max(initial=0))):
@@ -495,16 +512,16 @@ class TextTable(Memo):
             keys[longer] = mix(keys.take(longer), words)
         return keys
 
-    def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
-        """The number of the run of words, shared with a reference, that each word of a candidate is in.
+    def find_shared_runs(self, caption: int, highest: int = 4) -> list[int]:
+        """Return for each word of a candidate the number of the run, shared with a reference, that contains it; 0 if
+        none does.
 
-        It is 0 if no reference has the word.
-        A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
-        neighbors are of one run if a reference has them as neighbors.
+        A word counts at most as often as in the reference that has it most often. If ``highest`` is 2 or more, two
+        neighbors are in one run if they are neighbors in a reference.
 
         >>> from captious.captions import CaptionSet
         >>> table = TextTable.of(CaptionSet.of({"1": "a red dog a cat"}, {"1": ["the red dog", "a cat"]}))
-        >>> table.shared_runs(0)
+        >>> table.find_shared_runs(0)
         [0, 1, 1, 2, 2]
         """
         first, end = self.starts[caption : caption + 2].tolist()
@@ -525,22 +542,24 @@ class TextTable(Memo):
             runs.append(number if position in shared else 0)
         return runs
 
-    def ngram_rows(self, n: int) -> NgramRows:
-        """The n-gram counts of all captions, without where in the captions the n-grams stand."""
+    def get_ngram_rows(self, n: int) -> NgramRows:
+        """Return the n-gram counts of all captions, without token positions."""
         compact = self.compact_rows[n - 1 : n]
         return compact[0].rows(self) if compact else self.ngrams(n)
 
     @property
     def order_blocks(self) -> list[tuple[int, ...]]:
-        """The orders of n-grams that are looked at together: all in a small table, where each step costs most."""
+        """The orders of n-grams that are processed together: all at once in a small table, otherwise one at a time."""
         orders = range(1, ORDERS + 1)
         return [tuple(orders)] if len(self.tokens) <= SMALL else [(n,) for n in orders]
 
-    def joint_rows(self, orders: Sequence[int]) -> NgramRows:
-        """The n-gram counts of several orders; captions of each order are numbered behind those of the one before."""
+    def join_orders(self, orders: Sequence[int]) -> NgramRows:
+        """Concatenate the n-gram rows of several orders; the k-th order's captions are numbered from k times their
+        number on.
+        """
         if len(orders) == 1:
-            return self.ngram_rows(orders[0])
-        parts, captions = [self.ngram_rows(n) for n in orders], len(self.lengths)
+            return self.get_ngram_rows(orders[0])
+        parts, captions = [self.get_ngram_rows(n) for n in orders], len(self.lengths)
         before = np.cumsum([0, *(part.size for part in parts)], dtype=np.int32)
         return NgramRows(
             n=orders[-1],
@@ -554,29 +573,29 @@ class TextTable(Memo):
 
     @property
     def compact_rows(self) -> tuple[CompactRows, ...]:
-        """The n-gram counts of orders 1 to 4 that `compact` has kept; none in other tables."""
+        """The n-gram counts of orders 1 to 4 that `compact` has stored; empty in other tables."""
         return self.known("rows") or ()
 
     def compact(self) -> TextTable:
-        """A copy that holds the n-gram counts of orders 1 to 4 in a fifth of their memory, and nothing else."""
+        """Copy the table with the n-gram counts of orders 1 to 4 only, in a fifth of their memory."""
         table = replace(self)
         table.keep("rows", tuple(self.ngrams(n).compact() for n in range(1, ORDERS + 1)))
         return table
 
     def ngrams(self, n: int) -> NgramTable:
-        """The n-gram counts of all captions, made once and shared by all metrics."""
+        """Return the n-gram counts of all captions, computed once and shared by all metrics."""
         for order in range(1, n):
             self.once(("ngrams", order), partial(NgramTable.of, self, order))
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
 
 
 def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, Ints]:
-    """Vocabulary, flat token ids, and tokens per text.
+    """Tokenize texts; return the sorted vocabulary, flat token ids, and the number of tokens of each text.
 
-    Texts are cut at spaces; a distinct chunk is tokenized once where that is safe, a text with an unsafe chunk as a
-    whole. A tokenizer that does not cut gets every distinct text once. The vocabulary is sorted: sums over the n-grams
-    of a caption then run in an order that does not depend on the other captions, and so does the last digit of its
-    value.
+    Texts are split at spaces; a distinct chunk is tokenized once if that is safe, a text with an unsafe chunk as a
+    whole. A tokenizer that does not split (``cuts``) gets every distinct text once. The vocabulary is sorted, so that
+    sums over the n-grams of a caption have an order that does not depend on the other captions, and neither does the
+    last digit of its value.
 
     >>> from captious.text.tokenizers import TOKENIZERS
     >>> vocabulary, tokens, lengths = tokenize(["a dog", "the dog"], TOKENIZERS["ptb"])
@@ -585,7 +604,7 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     """
     if not texts:
         return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    chunks, chunk, bounds = _chunks(texts) if tool.cuts else _distinct(texts)
+    chunks, chunk, bounds = _split_chunks(texts) if tool.cuts else _number_texts(texts)
     plain = list(map(tool.plain_word, chunks))
     rest = [number for number, word in enumerate(plain) if word is None]
     unsafe = np.zeros(len(chunks), dtype=np.bool_)
@@ -603,7 +622,7 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     for number in rest:
         if number >= len(unsafe) or not unsafe[number]:
             start[number] = len(words)
-            words += _words(tool, chunks[number])
+            words += _tokenize_text(tool, chunks[number])
             size[number] = len(words) - start[number]
     vocabulary: defaultdict[str, int] = defaultdict(itertools.count().__next__)
     flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
@@ -611,11 +630,11 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     rank = np.empty(len(alphabetical), dtype=np.int32)
     rank[[vocabulary[word] for word in alphabetical]] = np.arange(len(alphabetical))
     flat = rank.take(flat)
-    return alphabetical, *_in_texts(flat, start, size, chunk, bounds)
+    return alphabetical, *_join_chunk_tokens(flat, start, size, chunk, bounds)
 
 
-def _in_texts(flat: Ints32, start: Ints, size: Ints, chunk: Ints32, bounds: Ints) -> tuple[Ints32, Ints]:
-    """Flat token ids and tokens per text, from those of each distinct chunk and from where the chunks stand."""
+def _join_chunk_tokens(flat: Ints32, start: Ints, size: Ints, chunk: Ints32, bounds: Ints) -> tuple[Ints32, Ints]:
+    """Return flat token ids and tokens per text, from the tokens of each distinct chunk and the chunks of each text."""
     index = chunk.astype(np.intp)
     sizes = size.astype(np.int32).take(index)
     ends = np.cumsum(sizes, dtype=np.int64)
@@ -630,16 +649,16 @@ def _in_texts(flat: Ints32, start: Ints, size: Ints, chunk: Ints32, bounds: Ints
     return tokens[:-1], np.add.reduceat(sizes, bounds[:-1], dtype=np.int64)
 
 
-def word_counts(texts: Sequence[str], language: str = "") -> list[int]:
-    """The words of each text: what stands between spaces, or the tokens of a language without spaces.
+def count_words(texts: Sequence[str], language: str = "") -> list[int]:
+    """Count the words of each text, split at spaces, or by the tokenizer of a language without spaces.
 
-    >>> word_counts(["a dog's ball ."]), word_counts(["一只狗。"], "zh")
+    >>> count_words(["a dog's ball ."]), count_words(["一只狗。"], "zh")
     ([4], [3])
     """
-    name = chosen_tokenizer(AUTO, language)
+    name = choose_tokenizer(AUTO, language)
     if name in SPACED_TOKENIZERS:
         return [len(text.split()) for text in texts]
-    lengths: list[int] = tokenize(texts, tokenizer_named(name))[2].tolist()
+    lengths: list[int] = tokenize(texts, find_tokenizer(name))[2].tolist()
     return lengths
 
 
@@ -653,25 +672,26 @@ _WORTH_ARROW = 100_000
 _cut_before = Counter[str]()
 
 
-def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The distinct space-delimited chunks of all texts, the chunk at each position, and where each text begins.
+def _split_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+    """Return the distinct space-delimited chunks of all texts, the chunk at each position, and the first position of
+    each text.
 
-    Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
+    Chunk 0 is empty, without tokens. Every text has at least one chunk, which may be empty.
     """
     _cut_before["texts"] += len(texts)
     if _cut_before["texts"] >= _WORTH_ARROW:
         with contextlib.suppress(UnicodeEncodeError):  # half a character
-            return _arrow_chunks(texts)
+            return _split_chunks_by_arrow(texts)
     numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__, {_END: 0})
-    chunk, bounds = _cut(texts, numbering)
+    chunk, bounds = _number_chunks(texts, numbering)
     return ["", *list(numbering)[1:]], chunk, bounds
 
 
-def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The same by Arrow, which makes a Python string only of each distinct chunk, in 0.3 of the time.
+def _split_chunks_by_arrow(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+    """Return the same as `_split_chunks`, by Arrow, in 0.3 of the time: only distinct chunks become Python strings.
 
-    A chunk that ends its text and the same chunk before a space have two numbers. Arrow's own conversions of lists and
-    of arrays import pandas where it is installed, which takes longer than Arrow saves: only buffers pass.
+    A chunk at the end of its text and the same chunk before a space get two numbers. Arrow's own conversions of lists
+    and arrays import pandas if it is installed, which takes longer than Arrow saves, so only buffers are passed.
     """
     import pyarrow as pa
 
@@ -685,13 +705,13 @@ def _arrow_chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
     cut = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
     chunks = [chunk.removesuffix(" ") for chunk in cut.dictionary.to_pylist()]
     if _END in "".join(chunks):
-        return _arrow_chunks([text.replace(_END, " ") for text in texts])
+        return _split_chunks_by_arrow([text.replace(_END, " ") for text in texts])
     numbers: Ints32 = np.frombuffer(cut.indices.buffers()[1], dtype=np.int32, count=len(cut)) + np.int32(1)
     return ["", *chunks], numbers, bounds
 
 
-def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, Ints]:
-    """The number of the chunk at each position, and where each text begins; the number of the end of a text is 0."""
+def _number_chunks(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, Ints]:
+    """Return the number of the chunk at each position, and the first position of each text."""
     parts = []
     for first in range(0, len(texts), _TEXTS):
         block = texts[first : first + _TEXTS]
@@ -708,7 +728,7 @@ def _cut(texts: Sequence[str], numbering: Mapping[str, int]) -> tuple[Ints32, In
 
 
 class _KnownWords(dict[str, int]):
-    """A chunk to the number of its only token in a vocabulary, from 1 on; -1 if it has another number of them."""
+    """A mapping from a chunk to 1 + the index of its only token; -1 if it has another number of tokens or a new one."""
 
     def __init__(self, tool: Tokenizer, vocabulary: list[str]) -> None:
         self.nothing = len(vocabulary) + 1
@@ -722,21 +742,21 @@ class _KnownWords(dict[str, int]):
     def __missing__(self, chunk: str) -> int:
         word = self.tool.plain_word(chunk)
         local = self.tool.is_local is None or self.tool.is_local(chunk)
-        words = (word,) if word is not None else _words(self.tool, chunk) if local else ()
+        words = (word,) if word is not None else _tokenize_text(self.tool, chunk) if local else ()
         number = self.index.get(words[0], -2) + 1 if len(words) == 1 else -1
         if len(self) < _REMEMBERED:
             self[chunk] = number
         return number
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-        """New words that go behind the vocabulary, flat token ids, and tokens per text.
+        """Tokenize texts; return new words, which extend the vocabulary, flat token ids, and tokens per text.
 
-        Texts of plain words of the vocabulary need one look at each word.
+        Texts of plain known words, the common case, need one dictionary lookup for each word.
         """
         if not texts or not self.tool.cuts:
             chunk, bounds, odd = np.zeros(0, dtype=np.int32), np.zeros(len(texts) + 1, np.int64), np.arange(len(texts))
         else:
-            chunk, bounds = _cut(texts, self)
+            chunk, bounds = _number_chunks(texts, self)
             nothing = np.flatnonzero(chunk == self.nothing)
             if len(nothing):
                 chunk, bounds = np.delete(chunk, nothing), bounds - np.searchsorted(nothing, bounds)
@@ -754,8 +774,8 @@ class _KnownWords(dict[str, int]):
         return [words[index] for index in new.tolist()], take_runs(every, starts, lengths), lengths
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """What `_chunks` returns, with every distinct text as one chunk."""
+def _number_texts(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
+    """Return the same as `_split_chunks`, with every distinct text as one chunk."""
     numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__)
     chunk = np.fromiter(map(numbering.__getitem__, texts), dtype=np.int32, count=len(texts))
     return ["", *numbering], chunk, np.arange(len(texts) + 1)
@@ -773,7 +793,7 @@ def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDAr
 
 
 def run_indices(starts: Ints, lengths: Ints) -> Ints:
-    """The indices of runs, one run after the other.
+    """Return the indices of runs, one run after the other.
 
     >>> run_indices(np.array([2, 0]), np.array([2, 1])).tolist()
     [2, 3, 0]
@@ -784,8 +804,8 @@ def run_indices(starts: Ints, lengths: Ints) -> Ints:
 
 
 @lru_cache(maxsize=1 << 16)
-def _words(tool: Tokenizer, text: str) -> tuple[str, ...]:
-    """The tokens of a text; the same texts come again in every part of a large set."""
+def _tokenize_text(tool: Tokenizer, text: str) -> tuple[str, ...]:
+    """Tokenize a text; cached, because the same texts recur in every part of a large set."""
     try:
         tokens = tool.tokenize(text)
         if isinstance(tokens, str):
@@ -796,6 +816,6 @@ def _words(tool: Tokenizer, text: str) -> tuple[str, ...]:
         raise
     except Exception as error:
         what = f"tokenizer {tool.name!r} on {text[:60]!r}"
-        raise InputError(f"{what}: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"{what}: {type(error).__name__}: {format_one_line(error)}") from error
     # coco-caption joins tokens with spaces and splits again on any whitespace, which cuts "1\u00a01/2" in two.
     return tuple(joined.split() if " " in text or "\xa0" in text else tokens)

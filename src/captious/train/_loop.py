@@ -1,7 +1,7 @@
-"""The loop of a training: steps with their log, validation and checkpoints. It stops cleanly and resumes to the bit.
+"""The training loop: steps with a log, validation and checkpoints. A resumed training gives identical results.
 
-``accelerate`` carries mixed precision, several processes and the state of a checkpoint. Order, draws and learning rate
-are functions of the step, so that a checkpoint need not hold them.
+``accelerate`` provides mixed precision, several processes and the state of a checkpoint. Order, random draws and
+learning rate are functions of the step, so they are not part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,14 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
-from captious.errors import InputError, one_line, require
+from captious._core.files import (
+    load_json,
+    make_draft_folder,
+    refuse_occupied,
+    set_default_modes,
+    whole_folder,
+    write_atomically,
+)
+from captious.errors import InputError, format_one_line, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime
 from captious.train._objective import Objective, TrainingBatch, Validation
-from captious.train._schedule import EpochPlan, rate
+from captious.train._schedule import EpochPlan, compute_rate
 from captious.train.options import Settings
-from captious.train.processes import anyone, rank, wait, world
+from captious.train.processes import get_rank, get_world_size, is_set_anywhere, wait
 
 torch = require("torch", "clip")
 
@@ -40,7 +47,7 @@ PENDING = 20
 
 
 class TrainingLog:
-    """Appends to ``log.jsonl``; a training that resumes cuts off what came after its checkpoint."""
+    """A writer of ``log.jsonl``; a resumed training removes the rows after its checkpoint."""
 
     def __init__(self, folder: Path, step: int, writes: bool = True) -> None:
         self.path = folder / LOG_FILE
@@ -48,24 +55,24 @@ class TrainingLog:
         self._writes = writes
         self._since, self._samples = time.perf_counter(), 0
         if writes:
-            before = [row for row in read(folder) if row["step"] <= step] if step else []
-            with whole_file(self.path) as draft:
-                draft.write_text("".join(_line(row) for row in before), encoding="utf-8", newline="\n")
+            before = [row for row in read_log(folder) if row["step"] <= step] if step else []
+            with write_atomically(self.path) as draft:
+                draft.write_text("".join(_format_line(row) for row in before), encoding="utf-8", newline="\n")
 
     def step(self, record: dict[str, Any], parts: dict[str, Any], samples: int) -> None:
-        """Note a step; the parts may still be on the device."""
+        """Record a step; the losses may still be on the device."""
         self._pending.append((record, parts))
         self._samples += samples
         if len(self._pending) >= PENDING:
             self.flush()
 
     def validation(self, step: int, epoch: int, figures: dict[str, float]) -> None:
-        """Note a validation."""
+        """Record a validation."""
         self.flush()
         self._append([{"step": step, "epoch": epoch, "validation": figures}])
 
     def flush(self) -> None:
-        """Fetch what is pending and write it; stops the training where a loss is not a number."""
+        """Fetch and write the pending steps. Raise InputError if a loss is not finite."""
         if not self._pending:
             return
         values = [{key: float(f"{float(value):.6g}") for key, value in parts.items()} for _, parts in self._pending]
@@ -84,17 +91,17 @@ class TrainingLog:
             )
 
     def pause(self) -> None:
-        """Start the clock anew, after something that is not training."""
+        """Restart the clock after an interruption of the training, such as a validation."""
         self._since = time.perf_counter()
 
     def _append(self, rows: list[dict[str, Any]]) -> None:
         if self._writes:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(_line(row) for row in rows)
+                file.writelines(_format_line(row) for row in rows)
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a log; a last line that a kill cut short is left out."""
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """Read the rows of a log; an incomplete last line is ignored."""
     path = folder / LOG_FILE
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
@@ -105,7 +112,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _line(row: dict[str, Any]) -> str:
+def _format_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
@@ -113,28 +120,28 @@ AHEAD = 4
 """Batches that are laid out before they are needed."""
 
 
-def batches_ahead(
+def prepare_batches(
     plan: EpochPlan, objective: Objective, done: int, together: int
 ) -> Generator[TrainingBatch, None, None]:
-    """Batches from a step on, laid out by threads before they are needed, always in the same order."""
+    """Yield batches from step ``done`` on, prepared ahead by threads, in a fixed order."""
 
     def layout(group: tuple[int, list[int]]) -> TrainingBatch:
         epoch, numbers = group
-        rows = np.concatenate([plan.rows(epoch, number, rank()) for number in numbers])
+        rows = np.concatenate([plan.rows(epoch, number, get_rank()) for number in numbers])
         return objective.batch(rows, epoch, len(numbers))
 
     groups = (
         (plan.epoch(step), numbers)
         for step in range(done, plan.steps)
-        for numbers in grouped(plan.batches(step), together)
+        for numbers in group_neighbors(plan.batches(step), together)
     )
     return ahead(layout, groups, threads=2, window=AHEAD)
 
 
-def grouped(numbers: list[int], together: int) -> list[list[int]]:
-    """Neighbors, so many at a time.
+def group_neighbors(numbers: list[int], together: int) -> list[list[int]]:
+    """Split numbers into consecutive groups of ``together``.
 
-    >>> grouped([4, 5, 6], 2)
+    >>> group_neighbors([4, 5, 6], 2)
     [[4, 5], [6]]
     """
     return [numbers[at : at + together] for at in range(0, len(numbers), together)]
@@ -143,8 +150,8 @@ def grouped(numbers: list[int], together: int) -> list[list[int]]:
 TOWERS = ("vision_model.", "text_model.")
 
 
-def optimizer(module: Any, settings: Settings, device: str) -> Any:
-    """AdamW over what learns, in groups: with and without decay, of towers and of heads with their own rate."""
+def make_optimizer(module: Any, settings: Settings, device: str) -> Any:
+    """Make an AdamW with parameter groups: with and without decay, towers and heads with their own learning rate."""
     named = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
     if not named:
         raise InputError("lock=... leaves nothing to learn")
@@ -162,8 +169,8 @@ def optimizer(module: Any, settings: Settings, device: str) -> Any:
     return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, settings.beta2), fused=device == "cuda")
 
 
-def train_mode(module: Any) -> None:
-    """Training mode for what learns; a locked tower stays as it is used."""
+def set_train_mode(module: Any) -> None:
+    """Set training mode for trained modules; locked towers stay in evaluation mode."""
     module.train()
     for child in module.children():
         parameters = list(child.parameters())
@@ -171,8 +178,8 @@ def train_mode(module: Any) -> None:
             child.eval()
 
 
-def keep_positions(module: Any, rows: int) -> None:
-    """Empty the gradient of the first rows of the text tower's position table."""
+def freeze_positions(module: Any, rows: int) -> None:
+    """Zero the gradient of the first rows of the text tower's position table."""
     text = getattr(module, "text_model", None)
     embeddings = getattr(getattr(text, "text_model", text), "embeddings", None)
     table = getattr(getattr(embeddings, "position_embedding", None), "weight", None)
@@ -185,8 +192,8 @@ LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
 """Files that say what a folder is: they come when all others are there."""
 
 
-def prepare(out: Path, resume: bool, overwrite: bool) -> None:
-    """Refuse at once what cannot be, such as an occupied folder; clear what a new training replaces."""
+def prepare_folder(out: Path, resume: bool, overwrite: bool) -> None:
+    """Raise InputError if the output folder cannot be used; clear the files that a new training replaces."""
     there = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if there and not resume and not overwrite and (out / MARKER).exists():
         raise InputError(f"{out}: contains a training already; resume=True continues it, overwrite=True starts again")
@@ -194,18 +201,18 @@ def prepare(out: Path, resume: bool, overwrite: bool) -> None:
     if resume and not (out / FOLDER / LAST_CHECKPOINT).is_dir():
         start = "leave resume=True out" if not out.exists() else "pass overwrite=True in place of resume=True"
         raise InputError(f"{out / FOLDER / LAST_CHECKPOINT}: no checkpoint to resume from; {start} to start")
-    if overwrite and not resume and rank() == 0:
+    if overwrite and not resume and get_rank() == 0:
         for name in (FOLDER, "best"):
             shutil.rmtree(out / name, ignore_errors=True)
         (out / LOG_FILE).unlink(missing_ok=True)
 
 
 def put_model(model: Any, folder: Path) -> None:
-    """Save a model into a folder that holds other things: each file whole, the one that says what it is last."""
+    """Save a model into a folder with other files: each file atomically, the one that identifies the model last."""
     folder.mkdir(parents=True, exist_ok=True)
-    with draft_folder(folder / "model") as draft:
+    with make_draft_folder(folder / "model") as draft:
         model.save(draft)
-        with_default_modes(draft)
+        set_default_modes(draft)
         for path in sorted(draft.iterdir(), key=lambda path: path.name in LAST):
             target = folder / path.name
             if path.is_dir():
@@ -217,13 +224,13 @@ GROWING = ("epochs", "steps")
 """What may be more than before when a training resumes."""
 
 
-def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
-    """Refuse to go on from the checkpoint of another training; of this one, epochs may be more than before."""
+def check_identity(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
+    """Raise InputError if the checkpoint is of another training; only the number of epochs may have grown."""
     path = folder / FOLDER / LAST_CHECKPOINT / STATE
     try:
         before = load_json(path)["identity"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path.parent}: is damaged ({one_line(error, 120)})") from None
+        raise InputError(f"{path.parent}: is damaged ({format_one_line(error, 120)})") from None
     for key, value in json.loads(json.dumps(identity)).items():
         was = before.get(key)
         if was == value or (key in GROWING and was is not None and value is not None and was < value):
@@ -239,14 +246,14 @@ def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> N
 
 @dataclass
 class StopSignal:
-    """A signal that Ctrl-C, SIGTERM or a test sets; the training ends after the step at work."""
+    """A flag set by Ctrl-C, SIGTERM or a test; the training ends after the current step."""
 
     asked: bool = False
 
 
 @contextmanager
-def signals(stop: StopSignal) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop; a second one ends at once."""
+def handle_signals(stop: StopSignal) -> Iterator[None]:
+    """Set the flag on Ctrl-C or SIGTERM inside the block; a second signal interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -266,26 +273,26 @@ def signals(stop: StopSignal) -> Iterator[None]:
 
 @dataclass
 class Patience:
-    """Ends a training after so many validations without a new best; 0 never does."""
+    """Early stopping after ``most`` validations without a new best; 0 disables it."""
 
     most: int = 0
     best: float = float("-inf")
     since: int = 0
 
-    def see(self, value: float) -> bool:
-        """Note a validation; True when it is enough."""
+    def update(self, value: float) -> bool:
+        """Record a validation; return True if the patience is exhausted."""
         self.best, self.since = (value, 0) if value > self.best else (self.best, self.since + 1)
         return self.exhausted
 
     @property
     def exhausted(self) -> bool:
-        """Whether it is enough."""
+        """Whether the patience is exhausted."""
         return bool(self.most) and self.since >= self.most
 
 
 @dataclass
 class Trainer:
-    """One training from its checkpoint, or its start, to its end."""
+    """One training, from its start or checkpoint to its end."""
 
     objective: Objective
     settings: Settings
@@ -305,46 +312,48 @@ class Trainer:
     def __post_init__(self) -> None:
         self.model = self.objective.model
         self.device = self.model.device
-        self.step_module = self.accelerator.prepare_model(self._as_module(), device_placement=False)
-        adam = optimizer(self.model.module, self.settings, self.device.type)
+        self.step_module = self.accelerator.prepare_model(self._make_module(), device_placement=False)
+        adam = make_optimizer(self.model.module, self.settings, self.device.type)
         self.optimizer = self.accelerator.prepare_optimizer(adam, device_placement=False)
         self.done = 0
         self.best: float | None = None
         usual = self.settings.accumulate if self.device.type == "cuda" else 1
         self.together = (self.settings.together or usual) if self.objective.joins else 1
 
-    def _as_module(self) -> Any:
-        """The losses of a batch as a module, so that several processes can share its gradients."""
+    def _make_module(self) -> Any:
+        """Wrap the losses of a batch in a module, so that several processes can share its gradients."""
         objective = self.objective
         forward = {"forward": lambda module, batch: objective.parts(batch)}
         module = type("Step", (torch.nn.Module,), forward)()
         module.model = self.model.module
-        if world() > 1 and getattr(self.model.module.config, "model_type", "") != "clip":
+        if get_world_size() > 1 and getattr(self.model.module.config, "model_type", "") != "clip":
             # Some towers have weights that features do not use, such as a pooler; CLIP has none.
             handlers = require("accelerate", "clip").DistributedDataParallelKwargs
             self.accelerator.ddp_handler = handlers(find_unused_parameters=True)
         return module
 
     def run(self, resume: bool = False, ended: bool = False) -> bool:
-        """Train to the end; False where it was stopped before its end. A checkpoint is there in either case.
+        """Train to the end, and write a checkpoint; return False if the training was stopped before.
 
-        Where the training that is resumed has ``ended`` already, only what it was is compared.
+        If the resumed training has ``ended`` already, only its identity is checked.
         """
-        torch.manual_seed(1000 * self.settings.seed + rank())  # for dropout; a checkpoint has its own state
+        torch.manual_seed(1000 * self.settings.seed + get_rank())  # for dropout; a checkpoint has its own state
         if resume:
             self._restore(ended)
         if ended:
             return True
-        log = TrainingLog(self.folder, self.done, writes=rank() == 0)
-        train_mode(self.model.module)
+        log = TrainingLog(self.folder, self.done, writes=get_rank() == 0)
+        set_train_mode(self.model.module)
         if self.validation is not None and not self.done:
             self._validate(log)
         finished: bool | None = None
-        with signals(self.stop):
+        with handle_signals(self.stop):
             while finished is None:
                 finished = self._steps(log)
         log.flush()
-        early = not finished and anyone(self.patience.exhausted, self.device)  # only the first process validates
+        early = not finished and is_set_anywhere(
+            self.patience.exhausted, self.device
+        )  # only the first process validates
         if early:
             since = self.patience.most
             steps = f"stopped after step {self.done} of {self.plan.steps}"
@@ -353,21 +362,21 @@ class Trainer:
 
     def _steps(self, log: TrainingLog) -> bool | None:
         """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
-        with closing(batches_ahead(self.plan, self.objective, self.done, self.together)) as batches:
+        with closing(prepare_batches(self.plan, self.objective, self.done, self.together)) as batches:
             while self.done < self.plan.steps:
                 before = self.objective.state()
                 try:
                     self._step(batches, log)
                 except (torch.OutOfMemoryError, MemoryError) as error:
-                    self._less(before, error)
+                    self._reduce_batches(before, error)
                     return None
-                if self._between(log):
+                if self._finish_step(log):
                     return False
         return True
 
-    def _less(self, before: dict[str, Any], error: BaseException) -> None:
-        """Undo a step that did not fit into memory and encode half as many batches at once, where that is possible."""
-        if self.together == 1 or world() > 1:
+    def _reduce_batches(self, before: dict[str, Any], error: BaseException) -> None:
+        """Undo a step that ran out of memory, and halve the number of batches encoded at once, if possible."""
+        if self.together == 1 or get_world_size() > 1:
             half, twice = max(1, self.plan.batch // 2), self.settings.accumulate * 2
             raise InputError(
                 f"out of memory with batch_size={self.plan.batch}: try batch_size={half} accumulate={twice}, which "
@@ -384,16 +393,16 @@ class Trainer:
 
     def _step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
         step, numbers = self.done, self.plan.batches(self.done)
-        now = (self.settings.lr or 0.0) * rate(step, self.plan.steps, self.settings.warmup_steps)
+        now = (self.settings.lr or 0.0) * compute_rate(step, self.plan.steps, self.settings.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = now * group["times"]
         sums: dict[str, Any] = {}
-        for members in grouped(numbers, self.together):
+        for members in group_neighbors(numbers, self.together):
             share = len(members) / len(numbers)
             parts = self._backward(next(batches), share, last=members[-1] == numbers[-1])
             for key, value in parts.items():
                 sums[key] = sums.get(key, 0.0) + value.detach() * share
-        keep_positions(self.model.module, self.settings.frozen_positions)
+        freeze_positions(self.model.module, self.settings.frozen_positions)
         trained = [one for group in self.optimizer.param_groups for one in group["params"] if one.grad is not None]
         norm = self.accelerator.clip_grad_norm_(trained, self.settings.clip_norm or math.inf)
         self.optimizer.step()
@@ -406,7 +415,7 @@ class Trainer:
         self.runtime.progress("steps", self.done, self.plan.steps)
 
     def _backward(self, batch: TrainingBatch, share: float, last: bool) -> dict[str, Any]:
-        """Losses and gradients of a batch; processes exchange gradients after the last of a step."""
+        """Compute losses and gradients of a batch; processes exchange gradients after the last of a step."""
         try:
             with nullcontext() if last else self.accelerator.no_sync(self.step_module):
                 parts: dict[str, Any] = self.step_module(batch)
@@ -417,13 +426,13 @@ class Trainer:
                 raise MemoryError from error
             raise
 
-    def _between(self, log: TrainingLog) -> bool:
-        """What happens between steps: validation, checkpoint, stop. True to stop."""
+    def _finish_step(self, log: TrainingLog) -> bool:
+        """Validate, save a checkpoint or stop after a step, if it is time; return True to stop."""
         ends = self.done % self.plan.steps_in_epoch == 0
         every = self.settings.validate_every
         if self.validation is not None and (ends or (every and self.done % every == 0)):
             self._validate(log)
-        stop = anyone(self.stop.asked, self.device) and self.done < self.plan.steps
+        stop = is_set_anywhere(self.stop.asked, self.device) and self.done < self.plan.steps
         if ends or stop or self.done % self.settings.save_every == 0:
             log.flush()
             self._save()
@@ -431,7 +440,7 @@ class Trainer:
         return stop
 
     def _validate(self, log: TrainingLog) -> None:
-        if rank() == 0 and self.validation is not None:
+        if get_rank() == 0 and self.validation is not None:
             self.model.module.eval()
             figures = self.validation()
             log.validation(self.done, self.plan.epoch(max(self.done - 1, 0)), figures)
@@ -439,24 +448,24 @@ class Trainer:
             if self.done and (self.best is None or value > self.best):
                 self.best = value
                 self.keep_best()
-            if self.patience.see(value):
+            if self.patience.update(value):
                 self.stop.asked = True
-            train_mode(self.model.module)
+            set_train_mode(self.model.module)
         wait()
         log.pause()
 
     def _save(self) -> None:
-        """Write the checkpoint: each process its own part, into a folder that takes its name when all is there."""
+        """Write the checkpoint: each process writes its part into a draft, which is renamed when complete."""
         target = self.folder / FOLDER / LAST_CHECKPOINT
         draft = target.with_name(".next")
-        if rank() == 0:
+        if get_rank() == 0:
             shutil.rmtree(draft, ignore_errors=True)
         wait()
         self.accelerator.save_state(str(draft))
-        torch.save(self.objective.state(), draft / f"objective_{rank()}.pt")
+        torch.save(self.objective.state(), draft / f"objective_{get_rank()}.pt")
         wait()
-        if rank() == 0:
-            state: dict[str, Any] = {"step": self.done, "best": self.best, "processes": world()}
+        if get_rank() == 0:
+            state: dict[str, Any] = {"step": self.done, "best": self.best, "processes": get_world_size()}
             state |= {"identity": self.identity, "patience": [self.patience.best, self.patience.since]}
             with whole_folder(target, True, STATE) as folder:
                 for path in draft.iterdir():
@@ -469,14 +478,14 @@ class Trainer:
         folder = self.folder / FOLDER / LAST_CHECKPOINT
         try:
             state = load_json(folder / STATE)
-            if state["processes"] != world():
+            if state["processes"] != get_world_size():
                 raise InputError(
-                    f"{self.folder}: {state['processes']} processes began it, not {world()}; start as many"
+                    f"{self.folder}: {state['processes']} processes began it, not {get_world_size()}; start as many"
                 )
-            compare(self.folder, self.identity, ended)
+            check_identity(self.folder, self.identity, ended)
             self.accelerator.load_state(str(folder))
             _restore_random_state(folder)
-            self.objective.restore(torch.load(folder / f"objective_{rank()}.pt", weights_only=True))
+            self.objective.restore(torch.load(folder / f"objective_{get_rank()}.pt", weights_only=True))
             self.done, self.best = state["step"], state["best"]
             self.patience.best, self.patience.since = state["patience"]
             if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: what ended it before does not count
@@ -488,12 +497,12 @@ class Trainer:
 
 
 def _restore_random_state(folder: Path) -> None:
-    """Set the random state of a checkpoint; ``load_state`` goes on without a word where its file is damaged."""
+    """Restore the random state of a checkpoint; ``load_state`` silently ignores a damaged file."""
     utils = require("accelerate", "clip").utils
     try:
-        states = utils.load(folder / f"{utils.RNG_STATE_NAME}_{rank()}.pkl")
+        states = utils.load(folder / f"{utils.RNG_STATE_NAME}_{get_rank()}.pkl")
         random.setstate(states["random_state"])
         np.random.set_state(states["numpy_random_seed"])  # noqa: NPY002 - accelerate stored this one
         torch.set_rng_state(states["torch_manual_seed"])
     except Exception as error:
-        raise ValueError(f"random state: {one_line(error)}") from error
+        raise ValueError(f"random state: {format_one_line(error)}") from error

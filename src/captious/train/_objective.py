@@ -1,4 +1,4 @@
-"""The contract of an objective: batches of examples, losses of a batch; and how a training puts one together."""
+"""Interface of training objectives: batches of examples, losses of a batch; and their use by a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensor = Any
 
 
 class TrainingBatch(NamedTuple):
-    """A batch that only has to travel to the device."""
+    """A batch that is ready to be moved to the device."""
 
     images: Any
     texts: Any
@@ -27,7 +27,7 @@ class TrainingBatch(NamedTuple):
 
 
 class Objective(ABC):
-    """Batches of examples, and the losses of a batch."""
+    """A training objective: batches of examples, and the losses of a batch."""
 
     towers: Any
     joins: ClassVar[bool] = False
@@ -35,7 +35,7 @@ class Objective(ABC):
 
     @property
     def model(self) -> Any:
-        """What learns: it has a ``module``, a ``device`` and ``save``."""
+        """The trained model, with ``module``, ``device`` and ``save``."""
         return self.towers.encoder
 
     @property
@@ -45,41 +45,41 @@ class Objective(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Return the number of examples."""
 
     @abstractmethod
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
-        """Lay out examples; depends on nothing but the arguments, and may run in any thread."""
+        """Prepare a batch; depends only on the arguments, and may run in any thread."""
 
     @abstractmethod
     def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
-        """The losses of a batch by name, means where it is several; ``loss`` is what is minimized."""
+        """Compute the losses of a batch by name, averaged over joined batches; ``loss`` is minimized."""
 
     def state(self) -> dict[str, Any]:
-        """What is carried from step to step."""
+        """Return the state carried from step to step."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most objectives carry nothing
-        """Take up what was carried."""
+        """Restore the state."""
 
     def after_step(self) -> None:  # noqa: B027 - most objectives have nothing to do
-        """Correct weights after an optimizer step."""
+        """Adjust weights after an optimizer step."""
 
 
 class Validation(Protocol):
-    """Figures of the model on examples that it does not learn from."""
+    """Scores of the model on examples that it is not trained on."""
 
     @property
     def goal(self) -> str:
-        """The figure by which the best model is chosen."""
+        """The score that selects the best model."""
 
     def __call__(self) -> dict[str, float]:
-        """The figures by name."""
+        """Return the scores by name."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What was asked for, with nothing left open."""
+    """A training with all of its options resolved."""
 
     training: Training
     options: Any
@@ -88,13 +88,13 @@ class Job:
 
     @property
     def data(self) -> str:
-        """The file of the rows."""
+        """The path of the training data."""
         return str(self.training.data)
 
 
 @dataclass
 class Method(ABC):
-    """An objective as a plug-in of a training: its examples, its model, its losses and its validation."""
+    """A kind of training: its examples, model, losses and validation."""
 
     job: Job
     notes: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Method(ABC):
     """Whether all rows of an image are one example."""
 
     def examples(self) -> tuple[list[Example], list[Example]]:
-        """Examples to learn from, and to validate on."""
+        """Read the training and the validation examples."""
         training = self.job.training
         skip = training.missing == "skip"
         examples, notes = read_examples(self.job.data, training.images, skip, self.merges)
@@ -116,15 +116,15 @@ class Method(ABC):
 
     @abstractmethod
     def start(self, examples: Sequence[Example]) -> Any:
-        """The model that learns."""
+        """Load or make the model to train."""
 
     @abstractmethod
     def objective(self, examples: Sequence[Example], model: Any) -> Objective:
-        """What the model learns from the examples."""
+        """Make the objective from the examples."""
 
     @abstractmethod
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
-        """How good the model is on the other examples."""
+        """Make the validation from the validation examples."""
 
     def keep(self, model: Any) -> None:  # noqa: B027 - most models need nothing besides themselves
-        """Put into the output folder what the model cannot do without."""
+        """Copy files that the model needs into the output folder."""

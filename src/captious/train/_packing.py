@@ -1,4 +1,4 @@
-"""Captions that share a beginning, encoded together: each shared token once.
+"""Packing of captions with a common prefix, so that each shared token is encoded once.
 
 The texts of one sample are nearly the same text::
 
@@ -7,15 +7,15 @@ The texts of one sample are nearly the same text::
     base      START a cat lies END
     negative  START a cat lies beside red a car END
 
-A causal text tower reads a token from those before it alone, so the states of "a cat lies" are the same in all four.
-They are laid out as one tree: the full caption is the trunk; the others are branches that leave it where their tokens
-begin to differ, often with nothing but an END of their own. A branch's tokens keep the positions they have in their
-own text, and see the trunk up to the fork and their own branch up to themselves. Trees of several samples share a row,
-so little is padding. In the last layer only the END tokens are computed, for only they are read.
+In a causal text tower a token depends only on those before it, so the states of "a cat lies" are the same in all four.
+The texts are packed as one tree: the full caption is the trunk; the others are branches that fork where their tokens
+begin to differ, often with only an END of their own. A branch's tokens keep the positions of their own text, and attend
+to the trunk up to the fork and to their own branch up to themselves. Trees of several samples share a row, so there is
+little padding. In the last layer only the END tokens are computed, because only they are used.
 
-This is arithmetic saved, not an approximation: features and gradients equal those of separate encoding up to rounding.
-A text that shares less than half of itself with the trunk starts a tree of its own, so whatever the tokenizer does, the
-result is right and only the saving shrinks.
+This is exact, not an approximation: features and gradients equal those of separate encoding up to rounding. A text that
+shares less than half of its tokens with the trunk starts a tree of its own, so the result is right for any tokenizer,
+and only the speed-up varies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEP = 8
 
 
 class Branch(NamedTuple):
-    """A text of a tree: its number in the sample, its tokens, and how many of them it takes from the trunk."""
+    """A text of a tree: its number in the sample, its tokens, and how many of them it shares with the trunk."""
 
     number: int
     tokens: Ints
@@ -48,7 +48,7 @@ class Branch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Tokens of its own."""
+        """The number of its own tokens."""
         return len(self.tokens) - self.fork
 
 
@@ -58,7 +58,9 @@ Tree = list[Branch]
 
 @dataclass(frozen=True)
 class Packed:
-    """Trees in rows of one length. Tokens see those of ``trunk`` before ``reach``, and their own ``branch`` so far."""
+    """Trees in rows of equal length. A token attends to those of ``trunk`` before ``reach``, and to its ``branch`` so
+    far.
+    """
 
     ids: Tensor
     positions: Tensor
@@ -71,32 +73,32 @@ class Packed:
     """Where in the flattened ``ends`` each text is."""
 
     def to(self, device: Any) -> Packed:
-        """The same on another device."""
+        """Move the arrays to a device."""
         moved = {name: value.to(device, non_blocking=True) for name, value in vars(self).items()}
         return Packed(**moved)
 
-    def pinned(self) -> Packed:
-        """The same in memory from which it travels to a GPU while that computes."""
+    def pin(self) -> Packed:
+        """Copy the arrays to pinned memory, for asynchronous transfer to a GPU."""
         return Packed(**{name: value.pin_memory() for name, value in vars(self).items()})
 
     def visible(self) -> Tensor:
-        """Which token (row) sees which (column): batch × length × length, true where it does."""
+        """Return the attention mask: batch × length × length, True if a token (row) attends to another (column)."""
         column = torch.arange(self.ids.shape[1], device=self.ids.device)
         own = (self.branch[:, :, None] == self.branch[:, None, :]) & (column[:, None] >= column[None, :])
         trunk = (self.trunk[:, :, None] == self.branch[:, None, :]) & (self.reach[:, :, None] > column)
         return own | trunk
 
 
-def trees(texts: Sequence[Ints]) -> list[Tree]:
-    """The texts of one sample, the longest first, as few trees.
+def build_trees(texts: Sequence[Ints]) -> list[Tree]:
+    """Build as few trees as possible from the texts of one sample, the longest first.
 
-    >>> (tree,) = trees([np.array([8, 1, 2, 3, 9]), np.array([8, 1, 2, 9]), np.array([8, 1, 4, 9])])
+    >>> (tree,) = build_trees([np.array([8, 1, 2, 3, 9]), np.array([8, 1, 2, 9]), np.array([8, 1, 4, 9])])
     >>> [branch.tokens[branch.fork :].tolist() for branch in tree]
     [[8, 1, 2, 3, 9], [9], [4, 9]]
     """
     grown: list[Tree] = []
     for number, text in enumerate(texts):
-        shared = [_common(tree[0].tokens, text) for tree in grown]
+        shared = [_count_common(tree[0].tokens, text) for tree in grown]
         best = shared.index(max(shared)) if shared else 0
         if not shared or 2 * shared[best] < len(text):
             grown.append([Branch(number, text, 0)])
@@ -105,8 +107,8 @@ def trees(texts: Sequence[Ints]) -> list[Tree]:
     return grown
 
 
-def _common(one: Ints, other: Ints) -> int:
-    """How many tokens two texts start with in common."""
+def _count_common(one: Ints, other: Ints) -> int:
+    """Return the length of the common prefix of two texts."""
     size = min(len(one), len(other))
     differs = one[:size] != other[:size]
     first = int(differs.argmax())
@@ -114,11 +116,11 @@ def _common(one: Ints, other: Ints) -> int:
 
 
 def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
-    """All texts of a batch, at least one token each; ``room`` is the length of a row, unless a tree needs more."""
+    """Pack all texts of a batch, of at least one token each; ``room`` is the row length unless a tree is longer."""
     firsts = np.cumsum([0, *map(len, groups)]).tolist()
-    forest = [(tree, first) for texts, first in zip(groups, firsts, strict=False) for tree in trees(texts)]
+    forest = [(tree, first) for texts, first in zip(groups, firsts, strict=False) for tree in build_trees(texts)]
     sizes = [sum(branch.size for branch in tree) for tree, _ in forest]
-    rows = _rows(sizes, max(room, *sizes))
+    rows = _assign_rows(sizes, max(room, *sizes))
     placed: list[PlacedBranch] = []
     own: list[Ints] = []
     ends: list[list[int]] = [[] for _ in rows]
@@ -140,7 +142,7 @@ def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
 
 
 class PlacedBranch(NamedTuple):
-    """Where a branch is in the rows of a batch."""
+    """The location of a branch in the rows of a batch."""
 
     row: int
     start: int
@@ -160,7 +162,7 @@ class PlacedBranch(NamedTuple):
 def _to_arrays(
     placed: Sequence[PlacedBranch], tokens: Ints, ends: list[list[int]], order: list[tuple[int, int]], pad: int
 ) -> Packed:
-    """The arrays of all branches at once; ``tokens`` are their own tokens, one branch after the other."""
+    """Build the arrays of all branches at once; ``tokens`` are their own tokens, concatenated."""
     size = np.array([branch.size for branch in placed])
     within = np.arange(len(tokens)) - np.repeat(np.cumsum(size) - size, size)
     row, start, column, fork, _, number, trunk = (np.repeat(part, size) for part in np.array(placed).T)
@@ -179,8 +181,8 @@ def _to_arrays(
     return Packed(*(torch.from_numpy(part) for part in (*table, end_columns, flat)))
 
 
-def _rows(sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Trees into rows: each, the largest first, into the fullest row that still has room for it."""
+def _assign_rows(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Assign trees to rows by best fit: each, the largest first, to the fullest row with enough space."""
     rows: list[list[int]] = []
     left: list[int] = []
     for tree in sorted(range(len(sizes)), key=lambda tree: -sizes[tree]):
@@ -197,34 +199,34 @@ def _rows(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 
 def encode_packed(model: Any, packed: Packed) -> Tensor:
-    """Features of all texts, in the order of the groups, by the layers of a ``transformers`` CLIP model."""
+    """Compute the features of all texts, in the order of the groups, with the layers of a ``transformers`` CLIP model."""
     tower = getattr(model.text_model, "text_model", model.text_model)
     hidden = tower.embeddings.token_embedding(packed.ids) + tower.embeddings.position_embedding(packed.positions)
     visible = packed.visible().unsqueeze(1)
     *most, last = tower.encoder.layers
-    bias = _bias(visible, hidden)
+    bias = _make_bias(visible, hidden)
     with sdpa_kernel(KERNELS):
         for layer in most:
-            hidden = _layer(layer, hidden, None, bias)
+            hidden = _apply_layer(layer, hidden, None, bias)
         if packed.ends.shape[1] * 2 < hidden.shape[1]:
             picked = packed.ends[:, None, :, None].expand(-1, 1, -1, visible.shape[-1])
-            hidden = _layer(last, hidden, packed.ends, bias.gather(2, picked).contiguous())
+            hidden = _apply_layer(last, hidden, packed.ends, bias.gather(2, picked).contiguous())
         else:
-            hidden = _layer(last, hidden, None, bias)
+            hidden = _apply_layer(last, hidden, None, bias)
             hidden = hidden.gather(1, packed.ends[:, :, None].expand(-1, -1, hidden.shape[-1]))
     ends = hidden.flatten(0, 1)[packed.order]
     return model.text_projection(tower.final_layer_norm(ends))
 
 
-def _bias(visible: Tensor, hidden: Tensor) -> Tensor:
-    """The mask as something to add, in the precision attention will run in."""
+def _make_bias(visible: Tensor, hidden: Tensor) -> Tensor:
+    """Convert the mask to an additive bias in the precision of the attention."""
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
     return torch.zeros(visible.shape, dtype=dtype, device=hidden.device).masked_fill_(~visible, float("-inf"))
 
 
-def _layer(layer: Any, hidden: Tensor, ends: Tensor | None, bias: Tensor) -> Tensor:
-    """One layer, with queries at the columns ``ends`` only, or everywhere."""
+def _apply_layer(layer: Any, hidden: Tensor, ends: Tensor | None, bias: Tensor) -> Tensor:
+    """Apply one layer, with queries only at the columns ``ends``, or everywhere."""
     attention, normal = layer.self_attn, layer.layer_norm1(hidden)
     asking = normal
     if ends is not None:

@@ -1,4 +1,4 @@
-"""Order and learning rate of a training: pure functions of the step, so that a training can resume anywhere."""
+"""Order of examples and learning rate as pure functions of the step, so that a training can resume at any step."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Rows = Ints
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """``examples`` in batches of ``batch`` per process; a step sums ``accumulate`` of them, fewer at an epoch's end.
+    """The batches of a training: ``batch`` examples per process; a step sums ``accumulate`` of them, or fewer at the
+    end.
 
-    Each epoch is shuffled anew; the rest that fills no whole batch is left out of that epoch.
+    Each epoch is shuffled anew; a remainder smaller than a batch is left out of that epoch.
 
     >>> plan = EpochPlan(examples=10, batch=2, accumulate=2, epochs=3)
     >>> plan.steps, plan.batches(2), plan.epoch(2)
@@ -34,43 +35,43 @@ class EpochPlan:
 
     @property
     def in_epoch(self) -> int:
-        """Batches of an epoch."""
+        """The number of batches per epoch."""
         return self.examples // (self.batch * self.processes)
 
     @property
     def steps_in_epoch(self) -> int:
-        """Optimizer steps of an epoch."""
+        """The number of optimizer steps per epoch."""
         return math.ceil(self.in_epoch / self.accumulate)
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the whole training."""
+        """The number of optimizer steps of the whole training."""
         return self.steps_in_epoch * self.epochs
 
     def epoch(self, step: int) -> int:
-        """The epoch a step belongs to."""
+        """Return the epoch of a step."""
         return step // self.steps_in_epoch
 
     def batches(self, step: int) -> list[int]:
-        """The batches, counted within the epoch, that a step sums."""
+        """Return the numbers, within the epoch, of the batches that a step sums."""
         first = step % self.steps_in_epoch * self.accumulate
         return list(range(first, min(first + self.accumulate, self.in_epoch)))
 
     def rows(self, epoch: int, number: int, process: int = 0) -> Rows:
-        """The examples of one batch."""
+        """Return the examples of one batch."""
         first = (number * self.processes + process) * self.batch
-        return _shuffled(self.examples, self.seed, epoch)[first : first + self.batch]
+        return _shuffle_rows(self.examples, self.seed, epoch)[first : first + self.batch]
 
 
 @lru_cache(maxsize=2)
-def _shuffled(examples: int, seed: int, epoch: int) -> Rows:
+def _shuffle_rows(examples: int, seed: int, epoch: int) -> Rows:
     return np.random.default_rng([seed, epoch]).permutation(examples)
 
 
-def rate(step: int, steps: int, warmup: int) -> float:
-    """What the learning rate is multiplied by: a straight rise over ``warmup`` steps, then a cosine down to 0.
+def compute_rate(step: int, steps: int, warmup: int) -> float:
+    """Return the factor of the learning rate: linear warm-up over ``warmup`` steps, then cosine decay to 0.
 
-    >>> [round(rate(step, 6, 2), 3) for step in range(6)]
+    >>> [round(compute_rate(step, 6, 2), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
     """
     if step < warmup:

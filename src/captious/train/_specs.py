@@ -1,10 +1,10 @@
-"""Specificity (SPECS): a right detail more must raise the score, a wrong one must lower it.
+"""Specificity (SPECS): an additional right detail must raise the score, a wrong one must lower it.
 
-The captions: a base up to unit k, a positive one up to unit k + 1, a negative one up to k and then a wrong unit.
+The captions: a base up to unit k, a positive up to unit k + 1, a negative up to k followed by a wrong unit.
 
-The published data are made thus: the negative unit is the one of the same index k (the last, where there are fewer) of
-a random row of the whole data that has another image, and its words are shuffled 90 % of the time; the chain of a row
-stops where a text exceeds the encoder's limit; rows without any pair are dropped.
+The published data are made as follows: the negative unit is the one with the same index k (or the last) of a random row
+of the whole data with another image, and its words are shuffled 90 % of the time; the chain of a row ends if a text
+exceeds the encoder's limit; rows without any pair are dropped.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._core.random import draws
+from captious._core.random import draw_for_rows
 from captious._core.types import Bools, Ints
 from captious.errors import InputError, require
 from captious.train import processes
 from captious.train._contrast import ContrastiveObjective, EncoderMethod, contrast
-from captious.train._data import Example, TokenFrame, TokenLists, numbered_images, tokenized
+from captious.train._data import Example, TokenFrame, TokenLists, number_images, tokenize_texts
 from captious.train._objective import Objective, TrainingBatch, Validation
 from captious.train._schedule import Rows
-from captious.train._towers import Towers, towers_of
+from captious.train._towers import Towers, build_towers
 from captious.train._validation import SpecificityValidation
 
 torch = require("torch", "clip")
@@ -41,11 +41,11 @@ _MOST_WORDS = 1 << 16
 
 @dataclass(frozen=True)
 class NegativeUnits:
-    """Where negative units come from.
+    """The source of negative units.
 
-    ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn each epoch. ``batch``: another row of
-    the batch, as the paper's text says. ``given``: the row's own ``wrong_units``, never shuffled.
-    ``by_row`` shuffles the units of the first share of the rows, as the published code does, instead of tossing a coin.
+    ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn each epoch. ``batch``: another row of the
+    batch, as in the paper's text. ``given``: the row's own ``wrong_units``, never shuffled. ``by_row`` shuffles the
+    units of the first share of the rows, as the published code does, instead of random ones.
     """
 
     source: Source = "dataset"
@@ -76,20 +76,20 @@ class Chains:
 
     @property
     def counts(self) -> Ints:
-        """Units of each example."""
+        """The number of units of each example."""
         return np.diff(self.first)
 
     def steps(self, rows: Rows, epoch: int) -> Ints:
-        """The k of each row in this epoch, uniform over those usable."""
-        drawn = draws(rows, self.negatives.seed, epoch, _STEP)
+        """Draw the k of each row in this epoch, uniformly from the usable ones."""
+        drawn = draw_for_rows(rows, self.negatives.seed, epoch, _STEP)
         return (drawn * self.usable[rows]).astype(np.int64)
 
-    def triplets(self, rows: Rows, steps: Ints, epoch: int = 0) -> list[tuple[Ints, Ints, Ints]]:
-        """Base, positive and negative tokens of each row at its step."""
-        wrong = self._wrong_texts(rows, steps, epoch)
+    def make_triplets(self, rows: Rows, steps: Ints, epoch: int = 0) -> list[tuple[Ints, Ints, Ints]]:
+        """Return base, positive and negative tokens of each row at its step."""
+        wrong = self._draw_wrong_texts(rows, steps, epoch)
         if not self.additive:
-            return self._tokenized_whole(rows, steps, wrong)
-        units = tokenized(self.encoder, wrong)
+            return self._tokenize_joined(rows, steps, wrong)
+        units = tokenize_texts(self.encoder, wrong)
         triplets = []
         for number, (row, step) in enumerate(zip(rows.tolist(), steps.tolist(), strict=True)):
             start = int(self.first[row])
@@ -99,49 +99,51 @@ class Chains:
             triplets.append((around(base), around(positive), around(base, units[number])))
         return triplets
 
-    def _tokenized_whole(self, rows: Rows, steps: Ints, wrong: Sequence[str]) -> list[tuple[Ints, Ints, Ints]]:
+    def _tokenize_joined(self, rows: Rows, steps: Ints, wrong: Sequence[str]) -> list[tuple[Ints, Ints, Ints]]:
         texts = []
         for row, step, wrong_unit in zip(rows.tolist(), steps.tolist(), wrong, strict=True):
             start = int(self.first[row])
             base = " ".join(self.texts[start : start + step + 1])
             texts += [base, " ".join(self.texts[start : start + step + 2]), f"{base} {wrong_unit}"]
-        tokens = tokenized(self.encoder, texts)
+        tokens = tokenize_texts(self.encoder, texts)
         framed = [self.frame.around(tokens[number]) for number in range(len(texts))]
         return [(framed[at], framed[at + 1], framed[at + 2]) for at in range(0, len(framed), 3)]
 
-    def _wrong_texts(self, rows: Rows, steps: Ints, epoch: int) -> list[str]:
+    def _draw_wrong_texts(self, rows: Rows, steps: Ints, epoch: int) -> list[str]:
         units = self.first[rows] + steps
         if self.negatives.source == "given":
             return [self.wrong[unit_index + 1] for unit_index in units.tolist()]
         salt = epoch + 1 if self.negatives.source != "dataset" else 0
         if self.negatives.source == "batch":
-            others = rows[_others(self.images[rows], np.arange(len(rows)), rows, self.negatives.seed, salt)]
+            others = rows[_draw_others(self.images[rows], np.arange(len(rows)), rows, self.negatives.seed, salt)]
         else:
-            others = _others(self.images, rows, units, self.negatives.seed, salt)
+            others = _draw_others(self.images, rows, units, self.negatives.seed, salt)
         chosen = self.first[others] + np.minimum(steps, self.counts[others] - 1)
         if self.negatives.by_row:
             shuffled = rows < self.negatives.shuffle * len(self)
         else:
-            shuffled = draws(units, self.negatives.seed, salt, _COIN) < self.negatives.shuffle
+            shuffled = draw_for_rows(units, self.negatives.seed, salt, _COIN) < self.negatives.shuffle
         words = [self.texts[index].split() for index in chosen.tolist()]
-        return _mixed(words, shuffled, units, self.negatives.seed, salt)
+        return _shuffle_words(words, shuffled, units, self.negatives.seed, salt)
 
     def subset(self, rows: Rows) -> Chains:
-        """The same with only these examples to draw negatives from and to learn from."""
+        """Return the chains of these examples only, also as the source of negatives."""
         spans = [range(self.first[row], self.first[row + 1]) for row in rows]
         units = list(chain.from_iterable(spans))
         texts = [self.texts[unit] for unit in units]
         wrong = [self.wrong[unit] for unit in units] if self.wrong else []
-        return _chains(texts, wrong, self.counts[rows], self.images[rows], self.negatives, self.encoder)
+        return _build_chains(texts, wrong, self.counts[rows], self.images[rows], self.negatives, self.encoder)
 
 
-def chains(examples: Sequence[Example], images: Ints, negatives: NegativeUnits, encoder: Any) -> tuple[Chains, Rows]:
-    """The chains of examples that have units, and which examples are left: those with at least one pair."""
+def build_chains(
+    examples: Sequence[Example], images: Ints, negatives: NegativeUnits, encoder: Any
+) -> tuple[Chains, Rows]:
+    """Build the chains of examples with units; return them and the examples kept, those with at least one pair."""
     if negatives.source == "given" and not all(example.wrong_units for example in examples):
         missing = next(example for example in examples if not example.wrong_units)
         raise InputError(f"{missing.where}: has no wrong_units, which negatives='given' needs in every row")
     rows = np.arange(len(examples))
-    result = _chains(
+    result = _build_chains(
         [unit for example in examples for unit in example.units],
         [unit for example in examples for unit in example.wrong_units] if negatives.source == "given" else [],
         np.array([len(example.units) for example in examples]),
@@ -158,23 +160,23 @@ def chains(examples: Sequence[Example], images: Ints, negatives: NegativeUnits, 
     return result, rows
 
 
-def _chains(
+def _build_chains(
     texts: list[str], wrong: list[str], counts: Ints, images: Ints, negatives: NegativeUnits, encoder: Any
 ) -> Chains:
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if negatives.source != "given" and len(np.unique(images)) < 2:
         raise InputError("all rows have one image: negative units come from other images")
-    tokens, frame = tokenized(encoder, texts), TokenFrame.of(encoder)
+    tokens, frame = tokenize_texts(encoder, texts), TokenFrame.of(encoder)
     result = Chains(
         texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
-        additive=_additive(texts, tokens, first, encoder),
+        additive=_is_additive(texts, tokens, first, encoder),
     )  # fmt: skip
-    result.usable[:] = _usable(result)
+    result.usable[:] = _count_usable(result)
     return result
 
 
-def _usable(chains: Chains) -> Ints:
-    """How many leading k of each example have a positive and a negative text within the limit."""
+def _count_usable(chains: Chains) -> Ints:
+    """Count the leading k of each example whose positive and negative text fit the limit."""
     counts, room = chains.counts, chains.frame.limit - chains.frame.size
     total = np.concatenate([[0], np.cumsum(chains.tokens.lengths)])
     row = np.repeat(np.arange(len(chains)), counts)
@@ -185,9 +187,9 @@ def _usable(chains: Chains) -> Ints:
     positive = np.where(last, room + 1, total[np.minimum(unit_index + 2, len(row))] - total[chains.first[row]])
     negative = base
     if chains.negatives.source == "given":
-        negative = base + np.roll(tokenized(chains.encoder, chains.wrong).lengths, -1)
+        negative = base + np.roll(tokenize_texts(chains.encoder, chains.wrong).lengths, -1)
     elif chains.negatives.source == "dataset" and len(row):
-        others = _others(chains.images, row, unit_index, chains.negatives.seed, 0)
+        others = _draw_others(chains.images, row, unit_index, chains.negatives.seed, 0)
         negative = base + chains.tokens.lengths[chains.first[others] + np.minimum(step, counts[others] - 1)]
     fits = ~last & (positive <= room) & (negative <= room)
     stopped = np.where(fits, counts[row], step)
@@ -196,23 +198,23 @@ def _usable(chains: Chains) -> Ints:
     return usable
 
 
-def _others(images: Ints, rows: Ints, indices: Ints, seed: int, salt: int) -> Ints:
-    """Another row for each row, uniform over those with another image, drawn by the row's index."""
+def _draw_others(images: Ints, rows: Ints, indices: Ints, seed: int, salt: int) -> Ints:
+    """Draw another row for each row, uniformly from those with another image, seeded by the row's index."""
     others: Ints = rows.copy()
     for again in range(1000):
         same = np.flatnonzero(images[others] == images[rows])
         if not len(same):
             return others
-        others[same] = (draws(indices[same], seed, salt, _PICK, again) * len(images)).astype(np.int64)
+        others[same] = (draw_for_rows(indices[same], seed, salt, _PICK, again) * len(images)).astype(np.int64)
     raise InputError("nearly all rows have the same image: negative units come from other images")
 
 
-def _mixed(units: list[list[str]], chosen: Bools, indices: Ints, seed: int, salt: int) -> list[str]:
-    """Units as texts, the words of the chosen ones in an order drawn by the unit's index."""
+def _shuffle_words(units: list[list[str]], chosen: Bools, indices: Ints, seed: int, salt: int) -> list[str]:
+    """Join the words of units; those of the chosen units are shuffled, seeded by the unit's index."""
     sizes = np.array([len(words) for words in units])
     owner = np.repeat(np.arange(len(units)), sizes)
     word = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    keys = np.where(chosen[owner], draws(indices[owner] * _MOST_WORDS + word, seed, salt, _WORDS), word)
+    keys = np.where(chosen[owner], draw_for_rows(indices[owner] * _MOST_WORDS + word, seed, salt, _WORDS), word)
     order = word[np.lexsort((keys, owner))].tolist()
     texts, start = [], 0
     for words in units:
@@ -221,23 +223,22 @@ def _mixed(units: list[list[str]], chosen: Bools, indices: Ints, seed: int, salt
     return texts
 
 
-def _additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: Any) -> bool:
-    """Whether the tokens of whole captions are those of their units one after the other."""
+def _is_additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: Any) -> bool:
+    """Return True if the tokens of whole captions are the concatenated tokens of their units."""
     rows = range(min(CHECKED, len(first) - 1))
-    whole = tokenized(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
+    whole = tokenize_texts(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
     room = encoder.limit - TokenFrame.of(encoder).size
     return all(np.array_equal(whole[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
 
 
 @dataclass
 class Margin:
-    """The margin ε of the two hinges.
+    """The margin ε of the two hinge losses.
 
-    ``code``: one ε for both, carried from step to step as the published code does. The positive hinge uses the ε that
-    the previous step's negative gap left; then ε becomes the clamped mean of s_pos − s_base, which the negative hinge
-    uses; then the clamped mean of s_base − s_neg, for the next step. It starts at 0.
-    ``paper``: each hinge uses the clamped mean gap of its own pair in this batch.
-    A number: that margin, always.
+    ``code``: one ε for both, carried from step to step as in the published code. The positive hinge uses the ε left by
+    the previous step's negative gap; then ε becomes the clamped mean of s_pos − s_base, which the negative hinge uses;
+    then the clamped mean of s_base − s_neg, for the next step. It starts at 0. ``paper``: each hinge uses the clamped
+    mean gap of its own pair in this batch. A number: a fixed margin.
     """
 
     kind: str = "code"
@@ -245,7 +246,7 @@ class Margin:
 
     @classmethod
     def named(cls, text: str) -> Margin:
-        """``code``, ``paper``, or a number."""
+        """Parse ``code``, ``paper``, or a number."""
         if text in ("code", "paper"):
             return cls(text)
         try:
@@ -253,35 +254,39 @@ class Margin:
         except ValueError:
             raise InputError(f"margin {text!r}, expected code, paper, or a number in logit units") from None
 
-    def hinges(self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False) -> tuple[Tensor, Tensor]:
-        """The positive and the negative loss of a batch of scaled similarities; moves the margin on."""
+    def compute_hinges(
+        self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Return the positive and the negative loss of a batch of scaled similarities; update the margin."""
         margin = self.value.to(base.device)
         if self.kind == "fixed":
-            return _hinge(positive - base, margin), _hinge(base - negative, margin)
+            return _compute_hinge(positive - base, margin), _compute_hinge(base - negative, margin)
         if self.kind == "paper":
-            self.value = _gap(positive - base, gather)
-            return _hinge(positive - base, self.value), _hinge(base - negative, _gap(base - negative, gather))
-        positive_loss = _hinge(positive - base, margin)
-        self.value = _gap(positive - base, gather)
-        negative_loss = _hinge(base - negative, self.value)
-        self.value = _gap(base - negative, gather)
+            self.value = _compute_gap(positive - base, gather)
+            return _compute_hinge(positive - base, self.value), _compute_hinge(
+                base - negative, _compute_gap(base - negative, gather)
+            )
+        positive_loss = _compute_hinge(positive - base, margin)
+        self.value = _compute_gap(positive - base, gather)
+        negative_loss = _compute_hinge(base - negative, self.value)
+        self.value = _compute_gap(base - negative, gather)
         return positive_loss, negative_loss
 
 
-def _hinge(gap: Tensor, margin: Tensor) -> Tensor:
+def _compute_hinge(gap: Tensor, margin: Tensor) -> Tensor:
     return torch.relu(margin - gap).mean()
 
 
-def _gap(gap: Tensor, gather: bool) -> Tensor:
-    return processes.mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
+def _compute_gap(gap: Tensor, gather: bool) -> Tensor:
+    return processes.compute_mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
 
 
 @dataclass
 class SpecsObjective(ContrastiveObjective):
-    """SPECS: weights · (contrast of the full caption, positive hinge, negative hinge).
+    """The SPECS objective: weights · (contrast of the full caption, positive hinge, negative hinge).
 
-    As in the published code the contrast asks only which image a text belongs to, among those of this process;
-    ``both`` asks the other direction too, ``gather`` takes the images (and the margin's mean) of all processes.
+    As in the published code the contrast is text to image only, among the images of this process; ``both`` adds the
+    other direction, ``gather`` uses the images (and the margin's mean) of all processes.
     """
 
     towers: Towers
@@ -297,23 +302,27 @@ class SpecsObjective(ContrastiveObjective):
         return len(self.chains)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
-        """Images, each with its full, positive, base and negative caption."""
+        """Prepare images, each with its full, positive, base and negative caption."""
         parts = np.split(rows, count)
-        triplets = [one for part in parts for one in self.chains.triplets(part, self.chains.steps(part, epoch), epoch)]
+        triplets = [
+            one for part in parts for one in self.chains.make_triplets(part, self.chains.steps(part, epoch), epoch)
+        ]
         texts = [
             (self.towers.frame.around(self.full[row]), positive, base, negative)
             for row, (base, positive, negative) in zip(rows.tolist(), triplets, strict=True)
         ]
         return TrainingBatch(
-            self.towers.image_batch(self.chains.images[rows], epoch), self.towers.text_batch(texts), joined=count
+            self.towers.make_image_batch(self.chains.images[rows], epoch),
+            self.towers.make_text_batch(texts),
+            joined=count,
         )
 
     def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
-        """The contrast and the two hinges, the margin, and the rates within the batch."""
+        """Compute the contrast, the two hinges, the margin, and the specificity rates within the batch."""
         scale = self.towers.scale
         positive, base, negative = (scale * (texts[:, 1:] * images[:, None]).sum(-1)).unbind(1)
         entropy = contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)
-        first, second = self.margin.hinges(base, positive, negative, self.gather)
+        first, second = self.margin.compute_hinges(base, positive, negative, self.gather)
         alpha, beta, gamma = self.weights
         return {
             "loss": alpha * entropy + beta * first + gamma * second,
@@ -326,7 +335,7 @@ class SpecsObjective(ContrastiveObjective):
         }
 
     def state(self) -> dict[str, Any]:
-        """The margin as it is now."""
+        """Return the current margin."""
         return {"margin": self.margin.value.detach().clone()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -335,13 +344,13 @@ class SpecsObjective(ContrastiveObjective):
 
 
 class SpecsMethod(EncoderMethod):
-    """``captious train specs``."""
+    """The training of ``captious train specs``."""
 
     def objective(self, examples: Sequence[Example], model: Any) -> Objective:
-        """Captions of which at least two detail units fit."""
+        """Make the objective from captions of which at least two detail units fit."""
         options, settings = self.job.options, self.job.settings
         negatives = NegativeUnits(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
-        whole, usable, rows = self._chains(examples, negatives, model)
+        whole, usable, rows = self._build_chains(examples, negatives, model)
         if len(rows) < len(whole):
             left = len(whole) - len(rows)
             self.notes.append(f"{left} of {len(whole)} captions have no two detail units that fit: left out")
@@ -349,7 +358,7 @@ class SpecsMethod(EncoderMethod):
             self.notes.append("the data have wrong_units; negatives='given' would use them")
         learnt = [whole[row] for row in rows]
         towers, images = self.towers(learnt, model)
-        full = self.noted(tokenized(model, [example.captions[0] for example in learnt]), model)
+        full = self.report_cut_texts(tokenize_texts(model, [example.captions[0] for example in learnt]), model)
         return SpecsObjective(
             towers,
             full,
@@ -361,22 +370,22 @@ class SpecsMethod(EncoderMethod):
         )
 
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
-        """The Specificity Rate."""
+        """Make the validation by Specificity Rate."""
         source: Source = "given" if self.job.options.negatives == "given" else "dataset"
         negatives = NegativeUnits(source, shuffle=0, seed=self.job.settings.seed)
-        whole, usable, rows = self._chains(checks, negatives, model)
-        towers, images, _ = towers_of([whole[row] for row in rows], model, self.job)
+        whole, usable, rows = self._build_chains(checks, negatives, model)
+        towers, images, _ = build_towers([whole[row] for row in rows], model, self.job)
         return SpecificityValidation(towers, replace(usable, images=images))
 
-    def _chains(
+    def _build_chains(
         self, examples: Sequence[Example], negatives: NegativeUnits, encoder: Any
     ) -> tuple[list[Example], Chains, Rows]:
-        whole = with_units(examples, self.job.options.grammar)
-        return whole, *chains(whole, numbered_images(whole)[1], negatives, encoder)
+        whole = add_units(examples, self.job.options.grammar)
+        return whole, *build_chains(whole, number_images(whole)[1], negatives, encoder)
 
 
-def with_units(examples: Sequence[Example], grammar: str = "code") -> list[Example]:
-    """The examples with detail units: their own, or those of the segmentation of their long caption."""
+def add_units(examples: Sequence[Example], grammar: str = "code") -> list[Example]:
+    """Return the examples with detail units: their own, or those parsed from their long caption."""
     bare = [number for number, example in enumerate(examples) if not example.units]
     whole = list(examples)
     if bare:

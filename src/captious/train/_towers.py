@@ -1,4 +1,4 @@
-"""The two towers of an encoder in training: what they read, what they have computed, and which of them learn."""
+"""The two towers of an encoder in training: inputs, cached features, and locking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from captious.train._data import (
     apply_views,
     draw_views,
     load_image_features,
-    numbered_images,
+    number_images,
 )
 from captious.train._objective import Job
 from captious.train._packing import Packed, encode_packed, pack
@@ -30,7 +30,7 @@ SIDES = ("image", "text")
 
 @dataclass(frozen=True)
 class TowerImages:
-    """Images of a batch on their way to the device; ``pixels`` is None where none is needed any more."""
+    """Images of a batch to be moved to the device; ``pixels`` is None if all features are cached."""
 
     rows: Rows
     pixels: Any
@@ -40,7 +40,7 @@ class TowerImages:
 
 @dataclass(frozen=True)
 class TowerTexts:
-    """Texts of a batch on their way to the device: packed trees, or padded rows with a key for each."""
+    """Texts of a batch to be moved to the device: packed trees, or padded rows with a key for each."""
 
     packed: Packed | None
     ids: Tensor
@@ -48,7 +48,7 @@ class TowerTexts:
 
 
 class Towers:
-    """The two towers of an encoder, with what they read from; ``locked`` names sides that do not learn."""
+    """The two towers of an encoder and their images; ``locked`` names sides that are not trained."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Towers:
         seed: int = 0,
     ) -> None:
         self.encoder, self.image_set, self.augment, self.seed = encoder, image_set, augment, seed
-        self.locked, self.frame = frozenset(map(side_of, locked)), TokenFrame.of(encoder)
+        self.locked, self.frame = frozenset(map(parse_side, locked)), TokenFrame.of(encoder)
         self._room = 0
         clip = getattr(encoder.module.config, "model_type", "") == "clip"
         if clip and encoder.causal and "text" not in self.locked:
@@ -68,11 +68,11 @@ class Towers:
 
     @property
     def scale(self) -> Tensor:
-        """What cosines are multiplied by."""
+        """The factor of the cosines."""
         return self.encoder.logit_scale.float().exp()
 
-    def image_batch(self, rows: Rows, epoch: int | None = None) -> TowerImages:
-        """Take images, seen anew in each epoch if one is given; called ahead, in another thread."""
+    def make_image_batch(self, rows: Rows, epoch: int | None = None) -> TowerImages:
+        """Load images, with a new view in each epoch if one is given; called ahead, in another thread."""
         wanted = rows
         if "image" in self.locked:
             wanted = np.array([row for row in rows.tolist() if row not in self._images], dtype=np.int64)
@@ -82,62 +82,62 @@ class Towers:
         views = None
         if self.augment and epoch is not None and "image" not in self.locked:
             views = torch.from_numpy(draw_views(rows, self.augment, self.seed, epoch))
-        return TowerImages(rows, (wanted, self._ready(pixels)), views)
+        return TowerImages(rows, (wanted, self._pin(pixels)), views)
 
-    def text_batch(self, groups: Sequence[Sequence[Ints]]) -> TowerTexts:
-        """Lay out the texts of each sample; called ahead, in another thread."""
+    def make_text_batch(self, groups: Sequence[Sequence[Ints]]) -> TowerTexts:
+        """Pack or pad the texts of each sample; called ahead, in another thread."""
         if self._room and len(groups[0]) > 1:
             packed = pack(groups, self._room, self.frame.pad)
-            return TowerTexts(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
+            return TowerTexts(packed.pin() if self.encoder.device.type == "cuda" else packed, None, ())
         texts = [text for group in groups for text in group]
         keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
-        return TowerTexts(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
+        return TowerTexts(None, self._pin(torch.from_numpy(self.frame.stack(texts))), keys)
 
     def below(self, rows: Rows) -> Tensor:
         """What the locked image tower makes of images, whether it is known already or not."""
-        frozen, _ = halves(self.encoder, "image")
-        return _still(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.image_set.pixels(rows))))
+        frozen, _ = split_tower(self.encoder, "image")
+        return _encode_locked(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.image_set.pixels(rows))))
 
     def add_text_features(self, texts: Sequence[Ints], features: Tensor) -> None:
-        """Features of the locked text tower that were computed before, of framed texts."""
+        """Cache features of the locked text tower, given texts with start and end tokens."""
         self._texts.add([text.tobytes() for text in texts], features)
 
     def add_image_features(self, rows: Sequence[int], features: Tensor) -> None:
-        """Features of the locked image tower that were computed before."""
+        """Cache features of the locked image tower."""
         self._images.add(rows, features.to(self.encoder.device))
 
     def images(self, batch: TowerImages) -> Tensor:
-        """Features of a batch of images."""
+        """Return the features of a batch of images."""
         wanted, pixels = batch.pixels if batch.pixels is not None else (np.zeros(0, np.int64), None)
         tensor = self.encoder.pixels_to_tensor(pixels) if pixels is not None else None
         if "image" not in self.locked:
             return self.encoder.image_tensor(tensor if batch.views is None else apply_views(tensor, batch.views))
-        below, head = halves(self.encoder, "image")
+        below, head = split_tower(self.encoder, "image")
         if tensor is not None:
-            self._images.add(wanted.tolist(), _still(below, tensor))
+            self._images.add(wanted.tolist(), _encode_locked(below, tensor))
         return head(self._images.rows(batch.rows.tolist()))
 
     def texts(self, batch: TowerTexts) -> Tensor:
-        """Features of a batch of texts, group by group."""
+        """Return the features of a batch of texts, group by group."""
         if batch.packed is not None:
             return encode_packed(self.encoder.module, batch.packed.to(self.encoder.device))
         if "text" not in self.locked:
             return self.encoder.text_tensor(batch.ids.to(self.encoder.device, non_blocking=True))
-        below, head = halves(self.encoder, "text")
+        below, head = split_tower(self.encoder, "text")
         new = [number for number, key in enumerate(batch.keys) if key not in self._texts]
         if new:
             ids = batch.ids[new].to(self.encoder.device)
-            self._texts.add([batch.keys[number] for number in new], _still(below, ids))
+            self._texts.add([batch.keys[number] for number in new], _encode_locked(below, ids))
         return head(self._texts.rows(batch.keys))
 
-    def _ready(self, tensor: Tensor) -> Tensor:
-        """Pinned memory travels to a GPU while it computes."""
+    def _pin(self, tensor: Tensor) -> Tensor:
+        """Pin memory for asynchronous transfer to a GPU."""
         return tensor.pin_memory() if self.encoder.device.type == "cuda" else tensor
 
 
-def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towers, Ints, str]:
-    """The towers with the images of the examples, the image of each example, and a note on how images are read."""
-    paths, images = numbered_images(examples)
+def build_towers(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towers, Ints, str]:
+    """Build the towers with the images of the examples; return them, the image of each example, and a note."""
+    paths, images = number_images(examples)
     features, settings, runtime = job.training.image_features, job.settings, job.runtime
     image_set = TrainingImages(
         paths, encoder, runtime.workers, keep=False if features else None, report=runtime.progress
@@ -151,7 +151,7 @@ def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towe
 
 
 class LockedFeatures:
-    """Features of a locked tower by key, kept on the device in blocks."""
+    """Features of a locked tower by key, cached on the device."""
 
     def __init__(self) -> None:
         self._where: dict[Any, int] = {}
@@ -172,26 +172,26 @@ class LockedFeatures:
         self._table[torch.tensor(rows, device=features.device)] = features
 
     def rows(self, keys: Sequence[Any]) -> Tensor:
-        """Features by key."""
+        """Return the features of these keys."""
         assert self._table is not None
         return self._table[torch.tensor([self._where[key] for key in keys], device=self._table.device)]
 
 
-def unit(features: Tensor) -> Tensor:
-    """Vectors of unit length, in float32 whatever the precision they came in."""
+def normalize(features: Tensor) -> Tensor:
+    """Normalize vectors to unit length, in float32."""
     return torch.nn.functional.normalize(features.float(), dim=-1)
 
 
-def _still(below: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Features of the locked part, in full precision: computed once, they may cost."""
+def _encode_locked(below: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Compute features of the locked part in full precision, which is affordable because it is done once."""
     with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
         return below(inputs).float()
 
 
-def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-    """A tower and the head on it, as two functions.
+def split_tower(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """Return a tower and its head as two functions.
 
-    An encoder may say so itself (``frozen_images`` and ``image_head``, ``frozen_texts`` and ``text_head``); of a CLIP
+    An encoder may define them (``frozen_images`` and ``image_head``, ``frozen_texts`` and ``text_head``); for a CLIP
     model the head is the projection.
     """
     plural = f"{side}s"
@@ -210,26 +210,26 @@ def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callabl
     )
 
 
-def side_of(locked: str) -> str:
-    """The tower that an entry of ``lock`` names.
+def parse_side(locked: str) -> str:
+    """Return the tower that an entry of ``lock`` names.
 
-    >>> side_of("image:9"), side_of("text")
+    >>> parse_side("image:9"), parse_side("text")
     ('image', 'text')
     """
     return locked.partition(":")[0]
 
 
 def lock(encoder: Any, sides: Sequence[str]) -> None:
-    """Keep the towers of these sides as they are: no gradients, no dropout."""
+    """Freeze the towers of these sides: no gradients, no dropout."""
     for entry in sides:
-        side, layers = side_of(entry), entry.partition(":")[2]
+        side, layers = parse_side(entry), entry.partition(":")[2]
         partly = layers.isdigit() and side == "image" and hasattr(encoder, "freeze_image_layers")
         if side not in SIDES or (layers and not partly):
             raise InputError(f"lock={entry}: expected image, text, or both with a comma")
         tower = getattr(encoder.module, "vision_model" if side == "image" else "text_model", None)
         if tower is None:
             raise InputError(f"{encoder.name}: has no {side} tower that can be locked")
-        halves(encoder, side)
+        split_tower(encoder, side)
         tower.requires_grad_(False)
         tower.eval()
         if layers:

@@ -1,6 +1,6 @@
 """UMIC: rank the true caption of an image above wrong ones, by a margin, on sigmoid scores.
 
-What learns is a cross-encoder: a fusion over a frozen encoder, ViLT, BLIP, UNITER, or a model trained here before.
+The trained model is a cross-encoder: a fusion over a frozen encoder, ViLT, BLIP, UNITER, or a model trained before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from captious._core.files import load_json
 from captious._core.specs import convert_arguments, parse_spec
 from captious._core.types import Bools, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, format_suggestion, require
 from captious.models import crossencoders
 from captious.models.crossencoders import Backbone, LaidOutImages, Texts
 from captious.models.hub import local
@@ -44,7 +44,7 @@ UNUSED = ("checkpoints", "best", "log.jsonl", "encoder")
 
 @dataclass(frozen=True, eq=False)
 class NegativeTable:
-    """Captions with their negatives: text numbers, n × (1 + kinds), −1 where a negative could not be made."""
+    """Captions with their negatives as text numbers, n × (1 + kinds); −1 if a negative could not be made."""
 
     kinds: tuple[str, ...]
     image: Ints
@@ -53,14 +53,16 @@ class NegativeTable:
     """One array for each draw of negatives."""
 
     def rows(self, rows: Rows, draw: int) -> tuple[Ints, Bools]:
-        """Texts of some captions and which negatives are there; the caption itself stands in for those that are not."""
+        """Return the texts of some captions, and which negatives exist; missing ones are replaced by the caption
+        itself.
+        """
         numbers = self.numbers[draw % len(self.numbers)][rows]
         return np.where(numbers < 0, numbers[:, :1], numbers), numbers[:, 1:] >= 0
 
 
 @dataclass
 class RankingObjective(Objective):
-    """The true caption of an image above its negatives."""
+    """The objective that ranks the true caption of an image above its negatives."""
 
     backbone: Backbone
     pictures: LaidOutImages
@@ -82,18 +84,18 @@ class RankingObjective(Objective):
         return len(self.table.image)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
-        """Images, each with its caption and that caption's negatives of this epoch."""
+        """Prepare images, each with its caption and that caption's negatives of this epoch."""
         numbers, there = self.table.rows(rows, epoch)
         pictures = self.pictures.take(self.table.image[rows])
         return TrainingBatch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
 
     def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
-        """The hinge, the share of negatives that are ranked below, and mean scores."""
+        """Compute the hinge loss, the share of negatives ranked below the caption, and mean scores."""
         scores = torch.sigmoid(self.backbone.logits(batch.images, batch.texts).float())
-        return losses(scores, batch.extra, self.margin)
+        return compute_losses(scores, batch.extra, self.margin)
 
     def calibrate(self) -> None:
-        """Set a new fusion's line through the cosine from the first captions and their negatives."""
+        """Fit a new fusion's linear function of the cosine to the first captions and their negatives."""
         rows = np.arange(min(len(self), 2000))
         numbers, _ = self.table.rows(rows, 0)
         parts = []
@@ -105,11 +107,11 @@ class RankingObjective(Objective):
         self.backbone.module.calibrate(torch.cat(parts))
 
 
-def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
-    """The loss of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
+def compute_losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
+    """Return the loss of scores n × (1 + kinds), true caption first: mean over negatives of max(0, margin + s⁻ − s⁺).
 
     >>> scores = torch.tensor([[0.7, 0.4, 0.6], [0.5, 0.9, 0.5]])
-    >>> parts = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
+    >>> parts = compute_losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
     >>> [round(float(parts[name]), 3) for name in ("loss", "ranked")]  # (0 + .1) / 2 and .6, then their mean
     [0.325, 0.667]
     """
@@ -123,9 +125,9 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class RankingAccuracy:
-    """Share of negatives that score strictly below their caption, in percent, by kind; ``ranking`` is over all.
+    """The percentage of negatives that score strictly below their caption, by kind; ``ranking`` is over all.
 
-    A kind of which there is no negative is left out.
+    Kinds without any negative are left out.
     """
 
     backbone: Backbone
@@ -135,7 +137,7 @@ class RankingAccuracy:
     goal: str = "ranking"
 
     def __call__(self) -> dict[str, float]:
-        """Judge every caption of the table with its negatives."""
+        """Score every caption of the table with its negatives."""
         right, total = np.zeros(len(self.table.kinds)), np.zeros(len(self.table.kinds))
         with torch.no_grad():
             for start in range(0, len(self.table.image), CHUNK):
@@ -145,17 +147,19 @@ class RankingAccuracy:
                 logits = self.backbone.logits(*batch).double().cpu().numpy()
                 right += ((logits[:, :1] > logits[:, 1:]) & there).sum(axis=0)
                 total += there.sum(axis=0)
-        shares = {kind: _share(one, of) for kind, one, of in zip(self.table.kinds, right, total, strict=True) if of}
-        return {"ranking": _share(right.sum(), total.sum()), **shares}
+        shares = {
+            kind: _compute_percent(one, of) for kind, one, of in zip(self.table.kinds, right, total, strict=True) if of
+        }
+        return {"ranking": _compute_percent(right.sum(), total.sum()), **shares}
 
 
-def _share(part: float, whole: float) -> float:
+def _compute_percent(part: float, whole: float) -> float:
     return round(100 * float(part) / float(whole), 4)
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A corpus with its negatives: what a backbone has to lay out, and how the captions refer to it."""
+    """A corpus with its negatives: the inputs of a backbone, and the table that refers to them."""
 
     corpus: CaptionCorpus
     paths: list[str]
@@ -165,14 +169,14 @@ class Prepared:
     notes: list[str]
 
 
-def distinct(examples: Sequence[Example]) -> list[Example]:
-    """The examples sorted by id; the id is the image's path where one stands for several images."""
+def sort_examples(examples: Sequence[Example]) -> list[Example]:
+    """Sort the examples by id; use the image's path as the id if several images share one."""
     if len({example.id for example in examples}) < len(examples):
         examples = [replace(example, id=str(example.image)) for example in examples]
     return sorted(examples, key=lambda example: example.id)
 
 
-def prepared(
+def prepare_corpus(
     examples: Sequence[Example],
     kinds: Sequence[str],
     draws: int,
@@ -180,7 +184,7 @@ def prepared(
     features: npt.NDArray[Any] | None = None,
     name: str = "captions",
 ) -> Prepared:
-    """Make ``draws`` sets of negatives; ``features`` are vectors of the images, for those that look alike."""
+    """Make ``draws`` sets of negatives; ``features`` are image vectors, for finding similar images."""
     corpus = CaptionCorpus.of({example.id: example.captions for example in examples}, name)
     lexicon = Lexicon.of(corpus)
     near = SimilarImages.of(corpus, features) if "hard" in kinds else None
@@ -189,15 +193,15 @@ def prepared(
     ]
     numbers: dict[str, int] = {}
     own = np.array([numbers.setdefault(text, len(numbers)) for text in corpus.texts], np.int64)
-    tables = [np.concatenate([own[:, None], _numbered(one, numbers)], axis=1) for one in sets]
+    tables = [np.concatenate([own[:, None], _number_texts(one, numbers)], axis=1) for one in sets]
     if not any((table[:, 1:] >= 0).any() for table in tables):
         raise InputError(f"{name}: no negative can be made from {len(corpus)} captions of {len(corpus.ids)} images")
     table = NegativeTable(sets[0].kinds, corpus.image, tables)
-    return Prepared(corpus, [str(one.image) for one in examples], list(numbers), table, _notes(sets[0]))
+    return Prepared(corpus, [str(one.image) for one in examples], list(numbers), table, _describe_fallbacks(sets[0]))
 
 
-def _numbered(drawn: Negatives, numbers: dict[str, int]) -> Ints:
-    """Captions × kinds: the numbers of texts, new ones added; −1 where none could be made."""
+def _number_texts(drawn: Negatives, numbers: dict[str, int]) -> Ints:
+    """Return the text numbers of captions × kinds, adding new texts; −1 if a negative could not be made."""
     indices = [
         numbers.setdefault(text, len(numbers)) if kind >= 0 else -1
         for text, kind in zip(drawn.texts, drawn.actual.tolist(), strict=True)
@@ -205,8 +209,8 @@ def _numbered(drawn: Negatives, numbers: dict[str, int]) -> Ints:
     return np.array(indices, np.int64).reshape(len(drawn.corpus), len(drawn.kinds))
 
 
-def _notes(drawn: Negatives) -> list[str]:
-    """What became of kinds that could not be made for every caption."""
+def _describe_fallbacks(drawn: Negatives) -> list[str]:
+    """Describe the replacements for kinds that could not be made for every caption."""
     notes = []
     for kind, counts in drawn.counts().items():
         instead = {name: count for name, count in counts.items() if name != kind and count}
@@ -219,8 +223,8 @@ def _notes(drawn: Negatives) -> list[str]:
     return notes
 
 
-def held_out(examples: list[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
-    """Examples to learn from and a share of them, of at most 1,000 images, to validate on."""
+def split_held_out(examples: list[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """Split the examples into training and validation, which gets a share of at most 1,000 images."""
     count = min(1000, int(len(examples) * share))
     if count < 2:
         return examples, []
@@ -232,17 +236,17 @@ def held_out(examples: list[Example], share: float, seed: int) -> tuple[list[Exa
 
 
 class UmicMethod(Method):
-    """``captious train umic``."""
+    """The training of ``captious train umic``."""
 
     merges = True
 
     def examples(self) -> tuple[list[Example], list[Example]]:
-        """Examples by image; without rows to validate on, some are held out."""
+        """Read the examples by image; without validation rows, hold some out."""
         options = self.job.options
         check_kinds(options.kinds)
-        examples, checks = (distinct(part) for part in super().examples())
+        examples, checks = (sort_examples(part) for part in super().examples())
         if self.job.training.validate is None:
-            examples, checks = held_out(examples, options.hold_out, self.job.settings.seed)
+            examples, checks = split_held_out(examples, options.hold_out, self.job.settings.seed)
             if checks:
                 counts = f"{len(checks)} images are held out for validation, {len(examples)} are used for training"
                 self.notes.append(counts)
@@ -251,41 +255,41 @@ class UmicMethod(Method):
         return examples, checks
 
     def start(self, examples: Sequence[Example]) -> Backbone:
-        """A new cross-encoder, or one that exists."""
+        """Make a new cross-encoder, or load an existing one."""
         options = self.job.options
         return starting_backbone(options.backbone, options.encoder, options.regions, self.job.settings.seed)
 
     def objective(self, examples: Sequence[Example], model: Any) -> Objective:
-        """Captions with negatives, drawn again for each epoch or taken in turn."""
+        """Make the objective with negatives, drawn anew for each epoch or used in turn."""
         options, settings = self.job.options, self.job.settings
-        usable = self._usable(examples, model)
-        self._caution()
+        usable = self._select_usable(examples, model)
+        self._warn_about_encoder()
         vectors = self._vectors(usable, model)
         draws = options.draws or settings.epochs or 1
-        data = prepared(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
+        data = prepare_corpus(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
         self.notes += data.notes
-        ranking = RankingObjective(*_laid_out(model, data), options.margin)
+        ranking = RankingObjective(*_lay_out(model, data), options.margin)
         if options.backbone.startswith("fusion"):
             ranking.calibrate()
         return ranking
 
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
-        """Ranking accuracy by kind."""
-        usable = self._usable(checks, model, "validation: ")
+        """Make the validation by ranking accuracy."""
+        usable = self._select_usable(checks, model, "validation: ")
         seed, name = self.job.settings.seed + 1, self.job.training.validate or self.job.data
-        data = prepared(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
+        data = prepare_corpus(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
         self.notes += [f"validation: {note}" for note in data.notes]
-        return RankingAccuracy(*_laid_out(model, data))
+        return RankingAccuracy(*_lay_out(model, data))
 
     def keep(self, model: Any) -> None:
-        """Copy an encoder that is a folder here beside the model, which is of no use without it."""
+        """Copy a local encoder into the output folder, because the model needs it."""
         weights, target = getattr(model, "weights", None), Path(self.job.training.out) / "encoder"
         folder = local(weights) if weights else None
         if folder is not None and folder.is_dir() and not target.exists():
             shutil.copytree(folder, target, ignore=shutil.ignore_patterns(*UNUSED))
 
-    def _caution(self) -> None:
-        """Note an encoder that was trained on the very same file, as its own record says."""
+    def _warn_about_encoder(self) -> None:
+        """Add a note if the encoder was trained on the same file, according to its record."""
         encoder, data = Path(self.job.options.encoder), Path(self.job.data)
         with suppress(OSError, ValueError, KeyError, TypeError):
             record = load_json(encoder / MARKER)
@@ -295,12 +299,12 @@ class UmicMethod(Method):
                     "epochs, make a metric that holds for new ones"
                 )
 
-    def _usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:
-        """The examples whose image (or regions) can be read; the rest is an error, or is left out and counted."""
-        if processes.rank():  # the first process encodes, the others read what it wrote
+    def _select_usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:
+        """Return the examples whose image (or regions) can be read; others raise InputError or are skipped and noted."""
+        if processes.get_rank():  # the first process encodes, the others read what it wrote
             processes.wait()
         faults = model.pictures([str(example.image) for example in examples]).faults
-        if not processes.rank():
+        if not processes.get_rank():
             processes.wait()
         if not faults:
             return list(examples)
@@ -325,7 +329,7 @@ class UmicMethod(Method):
         return spread_vectors(encoded.rows, np.asarray(encoded.index))
 
 
-def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, LaidOutImages, Texts, NegativeTable]:
+def _lay_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, LaidOutImages, Texts, NegativeTable]:
     return backbone, backbone.pictures(data.paths), backbone.texts(data.texts, keep=False), data.table
 
 
@@ -340,9 +344,9 @@ class FusionSizes:
 
 
 def starting_backbone(written: str, encoder: str = "", regions: str | None = None, seed: int = 0) -> Backbone:
-    """What a training starts from: ``fusion(...)``, ``vilt``, ``blip``, or a folder or hub id of a model.
+    """Return the initial model: ``fusion(...)``, ``vilt``, ``blip``, or a folder or hub id.
 
-    A choice that this backbone has no use for is refused.
+    Raise InputError for options that do not apply to this backbone.
     """
     from captious.models.fusion import new_fusion
     from captious.models.matching import DEFAULTS, LOADERS
@@ -360,7 +364,7 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     if name in LOADERS:
         return LOADERS[name](DEFAULTS[name])
     if (folder / crossencoders.MARKER).is_file():
-        return _earlier(folder, encoder, regions)
+        return _load_earlier(folder, encoder, regions)
     if regions is not None:
         return load_uniter(folder, regions)
     kind = ""
@@ -371,12 +375,12 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
             return load(written)
     raise InputError(
         f"backbone={written}: expected {', '.join(names)}, or a folder or hub id of a ViLT, a BLIP or an earlier "
-        f"training{nearest(written, names)}"
+        f"training{format_suggestion(written, names)}"
     )
 
 
-def _earlier(folder: Path, encoder: str, regions: str | None) -> Backbone:
-    """A model that was trained here before; a fusion keeps its own encoder."""
+def _load_earlier(folder: Path, encoder: str, regions: str | None) -> Backbone:
+    """Load a model from an earlier training; a fusion keeps its own encoder."""
     record = crossencoders.read_marker(folder)
     if encoder and record["backbone"] == "fusion" and encoder != record["encoder"]["weights"]:
         own = record["encoder"]["weights"]

@@ -1,4 +1,4 @@
-"""How good the model is by now, on examples it does not learn from: retrieval recall, or the Specificity Rate."""
+"""Validation during training: retrieval recall, or the Specificity Rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captious.probes.specificity import Steps
 from captious.probes.vectors import Vectors
 from captious.train._data import TokenLists
 from captious.train._schedule import Rows
-from captious.train._towers import Towers, unit
+from captious.train._towers import Towers, normalize
 
 torch = require("torch", "clip")
 
@@ -24,7 +24,7 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class RetrievalValidation:
-    """Share of captions whose image is found, and of images of which a caption is found, among the nearest."""
+    """Recall of images by captions and of captions by images."""
 
     towers: Towers
     captions: TokenLists
@@ -33,41 +33,41 @@ class RetrievalValidation:
     goal: str = "recall"
 
     def __call__(self) -> dict[str, float]:
-        """``recall`` is the mean of both directions at 1."""
+        """Return the recalls in percent; ``recall`` is the mean of both directions at 1."""
         with torch.no_grad():
-            images = _images(self.towers, self.images)
+            images = _encode_images(self.towers, self.images)
             framed = [[self.towers.frame.around(self.captions[row])] for row in range(len(self.captions))]
-            texts = _texts(self.towers, framed)
+            texts = _encode_texts(self.towers, framed)
         owner = np.repeat(np.arange(len(self.images)), np.diff(self.first))
         pictures, wordings = (Vectors.of(part.float().cpu().numpy()) for part in (images, texts))
         to_image, to_text = ranks_both_ways(pictures, wordings, owner)
         rates: dict[str, float] = {}
         for depth in DEPTHS:
-            rates[f"text_to_image_r{depth}"] = _percent(to_image.hits(depth).mean())
-            rates[f"image_to_text_r{depth}"] = _percent(to_text.hits(depth).mean())
+            rates[f"text_to_image_r{depth}"] = _to_percent(to_image.hits(depth).mean())
+            rates[f"image_to_text_r{depth}"] = _to_percent(to_text.hits(depth).mean())
         return {"recall": (rates["text_to_image_r1"] + rates["image_to_text_r1"]) / 2, **rates}
 
 
 @dataclass(frozen=True)
 class SpecificityValidation:
-    """The Specificity Rate over all pairs, in percent: as ``captious probe specificity`` counts it, pooled."""
+    """The Specificity Rate over all pairs in percent, pooled, as ``captious probe specificity`` computes it."""
 
     towers: Towers
     chains: Any
     goal: str = "sr"
 
     def __call__(self) -> dict[str, float]:
-        """``sr`` is the mean of ``sr_pos`` and ``sr_neg``."""
+        """Return the rates in percent; ``sr`` is the mean of ``sr_pos`` and ``sr_neg``."""
         scores: list[Tensor] = []
         with torch.no_grad():
             for first in range(0, len(self.chains), CHUNK):
                 rows = np.arange(first, min(first + CHUNK, len(self.chains)))
-                images = _images(self.towers, self.chains.images[rows])
+                images = _encode_images(self.towers, self.chains.images[rows])
                 counts = self.chains.usable[rows]
                 groups = [self._chain(row, int(count)) for row, count in zip(rows.tolist(), counts, strict=True)]
                 owner = torch.from_numpy(np.repeat(np.arange(len(rows)), 2 * counts + 1)).to(images.device)
                 similar = (
-                    (_texts(self.towers, groups, chunk=len(groups)) * images[owner])
+                    (_encode_texts(self.towers, groups, chunk=len(groups)) * images[owner])
                     .sum(1)
                     .split((2 * counts + 1).tolist())
                 )
@@ -76,26 +76,26 @@ class SpecificityValidation:
                     scores += [values[: count + 1].flip(0), values[count + 1 :]]
         negatives = np.asarray(self.chains.usable, dtype=np.int64)
         steps = Steps.of(torch.cat(scores).double().cpu().numpy(), negatives + 1, negatives)
-        positive, negative = map(_percent, steps.hits().mean(axis=0))
+        positive, negative = map(_to_percent, steps.hits().mean(axis=0))
         return {"sr": (positive + negative) / 2, "sr_pos": positive, "sr_neg": negative}
 
     def _chain(self, row: int, count: int) -> list[Ints]:
         """Captions of count + 1 to 1 units, then the negative of each but the longest."""
         steps = np.arange(count)
-        triplets = self.chains.triplets(np.full(count, row), steps)
+        triplets = self.chains.make_triplets(np.full(count, row), steps)
         captions = [triplets[0][0], *(positive for _, positive, _ in triplets)]
         return [*reversed(captions), *(negative for _, _, negative in triplets)]
 
 
-def _images(towers: Towers, rows: Rows) -> Tensor:
-    parts = [towers.images(towers.image_batch(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
-    return unit(torch.cat(parts))
+def _encode_images(towers: Towers, rows: Rows) -> Tensor:
+    parts = [towers.images(towers.make_image_batch(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
+    return normalize(torch.cat(parts))
 
 
-def _texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> Tensor:
-    parts = [towers.texts(towers.text_batch(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
-    return unit(torch.cat(parts))
+def _encode_texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> Tensor:
+    parts = [towers.texts(towers.make_text_batch(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
+    return normalize(torch.cat(parts))
 
 
-def _percent(share: float) -> float:
+def _to_percent(share: float) -> float:
     return round(100 * float(share), 4)

@@ -1,4 +1,4 @@
-"""Wrong captions as records: what was changed, in words, as JSON Lines and as tables to look at."""
+"""Records of wrong captions: a description of the changes, as JSON Lines and as tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import whole_file
-from captious._core.random import keys_of
+from captious._core.files import write_atomically
+from captious._core.random import make_keys
 from captious.edits.changes import mark, summarize
 from captious.edits.wrong_words import DELETED, DOUBLED, REPLACED, SHUFFLED
 from captious.render import Column, Document, Phrase, Result, Table
@@ -20,8 +20,8 @@ from captious.train.negatives import KINDS, WAYS, Negatives
 DONE = {REPLACED: "replaced", DELETED: "deleted", DOUBLED: "doubled"}
 
 
-def negative_record(negatives: Negatives, number: int) -> dict[str, Any]:
-    """One negative: id, caption, kind, negative, what was done, and the kind it fell back to if it did."""
+def make_record(negatives: Negatives, number: int) -> dict[str, Any]:
+    """Build the record of a negative: id, caption, kind, negative, changes, and the fallback kind, if any."""
     corpus, caption = negatives.corpus, int(negatives.caption[number])
     kind, actual = negatives.kinds[negatives.kind[number]], KINDS[negatives.actual[number]]
     shown = {
@@ -29,13 +29,15 @@ def negative_record(negatives: Negatives, number: int) -> dict[str, Any]:
         "caption": corpus.texts[caption],
         "kind": kind,
         "negative": negatives.texts[number],
-        "done": what_was_done(negatives, number),
+        "done": describe_changes(negatives, number),
     }
     return shown if actual == kind else {**shown, "fallback": actual}
 
 
-def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
-    """The changes of a negative, such as ``{"replaced": [["dog", "horse"]]}`` or ``{"from": "17", "by": "cider"}``."""
+def describe_changes(negatives: Negatives, number: int) -> dict[str, Any]:
+    """Return the changes of a negative, such as ``{"replaced": [["dog", "horse"]]}`` or ``{"from": "17", "by":
+    "cider"}``.
+    """
     source = int(negatives.source[number])
     if source >= 0:
         origin = {"from": negatives.corpus.ids[negatives.corpus.image[source]]}
@@ -52,21 +54,21 @@ def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
     return changes
 
 
-def negative_records(negatives: Negatives) -> Iterator[dict[str, Any]]:
-    """The records of all negatives that could be made, in order."""
-    return (negative_record(negatives, number) for number in np.flatnonzero(negatives.actual >= 0).tolist())
+def iterate_records(negatives: Negatives) -> Iterator[dict[str, Any]]:
+    """Yield the records of all negatives that could be made, in order."""
+    return (make_record(negatives, number) for number in np.flatnonzero(negatives.actual >= 0).tolist())
 
 
 def write_negatives(negatives: Negatives, path: str | Path) -> int:
-    """Write all records as JSON Lines, whole or not at all, and return their number."""
-    with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in negative_records(negatives))
+    """Write all records as JSON Lines, atomically, and return their number."""
+    with write_atomically(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in iterate_records(negatives))
     return int((negatives.actual >= 0).sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NegativeSample(Result):
-    """How many negatives of each kind there are, and some of each to look at."""
+    """The number of negatives of each kind, and some examples of each."""
 
     negatives: Negatives
     size: int = 0
@@ -78,7 +80,7 @@ class NegativeSample(Result):
         return f"Sample of {len(self.negatives):,} negatives of {len(self.negatives.corpus):,} captions"
 
     def document(self) -> Document:
-        """A table of counts, and one of negatives for each kind, with the changed words marked."""
+        """Build tables of the counts and of some negatives of each kind, with the changed words marked."""
         drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
         rows = []
         for kind, tally in counts.items():
@@ -89,7 +91,7 @@ class NegativeSample(Result):
         tables = [Table("counts", title, columns, rows)]
         for kind, numbers in chosen.items() if self.size else ():
             entries = [
-                (drawn.ids[number], *mark_changes(drawn, number), summarize(what_was_done(drawn, number)))
+                (drawn.ids[number], *mark_changes(drawn, number), summarize(describe_changes(drawn, number)))
                 for number in numbers
             ]
             title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
@@ -98,15 +100,15 @@ class NegativeSample(Result):
         data["counts"] = counts
         if self.size:
             data["look"] = {
-                kind: [negative_record(drawn, number) for number in numbers] for kind, numbers in chosen.items()
+                kind: [make_record(drawn, number) for number in numbers] for kind, numbers in chosen.items()
             }
         return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
 
     def chosen(self) -> dict[str, list[int]]:
-        """A selection of negatives of each kind, drawn by the seed: no image twice while there are others."""
+        """Draw negatives of each kind by the seed, preferring different images."""
         drawn, corpus = self.negatives, self.negatives.corpus
         rank = np.empty(len(corpus.ids), dtype=np.int64)
-        rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
+        rank[np.argsort(make_keys(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
         chosen = {}
         for number, kind in enumerate(drawn.kinds):
             rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
@@ -119,6 +121,6 @@ class NegativeSample(Result):
 
 
 def mark_changes(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
-    """A caption and its negative: what was taken away struck out, what was put in marked."""
+    """Return a caption with removed words struck out, and its negative with new words marked."""
     caption = negatives.corpus.texts[int(negatives.caption[number])]
-    return mark(caption, negatives.texts[number], what_was_done(negatives, number))
+    return mark(caption, negatives.texts[number], describe_changes(negatives, number))

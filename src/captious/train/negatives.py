@@ -1,7 +1,7 @@
-"""Wrong captions, as UMIC learns from them: five kinds, each with a record of what was changed.
+"""Wrong captions for training UMIC: five kinds, each with a record of the changes.
 
-Every random number is a function of its address: seed, image id, caption, kind, copy, attempt, purpose, position. So a
-caption gets the same negatives alone, in another order or in another batch, and all draws are elementwise operations.
+Every random number is a function of seed, image id, caption, kind, copy, attempt, purpose and position. So a caption
+gets the same negatives in any order or batch, and all draws are elementwise array operations.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.random import Keys, below, fork, keys_of, uniform
+from captious._core.random import Keys, draw_below, draw_uniform, fork, make_keys
 from captious._core.types import Bools, Ints
-from captious.edits.lexicon import CaptionCorpus, Lexicon, Tagging, signatures
-from captious.edits.wrong_words import MAKERS, WrongCaptions, changeable_captions, draw_any
-from captious.errors import InputError, nearest
+from captious.edits.lexicon import CaptionCorpus, Lexicon, Tagging, compute_signatures
+from captious.edits.wrong_words import MAKERS, WrongCaptions, draw_any, find_changeable_captions
+from captious.errors import InputError, format_suggestion
 from captious.train.similar_images import SimilarImages
 
 BY_IMAGE = 0.5
@@ -32,20 +32,20 @@ WAYS = ("", "cider", "image")
 def draw_similar(
     corpus: CaptionCorpus, near: SimilarImages, captions: Ints, keys: Keys
 ) -> tuple[Ints, npt.NDArray[np.int8]]:
-    """A caption of one of the three images most alike, and by what they are alike; -1 where none is."""
+    """Draw a caption of one of the three most similar images, and the kind of similarity; -1 if there is none."""
     image = corpus.image[captions]
     by_words = near.captions.index[image]
     chosen, way = by_words, np.full(len(captions), CIDER, dtype=np.int8)
     if near.pictures is not None:
         by_picture = near.pictures.index[image]
-        coin = uniform(fork(keys, 7)) < BY_IMAGE
+        coin = draw_uniform(fork(keys, 7)) < BY_IMAGE
         pictured = (by_picture[:, 0] >= 0) & (coin | (by_words[:, 0] < 0))
         chosen = np.where(pictured[:, None], by_picture, by_words)
         way[pictured] = IMAGE
     neighbors = (chosen >= 0).sum(axis=1)
-    other = chosen[np.arange(len(captions)), below(fork(keys, 8), neighbors)]
+    other = chosen[np.arange(len(captions)), draw_below(fork(keys, 8), neighbors)]
     sizes = np.where(other >= 0, np.diff(corpus.offsets)[other], 0)
-    index = corpus.offsets[np.maximum(other, 0)] + below(fork(keys, 9), sizes)
+    index = corpus.offsets[np.maximum(other, 0)] + draw_below(fork(keys, 9), sizes)
     return np.where(other >= 0, index, -1), way
 
 
@@ -64,7 +64,7 @@ TRIES = 24
 
 @dataclass(frozen=True, eq=False)
 class Negatives:
-    """Negatives as columns: the captions in the order they came, of each the kinds, of each kind the copies."""
+    """Negatives as columns, ordered by caption, then kind, then copy."""
 
     corpus: CaptionCorpus
     kinds: tuple[str, ...]
@@ -98,7 +98,7 @@ class Negatives:
         return [names[image] for image in self.corpus.image[self.caption].tolist()]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """The number of negatives made as each kind, by the kind asked for; ``none`` where nothing could be made."""
+        """Count the negatives by requested kind and actual kind; ``none`` if nothing could be made."""
         names = (*KINDS, "none")
         counts: dict[str, dict[str, int]] = {}
         for number, kind in enumerate(self.kinds):
@@ -121,12 +121,12 @@ def make_negatives(
 ) -> Negatives:
     """Make ``per`` negatives of each kind for every caption.
 
-    Each has its own random numbers, of the seed, the image's id, the caption's position, the kind and the copy: the
-    order of images does not matter. A trainer that wants new ones every epoch computes ``lexicon`` and ``near`` once,
-    and changes the seed.
+    Each has its own random numbers, derived from the seed, the image's id, the caption's position, the kind and the
+    copy, so the order of images does not matter. To draw new ones every epoch, compute ``lexicon`` and ``near`` once
+    and change the seed.
 
-    ``legacy`` counts as changed what the original counted: a word replaced by itself, a shuffle that leaves all in
-    place, a caption deleted to nothing, a hard negative in the very words of one of the image's own captions.
+    ``legacy`` accepts the same changes as the original: a word replaced by itself, a shuffle without effect, a caption
+    with all words deleted, a hard negative equal to one of the image's own captions.
     """
     wanted = check_kinds(kinds)
     if not len(corpus):
@@ -135,7 +135,7 @@ def make_negatives(
         lexicon = Lexicon.of(corpus, tagger)
     if near is None and "hard" in wanted:
         near = SimilarImages.of(corpus, features)
-    streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.position)
+    streams = fork(make_keys(corpus.ids, seed)[corpus.image], corpus.position)
     builder = _Builder(lexicon, near, legacy, len(wanted) * per)
     for group, (kind, copy) in enumerate(product(wanted, range(per))):
         builder.make(group, kind, fork(streams, KINDS.index(kind) * 65536 + copy))
@@ -143,12 +143,12 @@ def make_negatives(
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """The kinds without repetition, or an error that says which there are."""
+    """Return the distinct kinds. Raise InputError if one is unknown."""
     wanted = tuple(dict.fromkeys(kind.strip() for kind in kinds if kind.strip()))
     for kind in wanted:
         if kind not in KINDS:
             raise InputError(
-                f"unknown kind of negative {kind!r}, expected one of {', '.join(KINDS)}{nearest(kind, KINDS)}"
+                f"unknown kind of negative {kind!r}, expected one of {', '.join(KINDS)}{format_suggestion(kind, KINDS)}"
             )
     if not wanted:
         raise InputError(f"no kind of negative named, expected one or more of {', '.join(KINDS)}")
@@ -156,15 +156,15 @@ def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Builder:
-    """Collects one negative of each caption for each group, a kind and a copy: sources and drafts.
+    """Collects one negative of each caption for each group (a kind and a copy): sources and drafts.
 
-    A negative's row is its caption, counted on from group to group.
+    The row of a negative is the index of its caption plus the group's offset.
     """
 
     def __init__(self, lexicon: Lexicon, near: SimilarImages | None, legacy: bool, groups: int) -> None:
         self.lexicon, self.near, self.legacy = lexicon, near, legacy
         self.corpus = lexicon.corpus
-        self.changeable = {kind: changeable_captions(kind, lexicon, legacy) for kind in MAKERS}
+        self.changeable = {kind: find_changeable_captions(kind, lexicon, legacy) for kind in MAKERS}
         rows = groups * len(self.corpus)
         self.actual = np.full(rows, -1, dtype=np.int8)
         self.source = np.full(rows, -1, dtype=np.int64)
@@ -175,14 +175,14 @@ class _Builder:
         """The row of each draft."""
 
     def make(self, group: int, kind: str, keys: Keys) -> None:
-        """One negative of each caption, of another kind where this one cannot be made."""
+        """Make one negative of each caption, falling back to another kind if this one cannot be made."""
         pending = np.arange(len(self.corpus))
         for turn, method in enumerate((kind, *INSTEAD[kind])):
             if len(pending):
                 pending = self._attempt(group, method, pending, fork(keys, turn) if turn else keys)
 
     def _attempt(self, group: int, method: str, pending: Ints, keys: Keys) -> Ints:
-        """Make what can be made; the captions left over come back."""
+        """Make as many negatives as possible; return the remaining captions."""
         write, cannot = method in MAKERS, np.zeros(0, dtype=np.int64)
         if write:
             fit = self.changeable[method][pending]
@@ -200,7 +200,7 @@ class _Builder:
         drafts = MAKERS[method](self.lexicon, captions, keys, self.legacy)
         good = np.ones(len(rows), dtype=bool)
         if not self.legacy:
-            written = signatures(self.lexicon.keys(drafts.tokens), drafts.lengths)
+            written = compute_signatures(self.lexicon.keys(drafts.tokens), drafts.lengths)
             good = ~self.corpus.is_own(captions, written)
         self.drafts.append(drafts if good.all() else drafts.take(np.flatnonzero(good)))
         self.rows.append(rows[good])
@@ -219,7 +219,7 @@ class _Builder:
         return good
 
     def finish(self, kinds: tuple[str, ...], per: int) -> Negatives:
-        """All columns, with the captions in the order they came."""
+        """Return all columns, with the captions in their original order."""
         size = len(self.corpus)
         order = (self.corpus.as_given[:, None] + np.arange(len(kinds) * per) * size).ravel()
         rank = np.empty(len(order), dtype=np.int64)
@@ -228,7 +228,7 @@ class _Builder:
         by_row = np.argsort(rows[drafts.row], kind="stable")
         per_row = np.bincount(rows[drafts.row], minlength=len(order))
         changed = np.concatenate([drafts.old[by_row], drafts.new[by_row]])
-        _, words, numbers = self.lexicon.written(changed)
+        _, words, numbers = self.lexicon.write_tokens(changed)
         old, new = np.split(numbers, 2)
         return Negatives(
             corpus=self.corpus,
@@ -250,7 +250,7 @@ class _Builder:
     def _texts(self, drafts: WrongCaptions, rows: Ints, source: Ints) -> list[str]:
         captions = (*self.corpus.texts, "")
         texts = [captions[number] for number in source.tolist()]
-        chunks, _, numbers = self.lexicon.written(drafts.tokens)
+        chunks, _, numbers = self.lexicon.write_tokens(drafts.tokens)
         words = list(map(chunks.__getitem__, numbers.tolist()))
         ends = np.cumsum(drafts.lengths)
         bounds = zip(rows.tolist(), (ends - drafts.lengths).tolist(), ends.tolist(), strict=True)

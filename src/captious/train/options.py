@@ -1,4 +1,4 @@
-"""What a training can be told: what to learn from, how to learn, and what each objective asks besides.
+"""Options of a training: its data, its settings, and the options of each objective.
 
 The classes are arguments of :func:`captious.train.train` and options of ``captious train``. This module imports no
 model library.
@@ -103,19 +103,19 @@ class Training(Options):
 
 
 class ObjectiveOptions(Options):
-    """Base of what an objective asks besides: its name, its published settings, and what its start needs."""
+    """Base of the options of an objective: its name, its published settings, and the defaults of its start."""
 
     name: ClassVar[str]
     published: ClassVar[Settings]
     epochs: ClassVar[int] = START["epochs"]
     """Passes over the data where nobody says how many."""
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """Settings without None."""
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None."""
         return (settings or self.published).filled({"epochs": self.epochs})
 
-    def warmup(self, settings: Settings, steps: int) -> int:
-        """Steps until the largest learning rate: at most a fifth of all."""
+    def count_warmup_steps(self, settings: Settings, steps: int) -> int:
+        """Return the number of warm-up steps: at most a fifth of all."""
         return min(settings.warmup_steps, steps // 5)
 
 
@@ -133,8 +133,8 @@ class ClipOptions(ObjectiveOptions):
     captions_per_image: Annotated[int, Option("Captions of an image in one step.", min=1)] = 1
     soften: Annotated[float, Option("Share of targets that follows the similarity of captions.", min=0, max=1)] = 0.0
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """A new model and new heads need more than a fine-tuning."""
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None; new models and new heads need a higher learning rate than fine-tuning."""
         settings = settings or self.published
         if self.towers is not None:
             locked = any(side.startswith("image") for side in settings.lock)
@@ -214,12 +214,12 @@ class UmicOptions(ObjectiveOptions):
         if not 0 < self.margin <= 1:
             raise InputError(f"margin {self.margin:g}: expected more than 0 and at most 1, as scores are")
 
-    def settled(self, settings: Settings | None) -> Settings:
-        """A fusion starts from nothing."""
+    def resolve_settings(self, settings: Settings | None) -> Settings:
+        """Return the settings without None; a fusion is trained from scratch, so its learning rate is higher."""
         return (settings or self.published).filled({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
 
-    def warmup(self, settings: Settings, steps: int) -> int:
-        """A share of all steps."""
+    def count_warmup_steps(self, settings: Settings, steps: int) -> int:
+        """Return the number of warm-up steps: a share of all."""
         return round(self.warmup_share * steps)
 
 
@@ -229,7 +229,7 @@ OBJECTIVES: dict[str, type[ObjectiveOptions]] = {
 
 
 def as_record(options: Any) -> dict[str, Any]:
-    """Plain values, to be written as JSON."""
+    """Convert options to plain values for JSON."""
     return {
         name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
         for name, value in asdict(options).items()
@@ -237,6 +237,6 @@ def as_record(options: Any) -> dict[str, Any]:
 
 
 def from_record(kind: Any, record: dict[str, Any]) -> Any:
-    """The options that were written."""
+    """Restore options from `as_record`."""
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
     return kind(**plain)

@@ -1,4 +1,4 @@
-"""One training from its options to its folder."""
+"""A training, from its options to its output folder."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from captious._core.files import digest, load_json, whole_file
+from captious._core.files import digest, load_json, write_atomically
 from captious._version import __version__
 from captious.errors import InputError
-from captious.options import Runtime, current, using
+from captious.options import Runtime, get_runtime, using
 from captious.render import Column, Document, Result, Table, Text
 from captious.train import _loop as loop
 from captious.train import processes
@@ -33,7 +33,7 @@ from captious.train.options import (
     as_record,
     from_record,
 )
-from captious.train.processes import world
+from captious.train.processes import get_world_size
 
 METHODS: dict[str, type[Method]] = {
     "clip": ClipMethod,
@@ -45,7 +45,7 @@ METHODS: dict[str, type[Method]] = {
 
 @dataclass(frozen=True, repr=False)
 class Trained(Result):
-    """What came of a training."""
+    """The result of a training."""
 
     finished: bool
     steps: int
@@ -65,14 +65,14 @@ class Trained(Result):
         return f"Trained({str(self.folder)!r}, {self.steps} of {self.of} steps)"
 
     def document(self) -> Document:
-        """Steps, loss, and the first and the last validation."""
+        """Build a document with steps, loss, and the first and last validation."""
         lines = [f"{self.steps} of {self.of} steps on {self.examples} examples"]
         if self.last:
             speed = f"{self.last['samples_per_second']:,.0f} samples a second"
             lines.append(f"loss {self.last['loss']:.4g}, {speed}")
         lines.append(f"model: {self.folder}/")
         if self.best is not None:
-            lines += [f"best in validation: {self.best}/", self._best_step()]
+            lines += [f"best in validation: {self.best}/", self._describe_best_step()]
         sections: list[Table | Text] = [Text(lines)]
         if self.validations:
             ends = self.validations[:1] if len(self.validations) == 1 else [self.validations[0], self.validations[-1]]
@@ -83,8 +83,8 @@ class Trained(Result):
         data = {**vars(self), "folder": str(self.folder), "best": self.best and str(self.best)}
         return Document("Training", sections=sections, data=data, name="training")
 
-    def _best_step(self) -> str:
-        """The step of the best model, and whether training has made anything better at all."""
+    def _describe_best_step(self) -> str:
+        """Describe the step of the best model, and whether training improved the model at all."""
         values = {row["step"]: row["validation"][self.goal] for row in self.validations}
         before = values.pop(0, -math.inf)
         step, value = max(values.items(), key=lambda item: item[1])
@@ -117,16 +117,16 @@ def train(
         Set ``stop.asked`` to end the training after the present step.
     """
     if training.data is None:
-        training, options, settings = _recorded(training, options, settings)
+        training, options, settings = _restore_options(training, options, settings)
     options = options or ClipOptions()
-    runtime = runtime or current()
-    with processes.accelerated(runtime.device, runtime.precision) as accelerator:
-        loop.prepare(training.out, training.resume, training.overwrite)
+    runtime = runtime or get_runtime()
+    with processes.open_accelerator(runtime.device, runtime.precision) as accelerator:
+        loop.prepare_folder(training.out, training.resume, training.overwrite)
         processes.wait()
-        runtime = replace(runtime, device=processes.device_of(accelerator, runtime.device))
-        if processes.rank():
+        runtime = replace(runtime, device=processes.get_device(accelerator, runtime.device))
+        if processes.get_rank():
             runtime = replace(runtime, progress=Runtime().progress, log=Runtime().log)  # silent
-        job = Job(training, options, options.settled(settings), runtime)
+        job = Job(training, options, options.resolve_settings(settings), runtime)
         with using(replace(runtime, precision="auto")):
             return _train(job, accelerator, stop or loop.StopSignal())
 
@@ -134,14 +134,14 @@ def train(
 def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
     training, out = job.training, Path(job.training.out)
     if training.resume:  # before anything is loaded
-        loop.compare(out, _settings(job))
+        loop.check_identity(out, _collect_settings(job))
     method = METHODS[job.options.name](job)
     examples, checks = method.examples()
     model = method.start(examples)
     objective = method.objective(examples, model)
     validation = method.validation(checks, model) if checks else None
-    plan = _plan(len(objective), job, method.notes)
-    warmup = job.options.warmup(job.settings, plan.steps)
+    plan = _make_plan(len(objective), job, method.notes)
+    warmup = job.options.count_warmup_steps(job.settings, plan.steps)
     settings = replace(job.settings, batch_size=plan.batch, warmup_steps=warmup)
     for note in method.notes:
         job.runtime.log(note)
@@ -155,20 +155,20 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         validation,
         keep_best=lambda: loop.put_model(model, out / "best"),
         patience=loop.Patience(getattr(job.options, "early_stop", 0)),
-        identity=_identity(job, examples, plan),
+        identity=_compute_identity(job, examples, plan),
         stop=stop,
     )
-    first = processes.rank() == 0
-    before = _record(out) if training.resume else {}
+    first = processes.get_rank() == 0
+    before = _read_record(out) if training.resume else {}
     longer = 0 < before.get("of", 0) < plan.steps
     ended = bool(before.get("finished")) and not longer
     if longer:
-        loop.compare(out, trainer.identity)
+        loop.check_identity(out, trainer.identity)
         steps = f"lengthened from {before['of']} to {plan.steps} steps"
         job.runtime.log(f"{steps}: from here on the learning rate follows the longer schedule")
     if first and (longer or not training.resume):  # a resumed one is marked already, and may yet be refused
         out.mkdir(parents=True, exist_ok=True)
-        _mark(job, settings, plan, before.get("steps", 0), False)
+        _write_record(job, settings, plan, before.get("steps", 0), False)
     if first:
         method.keep(model)
     processes.wait()
@@ -177,9 +177,9 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         job.runtime.log("this training ended already; nothing is left to do")
     elif first:
         loop.put_model(model, out)
-        _mark(job, settings, plan, trainer.done, finished)
+        _write_record(job, settings, plan, trainer.done, finished)
     processes.wait()
-    rows = loop.read(out)
+    rows = loop.read_log(out)
     return Trained(
         finished,
         trainer.done,
@@ -193,9 +193,9 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
     )
 
 
-def _plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
+def _make_plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
     settings, contrast = job.settings, job.options.name != "umic"
-    wanted, most = settings.batch_size or 1, max(examples // world(), 1)
+    wanted, most = settings.batch_size or 1, max(examples // get_world_size(), 1)
     if wanted > most and contrast:
         notes.append(f"batches of {wanted} are more than the {examples} examples allow: lowered to {most}")
     batch = min(wanted, most)
@@ -203,27 +203,27 @@ def _plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
         raise InputError(
             f"{examples} examples are too few to train on: each is distinguished from the others of its batch"
         )
-    plan = EpochPlan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, world())
+    plan = EpochPlan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, get_world_size())
     if contrast and settings.warmup_steps > plan.steps // 5:
         fifth = f"over a fifth of the {plan.steps} steps: lowered to {plan.steps // 5}"
         notes.append(f"a warm-up of {settings.warmup_steps} steps is {fifth}")
     return plan
 
 
-def _identity(job: Job, examples: Sequence[Example], plan: EpochPlan) -> dict[str, Any]:
-    """What must be the same for a training to go on; epochs and steps may be more."""
+def _compute_identity(job: Job, examples: Sequence[Example], plan: EpochPlan) -> dict[str, Any]:
+    """Return the values that must be equal for a training to be resumed; epochs and steps may grow."""
     data = [f"{one.id}\t{one.image.name}\t{one.captions}\t{one.units}\t{one.wrong_units}".encode() for one in examples]
-    return {**_settings(job), "steps": plan.steps, "data": digest(*data)}
+    return {**_collect_settings(job), "steps": plan.steps, "data": digest(*data)}
 
 
-def _settings(job: Job) -> dict[str, Any]:
-    """The part of the identity that is known before anything is loaded."""
+def _collect_settings(job: Job) -> dict[str, Any]:
+    """Return the part of the identity that is known before loading any data."""
     settings = {key: value for key, value in as_record(job.settings).items() if key not in FREE}
     return {"objective": job.options.name, **settings, **as_record(job.options), "base": job.training.base}
 
 
-def _mark(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bool) -> None:
-    """Write the record of the training beside its model."""
+def _write_record(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bool) -> None:
+    """Write the record of the training into its folder."""
     record = {
         "captious": __version__,
         "objective": job.options.name,
@@ -238,12 +238,12 @@ def _mark(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bo
         "of": plan.steps,
         "finished": finished,
     }
-    with whole_file(Path(job.training.out) / MARKER) as draft:
+    with write_atomically(Path(job.training.out) / MARKER) as draft:
         draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
-def _record(out: Path) -> dict[str, Any]:
-    """What is written beside the model of a training; nothing where that cannot be read."""
+def _read_record(out: Path) -> dict[str, Any]:
+    """Read the progress from the record of a training; empty if unreadable."""
     try:
         record = load_json(out / MARKER)
         return {"of": int(record["of"]), "finished": bool(record["finished"]), "steps": int(record["steps"])}
@@ -251,10 +251,10 @@ def _record(out: Path) -> dict[str, Any]:
         return {}
 
 
-def _recorded(
+def _restore_options(
     training: Training, options: ObjectiveOptions | None, settings: Settings | None
 ) -> tuple[Training, ObjectiveOptions, Settings]:
-    """What a training in a folder was told, to resume it; besides, only more epochs may be asked for."""
+    """Read the options of a training from its folder to resume it; only the number of epochs may be changed."""
     if not training.resume:
         raise InputError("no data to learn from: name a file of rows, or pass resume=True to go on with a training")
     usual = (Settings(), options.published if options is not None else Settings())

@@ -1,8 +1,8 @@
-"""Which images of a corpus are alike, by their captions and by their pictures: where hard negatives come from.
+"""Similar images of a corpus, by captions and by image vectors: the source of hard negatives.
 
 The nearest images are found exactly, in blocks, without a matrix of all pairs. Vectors are compared by cosine. Captions
-are compared in the manner of CIDEr: all captions of an image are one bag of n-grams, weighted by tf-idf; the similarity
-is the mean over n = 1 to 4 of the cosine of two bags.
+are compared as in CIDEr: all captions of an image form one bag of n-grams, weighted by tf-idf; the similarity is the
+mean over n = 1 to 4 of the cosine of two bags.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from captious.captions import CaptionSet
 from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError
 from captious.models.features import read_features
-from captious.options import current
+from captious.options import get_runtime
 from captious.text.tables import TextTable
 
 NEAREST = 3
@@ -30,7 +30,7 @@ NEAREST = 3
 
 @dataclass(frozen=True, eq=False)
 class SimilarImages:
-    """The images most alike to each image of a corpus, by captions and, where there are vectors, by picture."""
+    """The most similar images of each image in a corpus, by captions and, if there are vectors, by image."""
 
     captions: Neighbors
     pictures: Neighbors | None = None
@@ -39,18 +39,20 @@ class SimilarImages:
     def of(
         cls, corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None
     ) -> SimilarImages:
-        """Search a corpus. Features are vectors by id, or rows in the order of ``corpus.ids`` (NaN: none)."""
-        report = current().progress
+        """Search a corpus. Features are vectors by id, or rows in the order of ``corpus.ids`` (NaN if missing)."""
+        report = get_runtime().progress
         texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
         captions = CaptionSet.of(dict.fromkeys(corpus.ids, ()), texts)
-        words = nearest_captions(captions, NEAREST, lambda done, total: report("captions alike", done, total))
+        words = find_nearest_captions(captions, NEAREST, lambda done, total: report("captions alike", done, total))
         if features is None:
             return cls(words)
-        rows = _feature_rows(corpus, features)
-        return cls(words, nearest_vectors(rows, NEAREST, lambda done, total: report("pictures alike", done, total)))
+        rows = _convert_features(corpus, features)
+        return cls(
+            words, find_nearest_vectors(rows, NEAREST, lambda done, total: report("pictures alike", done, total))
+        )
 
 
-def _feature_rows(
+def _convert_features(
     corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
     if isinstance(features, Mapping):
@@ -67,15 +69,15 @@ def _feature_rows(
     return features
 
 
-def image_vectors(
+def compute_image_vectors(
     corpus: CaptionCorpus,
     images: str | Path | None = None,
     encoder: str = "",
     image_features: str | Path | None = None,
 ) -> tuple[Floats32 | None, tuple[str, ...]]:
-    """Vectors of the images in the order of ``corpus.ids``, from a file or by an encoder, and warnings.
+    """Return image vectors in the order of ``corpus.ids``, from a file or an encoder, and warnings.
 
-    A row is NaN where there is no vector; without a source the vectors are None.
+    A row is NaN if there is no vector; without a source the vectors are None.
     """
     if image_features is not None and (images is not None or encoder):
         raise InputError("image_features=... as well as images=... or encoder=..., expected one source of vectors")
@@ -84,7 +86,7 @@ def image_vectors(
     if image_features is not None:
         rows, reasons = _read_vectors(corpus, Path(image_features))
     elif images is not None:
-        rows, reasons = _encoded(corpus, images, encoder)
+        rows, reasons = _encode_images(corpus, images, encoder)
     else:
         more = "images=... with encoder=..., or image_features=..., adds images that look alike"
         return None, (f"hard negatives by captions alone: {more}",)
@@ -95,7 +97,7 @@ def image_vectors(
 
 
 def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str, str]]:
-    """Vectors from a file of :mod:`captious.models.features`; NaN and a reason where there is none."""
+    """Read vectors from a file of :mod:`captious.models.features`; missing ones are NaN, with a reason."""
     ids, rows = read_features(path)
     row_of = {key: number for number, key in enumerate(ids)}
     index = np.array([row_of.get(key, -1) for key in corpus.ids], dtype=np.int64)
@@ -105,8 +107,8 @@ def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str
     return spread_vectors(rows, index), dict.fromkeys(missing, f"not in {path.name}")
 
 
-def _encoded(corpus: CaptionCorpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
-    """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
+def _encode_images(corpus: CaptionCorpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
+    """Encode image files; unusable ones are NaN, with a reason."""
     from captious.io.images import find_images
     from captious.models.features import image_features
     from captious.models.loading import load
@@ -117,7 +119,7 @@ def _encoded(corpus: CaptionCorpus, images: str | Path, encoder: str) -> tuple[F
 
 
 def spread_vectors(rows: Floats32, index: Ints) -> Floats32:
-    """Rows by index, NaN where it is -1."""
+    """Return rows by index, NaN for -1."""
     spread = np.full((len(index), rows.shape[1]), np.nan, dtype=np.float32)
     spread[index >= 0] = rows[index[index >= 0]]
     return spread
@@ -138,32 +140,33 @@ class Neighbors:
     """The similarity in single precision; 0 where there is no neighbor."""
 
 
-def nearest_vectors(vectors: npt.NDArray[Any], count: int = 3, progress: Progress | None = None) -> Neighbors:
-    """The ``count`` other rows of the highest cosine; rows that hold NaN or nothing but 0 have and are no neighbors.
+def find_nearest_vectors(vectors: npt.NDArray[Any], count: int = 3, progress: Progress | None = None) -> Neighbors:
+    """Find the ``count`` other rows with the highest cosine; rows with NaN or only 0 are excluded.
 
-    >>> nearest_vectors(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.0, 0.0]]), count=1).index.ravel().tolist()
+    >>> find_nearest_vectors(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.0, 0.0]]), count=1).index.ravel().tolist()
     [1, 0, 1, -1]
     """
     single = np.asarray(vectors, dtype=np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", single, single, dtype=np.float64))
     usable = np.flatnonzero(np.isfinite(norms) & (norms > 0))
     rows = (single[usable] / norms[usable, None]).astype(np.float32)
-    nearest = _nearest(len(rows), lambda ours, theirs: rows[ours] @ rows[theirs].T, count, progress)
+    nearest = _find_nearest(len(rows), lambda ours, theirs: rows[ours] @ rows[theirs].T, count, progress)
     index, similarity = np.full((len(vectors), count), -1, dtype=np.int64), np.zeros((len(vectors), count))
     index[usable] = np.where(nearest.index >= 0, np.append(usable, -1)[nearest.index], -1)
     similarity[usable] = nearest.similarity
     return Neighbors(index, similarity)
 
 
-def nearest_captions(captions: CaptionSet, count: int = 3, progress: Progress | None = None) -> Neighbors:
-    """The ``count`` most similar other images of each, by their references; images that share nothing do not count.
+def find_nearest_captions(captions: CaptionSet, count: int = 3, progress: Progress | None = None) -> Neighbors:
+    """Find the ``count`` most similar other images of each, by their references; those without common n-grams are
+    excluded.
 
-    >>> nearest = nearest_captions(CaptionSet.of(
+    >>> nearest = find_nearest_captions(CaptionSet.of(
     ...     {"1": "", "2": "", "3": ""}, {"1": ["a red dog"], "2": ["a red cat"], "3": ["some old boat"]}))
     >>> nearest.index[:, 0].tolist()
     [1, 0, -1]
     """
-    bags = weighted_ngrams(captions)
+    bags = compute_ngram_weights(captions)
     blocks = {first: bags[first : first + BLOCK] for first in range(0, len(captions), BLOCK)}
     columns = {first: block.T.tocsr() for first, block in blocks.items()}
 
@@ -172,11 +175,11 @@ def nearest_captions(captions: CaptionSet, count: int = 3, progress: Progress | 
         positive: Floats32 = np.where(cosines > 0, cosines, np.float32(-np.inf))
         return positive
 
-    return _nearest(len(captions), product, count, progress)
+    return _find_nearest(len(captions), product, count, progress)
 
 
-def weighted_ngrams(captions: CaptionSet) -> Any:
-    """Images × n-grams that two images or more share: weights whose dot product is the similarity."""
+def compute_ngram_weights(captions: CaptionSet) -> Any:
+    """Return a sparse matrix, images × n-grams shared by at least two images, whose dot products are the similarities."""
     table = TextTable.of(captions, "ptb")
     images, grams = len(captions), 0
     rows, columns, weights = ([np.zeros(0, dtype=kind)] for kind in (np.int64, np.int64, np.float64))
@@ -199,10 +202,10 @@ def weighted_ngrams(captions: CaptionSet) -> Any:
     return csr_matrix(entries, shape=(images, max(grams, 1)))
 
 
-def _nearest(
+def _find_nearest(
     size: int, product: Callable[[slice, slice], Floats32], count: int, progress: Progress | None
 ) -> Neighbors:
-    """The nearest by blocks of products. Each product serves both of its blocks."""
+    """Find the nearest rows from blocks of products; each product is used for both of its blocks."""
     best = np.full((size, count), -np.inf, dtype=np.float32)
     index = np.full((size, count), -1, dtype=np.int64)
     for first in range(0, size, BLOCK):
@@ -221,9 +224,9 @@ def _nearest(
 
 
 def _merge(best: Floats32, index: Ints, values: Floats32, first: int) -> None:
-    """Merge a block of values into the running best, in place; of equals the lower number comes first.
+    """Merge a block of values into the running best, in place; ties are ordered by index.
 
-    After its first block a row takes only what reaches its worst.
+    After the first block only values that reach a row's current worst are considered.
     """
     count = best.shape[1]
     floor = best[:, -1:]

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from tests.metrics.meteor.conftest import phrase_hash
 
-from captious._core.files import data_folder
-from captious._core.hashing import text_hash
+from captious._core.files import get_data_folder
+from captious._core.hashing import hash_text
 from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources
@@ -50,8 +50,8 @@ def test_tables_live_under_the_one_root_where_the_cache_command_lists_them(make_
     resources.load(str(make_source()))
     listed = json.loads(CliRunner().invoke(cache.app, ["show", "--json"]).output)
     (tables,) = listed["tables"]
-    assert Path(listed["home"]) == data_folder() == tmp_path / "home"
-    assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == data_folder()
+    assert Path(listed["home"]) == get_data_folder() == tmp_path / "home"
+    assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == get_data_folder()
     assert tables["bytes"] > 0 and not (tmp_path / "elsewhere").exists()
     assert "METEOR's tables" in CliRunner().invoke(cache.app, ["show"]).output
     assert CliRunner().invoke(cache.app, ["prune", "--all"]).exit_code == 0 and compiled() == []
@@ -214,7 +214,7 @@ def test_paraphrases_do_not_depend_on_how_the_table_is_read(make_source, monkeyp
     table = compile_tables(MeteorFiles.at(folder)).phrases
     expected = {}
     for source, target in pairs:
-        keys = [phrase_hash(map(text_hash, phrase.split())) for phrase in (source, target)]
+        keys = [phrase_hash(map(hash_text, phrase.split())) for phrase in (source, target)]
         expected.setdefault(keys[0], []).append(keys[1])
     assert {
         int(table.keys[row]): [int(table.keys[one]) for one in table.row(row)] for row in range(len(table.keys))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.metrics.meteor.conftest import phrase_hash
 
-from captious._core.hashing import text_hash
+from captious._core.hashing import hash_text
 from captious.metrics.meteor._tables import DamagedTables, HashTable, Tables, span_hashes
 
 HASHES = st.integers(0, 2**64 - 1)
@@ -22,7 +22,7 @@ def test_every_key_is_found_and_nothing_else(keys, asked):
 
 @given(st.lists(st.sampled_from(["a", "dog", "ran", "off"]), min_size=1, max_size=9))
 def test_spans_hash_as_phrases_do(words):
-    numbers = [text_hash(word) for word in words]
+    numbers = [hash_text(word) for word in words]
     for length, spans in enumerate(span_hashes(np.array(numbers, dtype=np.uint64)), 1):
         expected = [phrase_hash(numbers[at : at + length]) for at in range(len(words) - length + 1)]
         assert spans.tolist() == expected

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from captious._core.files import data_folder
+from captious._core.files import get_data_folder
 from captious.errors import InputError
 from captious.models import _diffusion as module
 from captious.models import store as stores
@@ -81,7 +81,7 @@ def test_what_a_fingerprint_follows_is_not_mixed_up(place):
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"name": "x"}'])
 def test_a_damaged_memory_is_loaded_again(place, damage):
     first = open_pipeline(str(place), STEPS)
-    (kept,) = (data_folder() / "painters").iterdir()
+    (kept,) = (get_data_folder() / "painters").iterdir()
     kept.write_text(damage)
     second = open_pipeline(str(place), STEPS)
     assert isinstance(second, Diffusion) and second.fingerprint == first.fingerprint
@@ -95,7 +95,7 @@ def test_what_may_change_unseen_is_not_remembered(place, tmp_path, monkeypatch):
     open_pipeline(str(linked), STEPS)
     monkeypatch.setattr(stores, "SETTLED_SECONDS", 3600.0)
     open_pipeline(str(place), STEPS)
-    assert not (data_folder() / "painters").exists()
+    assert not (get_data_folder() / "painters").exists()
 
 
 def test_a_folder_that_changed_in_use_is_told(place):

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from captious._core.files import data_folder
+from captious._core.files import get_data_folder
 from captious.captions import CaptionSet
 from captious.metrics.rouge import Rouge
 from captious.metrics.rows import Scored
@@ -30,7 +30,7 @@ class FatalOnce(Rouge):
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Die the first time, score the second."""
-        died = data_folder() / "died"
+        died = get_data_folder() / "died"
         if FATAL in captions.ids and not died.exists():
             died.parent.mkdir(parents=True, exist_ok=True)
             died.touch()

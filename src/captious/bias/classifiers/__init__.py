@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from captious._core.specs import convert_arguments, parse_spec
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 
 if TYPE_CHECKING:
     from captious.bias.corpus import Classifier
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 NAMES = ("linear", "lstm", "bert-ft", "bert-pre")
 
 
-def classifier_named(text: str, frozen: Mapping[str, Any] | None = None) -> Classifier:
-    """A classifier from its written form; ``frozen`` is what a preset changes in the frozen BERT.
+def make_classifier(text: str, frozen: Mapping[str, Any] | None = None) -> Classifier:
+    """Make a classifier from its written form; ``frozen`` are a preset's settings of the frozen BERT.
 
-    >>> classifier_named("linear(c=0.1)")
+    >>> make_classifier("linear(c=0.1)")
     Linear(orders=2, least=2, c=0.1, iterations=100)
     """
     name, values = parse_spec(text, "classifier", "linear or bert-ft(model=FOLDER)")
     if name not in NAMES:
-        raise InputError(f"unknown classifier {name!r}, expected {', '.join(NAMES)}{nearest(name, NAMES)}")
+        raise InputError(f"unknown classifier {name!r}, expected {', '.join(NAMES)}{format_suggestion(name, NAMES)}")
     if name == "linear":
         from captious.bias.classifiers.linear import Linear
 

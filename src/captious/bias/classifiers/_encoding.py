@@ -1,4 +1,4 @@
-"""Captions to padded arrays of word numbers, and the mini-batches of an epoch, for many runs side by side."""
+"""Captions as padded arrays of word numbers, and the mini-batches of an epoch, for many runs in parallel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAD, UNSEEN = 0, 1
 
 
 class Padded(NamedTuple):
-    """Captions × words, filled up with ``PAD``, and how many words each caption has."""
+    """A captions × words array, padded with ``PAD``, and the number of words of each caption."""
 
     words: Ints32
     lengths: Ints
@@ -25,7 +25,7 @@ class Padded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """Lists of words, or of n-grams, as numbers in alphabetical order: made once, for the tasks of all seeds."""
+    """Lists of words, or of n-grams, as indices into a sorted vocabulary; shared by the tasks of all seeds."""
 
     vocabulary: list[str]
     flat: Ints
@@ -34,7 +34,7 @@ class Captions:
 
     @classmethod
     def of(cls, lists: Sequence[Collection[str]]) -> Captions:
-        """Number what stands in the lists.
+        """Number the words of the lists.
 
         >>> Captions.of([["a", "dog"], ["a"]]).flat.tolist()
         [0, 1, 0]
@@ -46,7 +46,7 @@ class Captions:
         return cls(vocabulary, flat, np.cumsum(lengths) - lengths, lengths)
 
     def ngrams(self, orders: int) -> Captions:
-        """The distinct n-grams of up to ``orders`` words of each list.
+        """Return the distinct n-grams of up to ``orders`` words of each list.
 
         >>> grams = Captions.of([["a", "red", "kite"], ["red", "red"]]).ngrams(2)
         >>> grams.vocabulary
@@ -79,12 +79,12 @@ class Captions:
         return Captions(vocabulary, flat, np.cumsum(lengths) - lengths, lengths)
 
     def rows(self, indices: Ints) -> tuple[Ints, Ints]:
-        """The numbers of some lists one after another, and how many each has."""
+        """Return the concatenated numbers of some lists, and the length of each."""
         lengths = self.lengths[indices]
         return take_runs(self.flat, self.starts[indices], lengths), lengths
 
-    def padded(self, indices: Ints, numbers: Ints) -> Padded:
-        """Some lists, renumbered."""
+    def pad(self, indices: Ints, numbers: Ints) -> Padded:
+        """Renumber some lists and pad them to the longest."""
         flat, lengths = self.rows(indices)
         present = np.arange(int(lengths.max())) < lengths[:, None]
         words = np.full(present.shape, PAD, dtype=np.int32)
@@ -92,10 +92,10 @@ class Captions:
         return Padded(words, lengths)
 
 
-def numbered(
+def pair_with_captions(
     tasks: Sequence[ClassifierTask], read: Callable[[ClassifierTask], Captions]
 ) -> Iterator[tuple[ClassifierTask, Captions]]:
-    """Each task with all captions that it draws from, as read; tasks of one corpus share them."""
+    """Yield each task with the captions of its corpus, which are read once for all its tasks."""
     by_corpus: dict[int, Captions] = {}
     for task in tasks:
         key = id(task.captions)
@@ -105,7 +105,7 @@ def numbered(
 
 
 class EncodedTask(NamedTuple):
-    """One task's captions as word numbers; the words are those of its own training captions, most frequent first."""
+    """A task's captions as word numbers; the vocabulary is that of its training captions, most frequent first."""
 
     size: int
     """The size of the vocabulary, padding and the unseen word included."""
@@ -114,28 +114,28 @@ class EncodedTask(NamedTuple):
 
 
 def encode(tasks: Sequence[ClassifierTask], most: int) -> list[EncodedTask]:
-    """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
+    """Encode captions as word numbers; a word that is not among the ``most`` frequent of training is ``UNSEEN``."""
     encoded = []
-    for task, captions in numbered(tasks, _words):
+    for task, captions in pair_with_captions(tasks, _read_words):
         counts = np.bincount(captions.rows(task.split.train)[0], minlength=len(captions.vocabulary))
         frequent = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
         numbers = np.full(len(captions.vocabulary), UNSEEN, dtype=np.int64)
         numbers[frequent] = np.arange(2, len(frequent) + 2)
-        train, test = (captions.padded(part, numbers) for part in task.split)
+        train, test = (captions.pad(part, numbers) for part in task.split)
         encoded.append(EncodedTask(len(frequent) + 2, train, test))
     return encoded
 
 
-def _words(task: ClassifierTask) -> Captions:
-    """A caption without words is one word, for an LSTM cannot read nothing."""
+def _read_words(task: ClassifierTask) -> Captions:
+    """Read the words of each caption; an empty caption becomes one word, because an LSTM needs at least one."""
     return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
 
 
-def stacked_words(runs: Sequence[Padded]) -> tuple[Ints32, Ints]:
-    """Runs × captions × words, and lengths, of runs with equally many captions.
+def stack_words(runs: Sequence[Padded]) -> tuple[Ints32, Ints]:
+    """Stack runs with equally many captions: runs × captions × words, and lengths.
 
     >>> one, two = Padded(np.array([[5, 6]]), np.array([2])), Padded(np.array([[7]]), np.array([1]))
-    >>> words, lengths = stacked_words([one, two])
+    >>> words, lengths = stack_words([one, two])
     >>> words.tolist(), lengths.tolist()
     ([[[5, 6]], [[7, 0]]], [[2], [1]])
     """
@@ -146,12 +146,12 @@ def stacked_words(runs: Sequence[Padded]) -> tuple[Ints32, Ints]:
     return words, np.stack([run.lengths for run in runs])
 
 
-def epoch_batches(lengths: Ints, generators: Sequence[np.random.Generator], epoch: int, size: int) -> Ints:
-    """Batches × runs × captions of one epoch: indices, −1 where a batch is not full.
+def draw_batches(lengths: Ints, generators: Sequence[np.random.Generator], epoch: int, size: int) -> Ints:
+    """Draw the batches of one epoch: batches × runs × captions indices, −1 where a batch is not full.
 
-    As in the originals' bucketing, a run's captions are shuffled, sorted by length and cut into batches, which come in
-    random order. What is in a batch is each run's own draw; in which order short and long batches come is drawn from
-    the epoch alone, so that runs trained together have batches of like lengths at the same time and little is padded.
+    As in the originals' bucketing, a run's captions are shuffled, sorted by length and split into batches, which come
+    in random order. The content of a batch is drawn for each run; the order of short and long batches is drawn for the
+    epoch only, so that runs trained together have batches of similar lengths at the same time, with little padding.
     """
     runs, captions = lengths.shape
     batches = -(-captions // size)

@@ -1,10 +1,21 @@
 """Many bi-LSTMs trained as one stack of tensors.
 
-Every product is a batched one and Adam is elementwise, so runs do not touch each other. Initial weights and dropout are
-functions of a run's own key, and a run gives the same numbers alone and in any company.
+Every product is batched over runs and Adam is elementwise, so runs are independent. Initial weights and dropout are
+functions of a run's own key, so a run gives the same numbers in any stack.
 
-Weights have the run as first dimension. States are words × captions × runs × features: what all runs compute for one
-word is contiguous, and the rows of one run, over words and captions, are one matrix with a constant stride.
+Weights have the run as first dimension; those of recurrent layers have both directions, one after the other::
+
+    weights (in_0, back_0, …)            states
+    ┌──────────────────┐ run 0   ┐        word 0  ┌ caption 0 │ run 0: features │ run 1: features │ … ┐
+    │   in × 4·hidden  │ run 1   │ forwards       │ caption 1 │ run 0: features │ run 1: features │ … │
+    │                  │ …       ┘                └ …                                                 ┘
+    ├──────────────────┤ run 0   ┐        word 1  ┌ caption 0 │ run 0: features │ run 1: features │ … ┐
+    │                  │ run 1   │ backwards      └ …                                                 ┘
+    └──────────────────┘ …       ┘        …
+
+States are words × captions × runs × features: the values of all runs for one word are contiguous, so a time step is one
+slice. The rows of one run, over words and captions, are a matrix with a constant stride (`_flatten_rows`), so a product
+over all words needs no copy.
 """
 
 from __future__ import annotations
@@ -18,11 +29,11 @@ from scipy.special import softmax
 
 from captious._core.random import SIGNED_GAMMA, mix
 from captious._core.types import Floats
-from captious.bias.classifiers._encoding import encode, epoch_batches, stacked_words
+from captious.bias.classifiers._encoding import draw_batches, encode, stack_words
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device, tf32_products
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     from captious.bias.classifiers.lstm import Lstm
@@ -42,7 +53,7 @@ _ROW = 1 << 20
 
 
 def train(config: Lstm, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
-    """Train the tasks side by side; the class probabilities of each one's test captions."""
+    """Train the tasks as one stack; return the class probabilities of each one's test captions."""
     with tf32_products():
         stack = Stack(config, tasks)
         stack.train(progress)
@@ -50,24 +61,24 @@ def train(config: Lstm, tasks: Sequence[ClassifierTask], progress: Progress) -> 
 
 
 class Stack:
-    """Weights of E runs, their captions, and what trains and tests them."""
+    """The weights and captions of several runs, with training and testing."""
 
     def __init__(self, config: Lstm, tasks: Sequence[ClassifierTask]) -> None:
         self.config, self.tasks, self.runs = config, tasks, len(tasks)
-        self.device = resolve_device(current().device)
+        self.device = resolve_device(get_runtime().device)
         self.dtype = getattr(torch, config.dtype)
         encoded = encode(tasks, config.words)
         self.binary = tasks[0].classes == 2
         self.size = max(one.size for one in encoded)
-        self.keys = keys([task.entropy for task in tasks], self.device)
-        drawn = initial_weights(config, self.keys, self.size, 1 if self.binary else tasks[0].classes)
+        self.keys = make_keys([task.entropy for task in tasks], self.device)
+        drawn = draw_weights(config, self.keys, self.size, 1 if self.binary else tasks[0].classes)
         self.weights = {name: value.to(self.dtype).requires_grad_() for name, value in drawn.items()}
-        self.train_words, self.train_lengths = stacked_words([one.train for one in encoded])
-        self.test_words, self.test_lengths = stacked_words([one.test for one in encoded])
+        self.train_words, self.train_lengths = stack_words([one.train for one in encoded])
+        self.test_words, self.test_lengths = stack_words([one.test for one in encoded])
         self.offsets = torch.arange(self.runs, device=self.device) * self.size
 
     def train(self, progress: Progress) -> None:
-        """The given number of epochs; there is no validation, no schedule and no choice of checkpoint."""
+        """Train for the given number of epochs, without validation, schedule or choice of checkpoint."""
         config = self.config
         words = torch.from_numpy(self.train_words).to(self.device)
         lengths = torch.from_numpy(self.train_lengths).to(self.device)
@@ -76,7 +87,7 @@ class Stack:
         optimizer = torch.optim.Adam(self.weights.values(), lr=config.rate, fused=self.device.type == "cuda" or None)
         done = 0
         for epoch in range(config.epochs):
-            batches = epoch_batches(self.train_lengths, orders, epoch, config.batch)
+            batches = draw_batches(self.train_lengths, orders, epoch, config.batch)
             in_batch = np.take_along_axis(self.train_lengths[None], np.maximum(batches, 0), axis=2)
             shortest, longest = (chosen(in_batch, axis=(1, 2)).tolist() for chosen in (np.min, np.max))
             on_device = torch.from_numpy(batches).to(self.device)
@@ -93,7 +104,7 @@ class Stack:
                 progress(self.runs / (config.epochs * len(batches)))
 
     def _loss(self, logits: Any, truth: Any, real: Any) -> Any:
-        """The sum over runs of each one's mean over its batch."""
+        """Return the sum over runs of each one's mean loss over its batch."""
         if self.binary:
             pull = truth.to(logits.dtype)
             each = torch.nn.functional.binary_cross_entropy_with_logits(logits[..., 0], pull, reduction="none")
@@ -114,16 +125,18 @@ class Stack:
         numbers = words.permute(2, 1, 0) + self.offsets
         states = torch.nn.functional.embedding(numbers, weights["embedding"].flatten(0, 1))
         for layer in range(self.config.layers):
-            states = dropout(states, share, streams(self.keys, when + layer))
+            states = apply_dropout(states, share, derive_keys(self.keys, when + layer))
             bias = weights[f"bias_in_{layer}"] + weights[f"bias_back_{layer}"]
             states = BothDirections.apply(states, weights[f"in_{layer}"], weights[f"back_{layer}"], bias, closed)
         forth, back = states.chunk(DIRECTIONS, dim=-1)
         ends = torch.take_along_dim(forth, (lengths - 1)[None, ..., None], dim=0)[0]
-        last = dropout(torch.cat([ends, back[0]], dim=-1), share, streams(self.keys, when + self.config.layers))
+        last = apply_dropout(
+            torch.cat([ends, back[0]], dim=-1), share, derive_keys(self.keys, when + self.config.layers)
+        )
         return torch.baddbmm(weights["out_bias"], last.transpose(0, 1), weights["out"])
 
     def test(self) -> list[Floats]:
-        """Class probabilities of the test captions, the longest read together."""
+        """Return the class probabilities of the test captions, in batches of similar lengths."""
         order = np.argsort(self.test_lengths, axis=1, kind="stable")
         probabilities = np.empty((*order.shape, 2 if self.binary else self.tasks[0].classes))
         with torch.no_grad():
@@ -140,12 +153,12 @@ class Stack:
         return list(probabilities)
 
 
-def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str, Any]:
-    """Initial weights from torch's own distributions; padding and the unseen word are 0 in the embedding.
+def draw_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str, Any]:
+    """Draw initial weights from torch's own distributions; padding and the unseen word are 0 in the embedding.
 
-    Embedding and output are runs × …; recurrent layers are directions·runs × in × out, to be used in one product.
+    Embedding and output are runs × …; recurrent layers are directions·runs × in × out, for one batched product.
     """
-    table = normal(streams(key, 0), size, config.embedding)
+    table = draw_normal(derive_keys(key, 0), size, config.embedding)
     table[:, :2] = 0
     weights = {"embedding": table}
     stream = 0
@@ -153,7 +166,7 @@ def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str
     def draw(width: float, *shape: int) -> Any:
         nonlocal stream
         stream += 1
-        return (2 * uniform(streams(key, stream), *shape) - 1) / math.sqrt(width)
+        return (2 * draw_uniform(derive_keys(key, stream), *shape) - 1) / math.sqrt(width)
 
     def both(*shape: int) -> Any:
         return torch.cat([draw(config.hidden, *shape) for _ in range(DIRECTIONS)])
@@ -168,34 +181,34 @@ def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str
     return weights
 
 
-def keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:
-    """One 64-bit key per run, from its entropy."""
+def make_keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:
+    """Make one 64-bit key per run, from its entropy."""
     numbers = [np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] for entropy in entropies]
     return torch.from_numpy(np.array(numbers, dtype=np.uint64).view(np.int64)).to(device)
 
 
-def streams(key: Any, number: int) -> Any:
-    """One key per run for each stream of numbers that it draws."""
+def derive_keys(key: Any, number: int) -> Any:
+    """Derive one key per run for a stream of random numbers."""
     return mix(key + torch.full_like(key, number) * SIGNED_GAMMA)
 
 
-def uniform(key: Any, *shape: int) -> Any:
-    """Runs × shape numbers in (0, 1), of 24 bits each."""
+def draw_uniform(key: Any, *shape: int) -> Any:
+    """Draw runs × shape numbers in (0, 1), of 24 bits each."""
     counter = torch.arange(math.prod(shape), device=key.device) * SIGNED_GAMMA
     bits = (mix(key[:, None] + counter) >> 40) & ((1 << 24) - 1)
     return ((bits.float() + 0.5) / (1 << 24)).view(len(key), *shape)
 
 
-def normal(key: Any, rows: int, columns: int) -> Any:
-    """Runs × rows × columns standard normal numbers, by Box and Muller; row r does not depend on how many rows."""
-    radius = torch.sqrt(-2 * torch.log(uniform(streams(key, 1), rows, columns)))
-    return radius * torch.cos(2 * math.pi * uniform(streams(key, 2), rows, columns))
+def draw_normal(key: Any, rows: int, columns: int) -> Any:
+    """Draw runs × rows × columns standard normal numbers by Box–Muller; row r does not depend on the number of rows."""
+    radius = torch.sqrt(-2 * torch.log(draw_uniform(derive_keys(key, 1), rows, columns)))
+    return radius * torch.cos(2 * math.pi * draw_uniform(derive_keys(key, 2), rows, columns))
 
 
-def dropout(x: Any, share: float, key: Any) -> Any:
+def apply_dropout(x: Any, share: float, key: Any) -> Any:
     """Zero a ``share`` of the entries of x (words × captions × runs × features, or without words), scale up the rest.
 
-    Each 64-bit draw decides on four entries with 16 bits each.
+    Each 64-bit random number decides on four entries, with 16 bits each.
     """
     if share == 0:
         return x
@@ -214,11 +227,11 @@ def dropout(x: Any, share: float, key: Any) -> Any:
 
 
 class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, misc]
-    """One layer of bi-LSTMs: states of words × captions × runs × features to the hidden states of both directions.
+    """A bi-LSTM layer: states of words × captions × runs × features to the hidden states of both directions.
 
     ``into`` and ``recurrent`` are directions·runs × in × 4·hidden, with the gates in torch's order (input, forget,
-    cell, output). The gradient of the recurrent weights is one product over all words; autograd would make it word by
-    word, and add up as many tensors of the weights' size as there are words.
+    cell, output). The gradient of the recurrent weights is one product over all words; autograd would compute it word
+    by word and add up one tensor of the weights' size for each.
     """
 
     @staticmethod
@@ -228,19 +241,19 @@ class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, mis
         # One tensor for each direction: copies into halves of a common one take six times as long.
         outputs = states.new_empty(DIRECTIONS, words, captions, runs, width)
         memories, activations = {}, {}
-        for direction, (weights, back, offset) in enumerate(_by_direction(into, recurrent, bias)):
+        for direction, (weights, back, offset) in enumerate(_split_directions(into, recurrent, bias)):
             output = outputs[direction]
             gates = states.new_empty(words, captions, runs, 4 * width)
-            torch.baddbmm(offset, _rows(states), weights, out=_rows(gates))
+            torch.baddbmm(offset, _flatten_rows(states), weights, out=_flatten_rows(gates))
             if direction:
                 gates[words - len(closed) :, ..., :width] += closed
             memory = states.new_zeros(captions * runs, width)
             again = states.new_zeros(captions, runs, 4 * width)
             before = None
-            for word in _order(words, direction):
+            for word in _order_words(words, direction):
                 if before is not None:
                     torch.bmm(output[before].transpose(0, 1), back, out=again.transpose(0, 1))
-                hidden, memory, activated = cell(gates[word].flatten(0, 1), again.flatten(0, 1), memory)
+                hidden, memory, activated = compute_cell(gates[word].flatten(0, 1), again.flatten(0, 1), memory)
                 output[word] = hidden.view(captions, runs, width)
                 memories[direction, word], activations[direction, word] = memory, activated
                 before = word
@@ -256,16 +269,16 @@ class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, mis
         of_states = torch.zeros_like(states)
         of_into, of_recurrent = torch.empty_like(into), torch.empty_like(recurrent)
         of_bias = into.new_empty(len(into), 1, 4 * width)
-        of_parts = _by_direction(of_into, of_recurrent, of_bias)
-        for direction, (weights, back, _) in enumerate(_by_direction(into, recurrent, of_bias)):
-            own = _half(direction, width)
+        of_parts = _split_directions(of_into, of_recurrent, of_bias)
+        for direction, (weights, back, _) in enumerate(_split_directions(into, recurrent, of_bias)):
+            own = _get_half(direction, width)
             gates = states.new_empty(words, captions, runs, 4 * width)
             of_hidden = states.new_zeros(captions, runs, width)
             nothing = of_memory = states.new_zeros(captions * runs, width)
-            order = _order(words, direction)
+            order = _order_words(words, direction)
             for word, before in zip(order[::-1], [*order[-2::-1], None], strict=True):
                 of_hidden += gradient[word, ..., own]
-                of_gates, of_memory = cell_gradient(
+                of_gates, of_memory = compute_cell_gradient(
                     of_hidden.flatten(0, 1),
                     of_memory,
                     nothing if before is None else ctx.memories[direction, before],
@@ -277,35 +290,37 @@ class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, mis
                     torch.bmm(gates[word].transpose(0, 1), back.transpose(1, 2), out=of_hidden.transpose(0, 1))
             of_weights, of_back, of_offset = of_parts[direction]
             earlier, later = (slice(1, None), slice(-1)) if direction else (slice(-1), slice(1, None))
-            torch.bmm(_rows(outputs[direction, earlier]).transpose(1, 2), _rows(gates[later]), out=of_back)
-            torch.bmm(_rows(states).transpose(1, 2), _rows(gates), out=of_weights)
-            torch.sum(_rows(gates), dim=1, keepdim=True, out=of_offset)
-            _rows(of_states).baddbmm_(_rows(gates), weights.transpose(1, 2))
+            torch.bmm(
+                _flatten_rows(outputs[direction, earlier]).transpose(1, 2), _flatten_rows(gates[later]), out=of_back
+            )
+            torch.bmm(_flatten_rows(states).transpose(1, 2), _flatten_rows(gates), out=of_weights)
+            torch.sum(_flatten_rows(gates), dim=1, keepdim=True, out=of_offset)
+            _flatten_rows(of_states).baddbmm_(_flatten_rows(gates), weights.transpose(1, 2))
         return of_states, of_into, of_recurrent, of_bias, None
 
 
-def _rows(states: Any) -> Any:
-    """Runs × rows × features of words × captions × runs × features, without a copy."""
+def _flatten_rows(states: Any) -> Any:
+    """View words × captions × runs × features as runs × rows × features, without a copy."""
     return states.flatten(0, 1).transpose(0, 1)
 
 
-def _by_direction(*tensors: Any) -> list[tuple[Any, ...]]:
-    """The parts of each tensor that read forwards, and those that read backwards."""
+def _split_directions(*tensors: Any) -> list[tuple[Any, ...]]:
+    """Split each tensor into its forward and backward parts."""
     return list(zip(*(tensor.chunk(DIRECTIONS) for tensor in tensors), strict=True))
 
 
-def _order(words: int, direction: int) -> range:
+def _order_words(words: int, direction: int) -> range:
     return range(words - 1, -1, -1) if direction else range(words)
 
 
-def _half(direction: int, width: int) -> slice:
+def _get_half(direction: int, width: int) -> slice:
     return slice(direction * width, (direction + 1) * width)
 
 
-def cell(inputs: Any, recurrent: Any, memory: Any) -> tuple[Any, Any, Any]:
-    """Hidden state, memory and activated gates after a word, from the two parts of the gates.
+def compute_cell(inputs: Any, recurrent: Any, memory: Any) -> tuple[Any, Any, Any]:
+    """Compute hidden state, memory and activated gates after a word, from the two parts of the gates.
 
-    On a GPU torch's own fused kernel computes them.
+    On a GPU torch's own fused kernel is used.
     """
     if inputs.is_cuda:
         return torch.ops.aten._thnn_fused_lstm_cell(inputs, recurrent, memory)  # type: ignore[no-any-return]
@@ -318,8 +333,8 @@ def cell(inputs: Any, recurrent: Any, memory: Any) -> tuple[Any, Any, Any]:
     return out * memory.tanh(), memory, gates
 
 
-def cell_gradient(of_hidden: Any, of_memory: Any, before: Any, after: Any, activated: Any) -> tuple[Any, Any]:
-    """Gradients of the gates and of the memory before a word, from those of hidden state and memory after it."""
+def compute_cell_gradient(of_hidden: Any, of_memory: Any, before: Any, after: Any, activated: Any) -> tuple[Any, Any]:
+    """Compute the gradients of the gates and of the memory before a word, from those after it."""
     if of_hidden.is_cuda:
         of_gates, of_memory, _ = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(
             of_hidden, of_memory, before, after, activated, False

@@ -18,7 +18,7 @@ from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, tf32_products
 from captious.models.hub import TEXT_FILES, ModelRegistry, find_model, local
-from captious.options import current
+from captious.options import get_runtime
 
 BERT = "bert-base-uncased"
 
@@ -27,12 +27,12 @@ BERT = "bert-base-uncased"
 class Bert:
     """[CLS] of the last layer, BatchNorm, Linear, BatchNorm, LeakyReLU, Linear; AdamW with weight decay.
 
-    Fine-tuned: 5 epochs at 1e-5. Frozen: 20 epochs at 5e-5, as the original's README has it; RELIC's scripts froze the
-    encoder without setting these (5 epochs, 1e-5), which the preset ``relic`` repeats. As in the originals a frozen
-    encoder's own dropout stays on while the head trains; ``frozen_dropout`` turns that off.
+    Fine-tuned: 5 epochs at 1e-5. Frozen: 20 epochs at 5e-5, as in the original's README; RELIC's scripts froze the
+    encoder without setting these (5 epochs, 1e-5), which the preset ``relic`` reproduces. As in the originals, a frozen
+    encoder's own dropout stays on while the head is trained; ``frozen_dropout=False`` turns that off.
 
-    Captions are padded to the longest of their batch, not to ``length``: with attention masked the numbers are the
-    same. Runs are trained one after another, each with its own seed.
+    Captions are padded to the longest of their batch, not to ``length``: the numbers are the same because attention is
+    masked. Runs are trained one after another, each with its own seed.
     """
 
     model: str = BERT
@@ -47,24 +47,24 @@ class Bert:
 
     @property
     def name(self) -> str:
-        """``bert-ft`` or ``bert-pre``, with the model's name where it is not BERT base."""
+        """``bert-ft`` or ``bert-pre``, with the model's name if it is not BERT base."""
         kind = "bert-pre" if self.frozen else "bert-ft"
         return kind if self.model == BERT else f"{kind}({Path(self.model).name})"
 
     @classmethod
     def pre(cls, **changed: Any) -> Bert:
-        """The frozen classifier."""
+        """Make the frozen classifier."""
         return cls(**{"frozen": True, "epochs": 20, "rate": 5e-5, **changed})
 
     def settings(self) -> Mapping[str, Any]:
-        """Everything that can move its numbers; of a local model, its weights and not its path."""
+        """Return everything that can change its numbers; a local model is identified by its weights, not its path."""
         versions = {name: require(name, "bias").__version__ for name in ("torch", "transformers")}
-        products = "tf32" if resolve_device(current().device).type == "cuda" else "float32"
-        model = _identity(self.model)
+        products = "tf32" if resolve_device(get_runtime().device).type == "cuda" else "float32"
+        model = _get_identity(self.model)
         return {"classifier": self.name, **asdict(self), "model": model, "products": products, **versions}
 
-    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
-        """One at a time."""
+    def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
+        """Return each task in its own group."""
         return [[task] for task in tasks]
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
@@ -73,8 +73,8 @@ class Bert:
 
 
 @cache
-def _identity(model: str) -> str:
-    """The name of a hub model, or the content of a local one."""
+def _get_identity(model: str) -> str:
+    """Return the name of a hub model, or a hash of the weights of a local one."""
     folder = Path(model)
     if not folder.is_dir():
         return model
@@ -85,8 +85,8 @@ def _identity(model: str) -> str:
 _LOADED: ModelRegistry[tuple[Any, Any]] = ModelRegistry(limit=2)
 
 
-def loaded(model: str) -> tuple[Any, Any]:
-    """Tokenizer and encoder of a local folder or a hub id."""
+def load_bert(model: str) -> tuple[Any, Any]:
+    """Load the tokenizer and encoder of a local folder or a hub id, once."""
     return _LOADED.get(model, lambda: _load(model))
 
 
@@ -103,9 +103,9 @@ def _load(model: str) -> tuple[Any, Any]:
 
 
 def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
-    """Train on the task's training captions; the class probabilities of its test captions."""
+    """Train on the task's training captions; return the class probabilities of its test captions."""
     torch = require("torch", "bias")
-    device = resolve_device(current().device)
+    device = resolve_device(get_runtime().device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), tf32_products():
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
         return _train(config, task, device, progress)
@@ -113,23 +113,23 @@ def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
 
 def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) -> Floats:
     torch = require("torch", "bias")
-    tokenizer, original = loaded(config.model)
+    tokenizer, original = load_bert(config.model)
     encoder = deepcopy(original).to(device).train()
-    head = _head(encoder.config.hidden_size, config.hidden, task.classes).to(device).train()
+    head = _build_head(encoder.config.hidden_size, config.hidden, task.classes).to(device).train()
     if config.frozen:
         encoder.requires_grad_(False)
         encoder.train(config.frozen_dropout)
     fused = device.type == "cuda" or None
     optimizer = torch.optim.AdamW(
-        _groups(config, encoder, head), lr=config.rate, betas=(0.9, 0.98), eps=1e-6, fused=fused
+        _group_parameters(config, encoder, head), lr=config.rate, betas=(0.9, 0.98), eps=1e-6, fused=fused
     )
-    words = _encoded(tokenizer, task, task.split.train, config.length, device)
+    words = _encode(tokenizer, task, task.split.train, config.length, device)
     truth = torch.from_numpy(task.train_labels).to(device)
     order = np.random.default_rng([*task.entropy, 1])
     for _ in range(config.epochs):
-        for chosen in _batches(order.permutation(len(truth)), config.batch):
+        for chosen in _split_batches(order.permutation(len(truth)), config.batch):
             picked = torch.from_numpy(chosen).to(device)
-            logits = head(_first_token(encoder, words, chosen, picked))
+            logits = head(_encode_first_token(encoder, words, chosen, picked))
             loss = torch.nn.functional.cross_entropy(logits, truth[picked])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -137,16 +137,16 @@ def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) 
         progress(1 / config.epochs)
     encoder.eval()
     head.eval()
-    tested = _encoded(tokenizer, task, task.split.test, config.length, device)
+    tested = _encode(tokenizer, task, task.split.test, config.length, device)
     probabilities = []
     with torch.no_grad():
-        for chosen in _batches(np.arange(len(task.split.test)), 4 * config.batch):
-            logits = head(_first_token(encoder, tested, chosen, torch.from_numpy(chosen).to(device)))
+        for chosen in _split_batches(np.arange(len(task.split.test)), 4 * config.batch):
+            logits = head(_encode_first_token(encoder, tested, chosen, torch.from_numpy(chosen).to(device)))
             probabilities.append(torch.softmax(logits.double(), dim=-1).cpu().numpy())
     return np.concatenate(probabilities)
 
 
-def _head(width: int, hidden: int, classes: int) -> Any:
+def _build_head(width: int, hidden: int, classes: int) -> Any:
     nn = require("torch", "bias").nn
     return nn.Sequential(
         nn.BatchNorm1d(width),
@@ -157,8 +157,8 @@ def _head(width: int, hidden: int, classes: int) -> Any:
     )
 
 
-def _groups(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
-    """Weight decay on everything but biases and layer norms; the pooler, which is not used, is left out."""
+def _group_parameters(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
+    """Group parameters for weight decay, which excludes biases and layer norms; the unused pooler is left out."""
     named = [*head.named_parameters()]
     if not config.frozen:
         named += [(name, value) for name, value in encoder.named_parameters() if "pooler" not in name]
@@ -171,8 +171,8 @@ def _groups(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _encoded(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
-    """Token ids, attention mask, and lengths on the CPU."""
+def _encode(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
+    """Encode captions as token ids, attention mask, and lengths (on the CPU)."""
     unknown = tokenizer.unk_token or ""
     texts = [as_text(task.captions[i], tokenizer.mask_token or unknown, unknown) for i in indices.tolist()]
     encoded = tokenizer(texts, truncation=True, max_length=length, padding=True, return_tensors="pt")
@@ -180,14 +180,14 @@ def _encoded(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, de
     return encoded["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
 
 
-def _first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:
+def _encode_first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:
     ids, mask, lengths = words
     longest = int(lengths[chosen].max())
     return encoder(input_ids=ids[picked, :longest], attention_mask=mask[picked, :longest]).last_hidden_state[:, 0]
 
 
-def _batches(order: Any, size: int) -> Iterator[Any]:
-    """Batches of this size; a last one of a single caption joins the one before, for BatchNorm needs two."""
+def _split_batches(order: Any, size: int) -> Iterator[Any]:
+    """Split into batches of this size; a last batch of one caption joins the one before: BatchNorm needs two."""
     starts: Sequence[int] = range(0, len(order), size)
     if len(order) % size == 1 and len(starts) > 1:
         starts = starts[:-1]

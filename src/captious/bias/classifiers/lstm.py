@@ -1,4 +1,4 @@
-"""The originals' bi-LSTM as classifier; many runs are trained as one stack."""
+"""The originals' bi-LSTM as classifier; many runs are trained as one stack of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device
-from captious.options import current
+from captious.options import get_runtime
 
 ON_CPU, ON_GPU = 6, 256
 """Runs trained together: on a CPU one captioner's seed, on a GPU as many as keep it busy."""
@@ -19,11 +19,11 @@ ON_CPU, ON_GPU = 6, 256
 
 @dataclass(frozen=True)
 class Lstm:
-    """Random embedding, two bi-LSTM layers, the last states of both directions, one logit (or one per class).
+    """A random embedding, two bi-LSTM layers, the last states of both directions, one logit (or one per class).
 
-    The words of the training split only (at most ``words``); dropout on the embeddings, between the layers and before
-    the output; Adam; a fixed number of epochs, no validation. RELIC's text says a learning rate of 1e-5, the code of
-    both papers has 5e-5, which is the default here.
+    The vocabulary is that of the training split (at most ``words``); dropout is on the embeddings, between the layers
+    and before the output; Adam; a fixed number of epochs, no validation. RELIC's paper has a learning rate of 1e-5, the
+    code of both papers has 5e-5, which is the default here.
     """
 
     embedding: int = 100
@@ -41,15 +41,15 @@ class Lstm:
     name = "lstm"
 
     def settings(self) -> Mapping[str, Any]:
-        """Everything that can move its numbers; a GPU multiplies in TF32, so it counts."""
+        """Return everything that can change its numbers; a GPU multiplies in TF32, so the device is included."""
         version = require("torch", "bias").__version__
         chosen = {key: value for key, value in asdict(self).items() if key != "stack"}
-        products = "tf32" if resolve_device(current().device).type == "cuda" else self.dtype
+        products = "tf32" if resolve_device(get_runtime().device).type == "cuda" else self.dtype
         return {"classifier": self.name, **chosen, "products": products, "torch": version}
 
-    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
-        """Tasks of the same size together, in their order, so that early seeds are finished first."""
-        most = self.stack or (ON_GPU if resolve_device(current().device).type == "cuda" else ON_CPU)
+    def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
+        """Group tasks of the same size, in their order, so that early seeds are finished first."""
+        most = self.stack or (ON_GPU if resolve_device(get_runtime().device).type == "cuda" else ON_CPU)
         alike: dict[tuple[int, int, int], list[ClassifierTask]] = {}
         for task in tasks:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
@@ -62,7 +62,7 @@ class Lstm:
         return stacks
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
-        """Train the tasks side by side; the class probabilities of each one's test captions."""
+        """Train the tasks as one stack; return the class probabilities of each one's test captions."""
         from captious.bias.classifiers._stack import train
 
         return train(self, tasks, progress)

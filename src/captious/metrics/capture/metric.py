@@ -31,8 +31,8 @@ from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import load_sentences, sentence_vectors
 from captious.render import Column, Table
 from captious.syntax import parsing
-from captious.syntax.scenegraph import Fact, lemma_of
-from captious.syntax.sentences import sentences
+from captious.syntax.scenegraph import Fact, get_lemma
+from captious.syntax.sentences import split_sentences
 
 SENTENCES = "sentence-transformers/all-mpnet-base-v2"
 NUMBERS = ("precision", "recall", "f")
@@ -105,7 +105,7 @@ class Capture(MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> Shared[CaptureResources]:
         """The parser, the synonyms and the sentence encoder."""
-        version, factual = parsing.version(self._spacy), None
+        version, factual = parsing.get_version(self._spacy), None
         if is_factual(self.parser):
             factual = load_factual(self.parser)
             version = f"{factual.name}#{factual.fingerprint}+{version}"
@@ -189,7 +189,7 @@ class Capture(MeanMetric):
     def _facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
         if factual is None:
             return caption_facts(texts, self.parser, legacy_fragments=False)
-        split = {text: [text[one.starts[0] : one.stops[-1]] for one in sentences(text)] for text in texts}
+        split = {text: [text[one.starts[0] : one.stops[-1]] for one in split_sentences(text)] for text in texts}
         every = [sentence for parts in split.values() for sentence in parts]
         facts = stored_facts(every, factual.name, factual.fingerprint, factual.facts)
         parses = parsing.parse(texts, self._spacy)
@@ -296,7 +296,7 @@ def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:
 def normalized(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
     """The tuples of a FACTUAL model in the lemmas of the text, those alone whose objects are nouns of it."""
     words = [word for sentence in parse for word in sentence]
-    lemmas = {word.text.lower(): lemma_of(word.text, word.tag, word.lemma) for word in words}
+    lemmas = {word.text.lower(): get_lemma(word.text, word.tag, word.lemma) for word in words}
     nouns = {lemmas[word.text.lower()] for word in words if word.tag.startswith("NN")}
     for fact in facts:
         ends = {0, 2} if len(fact) == 3 else {0}

@@ -22,7 +22,7 @@ from captious.models import loading
 from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id, token_counts
 from captious.models.features import EncodedRows, cosines, image_features, text_features
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column
 from captious.syntax.units import unit_spans
 
@@ -42,7 +42,7 @@ class Similarity:
 def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
     chosen = None if only is None else only.tobytes()
-    key = ("similarity", encoder.fingerprint, prefix, current().image_options, chosen)
+    key = ("similarity", encoder.fingerprint, prefix, get_runtime().image_options, chosen)
     return captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
 
 

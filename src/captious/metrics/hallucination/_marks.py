@@ -1,4 +1,4 @@
-"""Captions with their right, wrong and unknown objects marked, as all metrics of hallucination explain themselves."""
+"""Captions with marks for right, wrong and unknown objects: the explanation that all hallucination metrics share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Run = tuple[int, int, str]
 NOUNS = ("NN", "NNS")
 
 
-def marked_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: Sequence[str]) -> list[MarkedText]:
-    """Every candidate with its runs. Nouns that no run covers are unknown: the metric does not see them.
+def mark_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: Sequence[str]) -> list[MarkedText]:
+    """Mark the runs of every candidate. Nouns outside all runs are marked unknown: the metric does not know them.
 
     ``read`` is the part of each candidate that the metric read; the rest is shown as such.
     """
     labels = [label for number in captions.candidates.counts.tolist() for label in candidate_labels(number)]
-    nouns = unseen_nouns(read, runs)
+    nouns = find_unseen_nouns(read, runs)
     marked = []
     for label, text, part, own, unseen in zip(labels, captions.candidates.values, read, runs, nouns, strict=True):
         rest: list[Run] = [(len(part), len(text), "not read")] if text[len(part) :].strip() else []
@@ -30,8 +30,10 @@ def marked_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: S
     return marked
 
 
-def unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
-    """The nouns of each text outside its runs, as unknown ones: not abstract nouns, nor a noun right before a run."""
+def find_unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
+    """Yield the nouns of each text outside its runs, as unknown; abstract nouns and nouns right before a run are
+    skipped.
+    """
     not_things = NOT_THINGS | read_stop_nouns()
     for words, own in zip(tag_texts(texts), runs, strict=True):
         covered = {place for start, stop, _ in own for place in range(start - 1, stop)}
@@ -43,10 +45,10 @@ def unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterato
         ]
 
 
-def page_explanations(
+def build_page_explanations(
     captions: CaptionSet, marked: Sequence[MarkedText], summaries: Sequence[str], lines: Sequence[Sequence[str]]
 ) -> list[Why]:
-    """The marked candidates of each item with further lines under them, and a summary shown before they are opened."""
+    """Build the explanation of each item: its marked candidates, more lines below, and a one-line summary."""
     texts = iter(marked)
     own = [[next(texts).phrase for _ in range(number)] for number in captions.candidates.counts.tolist()]
     return [
@@ -54,10 +56,10 @@ def page_explanations(
     ]
 
 
-def wrong_share(wrong: Sequence[str], number: int, unit: str) -> str:
-    """How many of something are wrong, and which.
+def format_wrong_share(wrong: Sequence[str], number: int, unit: str) -> str:
+    """Format how many of `number` units are wrong, and which.
 
-    >>> wrong_share(["cup", "cup"], 7, "mention")
+    >>> format_wrong_share(["cup", "cup"], 7, "mention")
     '2 of 7 mentions wrong: cup'
     """
     names = f": {', '.join(dict.fromkeys(wrong))}" if wrong else ""

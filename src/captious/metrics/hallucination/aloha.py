@@ -1,4 +1,4 @@
-"""ALOHa: how far the worst object of a caption is from every object of its references."""
+"""ALOHa: the similarity of the caption's most doubtful object with the objects of the references."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import Run, marked_captions, page_explanations
+from captious.metrics.hallucination._marks import Run, build_page_explanations, mark_captions
 from captious.metrics.judges._facts import ask_each, list_tokens, read_bullets, whole
 from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quoted, read_prompt
 from captious.metrics.rows import Scored, candidate_means
@@ -25,12 +25,12 @@ from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.sentences import load_sentences, sentence_vectors
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column, Why
 from captious.syntax import parsing
 from captious.syntax.lemmas import singularize
-from captious.syntax.parsing import common_nouns
-from captious.syntax.sentences import sentences
+from captious.syntax.parsing import find_common_nouns
+from captious.syntax.sentences import split_sentences
 from captious.syntax.tagging import tag_texts
 
 SENTENCES = "sentence-transformers/all-mpnet-base-v2"
@@ -44,7 +44,7 @@ EQUAL = 1 - 1e-9
 
 @dataclass(frozen=True, eq=False)
 class AlohaState:
-    """What ALOHa needs besides captions."""
+    """The sentence encoder, and the chat model with its prompt if one is used."""
 
     encoder: TextEncoder
     judge: Judge | None = None
@@ -52,7 +52,7 @@ class AlohaState:
 
 
 class MatchedObject(NamedTuple):
-    """An object of a caption with its partner among those of the references."""
+    """An object of a caption with its partner among the objects of the references."""
 
     name: NamedObject
     nearest: str
@@ -109,7 +109,7 @@ class Aloha(MeanMetric):
         return ("references", "model", "judge") if self.model else ("references", "model")
 
     def prepare(self, captions: CaptionSet) -> Shared[AlohaState]:
-        """The sentence encoder, and the chat model with its prompt."""
+        """Load the sentence encoder, and the chat model with its prompt."""
         encoder = load_sentences(self.weights)
         if not self.model:
             return Shared(AlohaState(encoder), encoder.fingerprint)
@@ -121,27 +121,27 @@ class Aloha(MeanMetric):
         return read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", ("text",))
 
     def settings(self, state: Shared[AlohaState]) -> Mapping[str, str]:
-        """The sentence encoder by content, and the chat model with its prompt."""
+        """Return the fingerprint of the sentence encoder, and the chat model with its prompt."""
         encoder, judge = state.value.encoder, state.value.judge
         settings = {"model": f"{encoder.name}#{encoder.fingerprint}"}
         if judge is not None:
             settings |= {"judge": judge.identity, "prompt": digest(state.value.prompt.encode())}
         elif self.tagger == "spacy":
-            settings["parser"] = parsing.version()
+            settings["parser"] = parsing.get_version()
         return settings
 
     def planned(self, captions: CaptionSet) -> CallPlan:
-        """What scoring a set would ask the chat model; nothing is sent."""
-        texts = [*captions.candidates.values, *map(_joined, captions.references)]
-        requests = list_requests([text for text in texts if text.strip()], self._prompt)
+        """Plan the requests that scoring a set would send to the chat model, without sending any."""
+        texts = [*captions.candidates.values, *map(_join_references, captions.references)]
+        requests = build_list_requests([text for text in texts if text.strip()], self._prompt)
         return plan_requests(load_judge(self.model), requests, REPLY_TOKENS)
 
     def score_items(self, captions: CaptionSet, state: Shared[AlohaState]) -> Scored:
-        """Rows: the sum over candidates and their number."""
+        """Score items. A row is the sum over candidates and their number."""
         captions.keep(("state", self), state)  # with the store that has the replies, for explanations
         judge = state.value.judge
         before = replace(judge.usage) if judge is not None else Usage()
-        matched = self._matched(captions, state.value)
+        matched = self._match_candidates(captions, state.value)
         values, reasons, objectless = np.full(len(matched), np.nan), dict[int, str](), 0
         for index, (one, owner) in enumerate(zip(matched, captions.candidates.owners.tolist(), strict=True)):
             if isinstance(one, Failure):
@@ -158,10 +158,10 @@ class Aloha(MeanMetric):
         counted = [one.similarity for one in matched if one.nearest or self.unmatched == "zero"]
         return min(counted, default=1.0)
 
-    def _matched(self, captions: CaptionSet, state: AlohaState) -> list[list[MatchedObject] | Failure]:
-        """The objects of every candidate with their partners, or why there are none."""
+    def _match_candidates(self, captions: CaptionSet, state: AlohaState) -> list[list[MatchedObject] | Failure]:
+        """Match the objects of every candidate; a Failure says why a candidate has no value."""
         ours = self._listed(captions.candidates.values, state, "in captions")
-        theirs = self._reference_objects(captions, state)
+        theirs = self._list_reference_objects(captions, state)
         vectors = _Vectors.of([*ours, *theirs], self.weights)
         matched: list[list[MatchedObject] | Failure] = []
         for objects, owner in zip(ours, captions.candidates.owners.tolist(), strict=True):
@@ -177,32 +177,32 @@ class Aloha(MeanMetric):
     def _listed(self, texts: Sequence[str], state: AlohaState, where: str) -> list[list[NamedObject] | Failure]:
         """The objects of each text, by the tagger or by the chat model."""
         if state.judge is None:
-            return [*nouns(texts, self.tagger)]
+            return [*find_nouns(texts, self.tagger)]
         asked = [index for index, text in enumerate(texts) if text.strip()]
         lists: list[list[NamedObject] | Failure] = [[] for _ in texts]
-        replies = listed_objects(
+        replies = ask_for_objects(
             state.judge, [texts[index] for index in asked], state.prompt, f"{self.label}: objects {where}"
         )
         for index, objects in zip(asked, replies, strict=True):
             lists[index] = objects
         return lists
 
-    def _reference_objects(self, captions: CaptionSet, state: AlohaState) -> list[list[NamedObject] | Failure]:
-        """The objects of all references of each item, each once, with those of its column."""
+    def _list_reference_objects(self, captions: CaptionSet, state: AlohaState) -> list[list[NamedObject] | Failure]:
+        """List the distinct objects of all references of each item, with those of its column `objects`."""
         lists: list[list[NamedObject] | Failure] = []
         if state.judge is None:
-            each = iter(nouns(captions.references.values, self.tagger))
+            each = iter(find_nouns(captions.references.values, self.tagger))
             for number in captions.references.counts.tolist():
                 lists.append(list(dict.fromkeys(name for _ in range(number) for name in next(each))))
         else:
-            listed = self._listed([*map(_joined, captions.references)], state, "in references")
-            lists = [one if isinstance(one, Failure) else with_head_nouns(one) for one in listed]
+            listed = self._listed([*map(_join_references, captions.references)], state, "in references")
+            lists = [one if isinstance(one, Failure) else add_head_nouns(one) for one in listed]
         if not self.detections:
             return lists
         column = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
         combined = []
         for id, objects, value in zip(captions.ids, lists, column, strict=True):
-            words = text_list(value, id, OBJECT_COLUMN) or []
+            words = parse_text_list(value, id, OBJECT_COLUMN) or []
             seen = [NamedObject((singularize(word.lower()),)) for word in words]
             combined.append(objects if isinstance(objects, Failure) else list(dict.fromkeys([*objects, *seen])))
         return combined
@@ -213,25 +213,25 @@ class Aloha(MeanMetric):
         return True
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AlohaState]) -> list[Why]:
-        """The captions of each item with their objects marked. Nothing is asked; replies come from the store."""
+        """Mark the objects in the captions of each item. Sends nothing; replies come from the store."""
         chosen, value = captions.take(indices), state.value
         if value.judge is not None:
             judging = replace(value.judge.judging, replay=True)
             value = replace(value, judge=replace(value.judge, judging=judging, usage=Usage()))
         try:
-            matched = self._matched(chosen, value)
+            matched = self._match_candidates(chosen, value)
         except InputError as error:
-            current().log(f"{self.label}: the page shows no objects ({error})")
+            get_runtime().log(f"{self.label}: the page shows no objects ({error})")
             return []
         summaries: list[list[str]] = [[] for _ in indices]
         for one, owner in zip(matched, chosen.candidates.owners.tolist(), strict=True):
-            summaries[owner].append(one.reason if isinstance(one, Failure) else _summary(one))
+            summaries[owner].append(one.reason if isinstance(one, Failure) else _format_summary(one))
         lines = [list[str]() for _ in indices]
-        return page_explanations(chosen, _marked(chosen, matched), [*map("; ".join, summaries)], lines)
+        return build_page_explanations(chosen, _mark_objects(chosen, matched), [*map("; ".join, summaries)], lines)
 
     def break_down(self, item: CaptionSet, state: Shared[AlohaState]) -> Breakdown:
-        """Objects of the caption, each with its partner; the worst one has the whole value."""
-        matched = self._matched(item, state.value)
+        """Break the value down by objects with their partners; the worst object has the full value."""
+        matched = self._match_candidates(item, state.value)
         parts = []
         for rank, one in enumerate(matched):
             objects = [] if isinstance(one, Failure) else one
@@ -247,7 +247,7 @@ class Aloha(MeanMetric):
             parts,
             unit="object",
             columns=[Column("nearest", "text"), Column("similarity")],
-            texts=_marked(item, matched),
+            texts=_mark_objects(item, matched),
             formula=f"{self.label} = the least similarity of an object of the caption with its partner",
             notes=["✓: a reference names it; ✗: the worst object; ?: another that no reference names"],
             ordered=True,
@@ -255,8 +255,8 @@ class Aloha(MeanMetric):
         )
 
 
-def _joined(references: Sequence[str]) -> str:
-    """References as one text, each on a line of its own."""
+def _join_references(references: Sequence[str]) -> str:
+    """Join references into one text, with a blank line between them."""
     return "\n\n".join(text.strip() for text in references if text.strip())
 
 
@@ -268,13 +268,13 @@ class _Vectors:
 
     @classmethod
     def of(cls, lists: Sequence[list[NamedObject] | Failure], weights: TextWeights) -> _Vectors:
-        """The vectors of all words of these objects; each distinct one is encoded once."""
+        """Encode all distinct words of these objects, each once."""
         words = sorted({word for one in lists if not isinstance(one, Failure) for name in one for word in name.words})
         vectors = np.nan_to_num(sentence_vectors(words, weights).astype(np.float64)) if words else np.zeros((0, 1))
         return cls({word: row for row, word in enumerate(words)}, vectors)
 
     def similarity(self, one: NamedObject, other: NamedObject) -> float:
-        """The largest cosine of two words of the objects; the same word has exactly 1."""
+        """Return the largest cosine of two words of the objects; exactly 1 if they share a word."""
         if set(one.words) & set(other.words):
             return 1.0
         ours, theirs = ([self._rows[word] for word in each.words] for each in (one, other))
@@ -284,7 +284,7 @@ class _Vectors:
 def match_objects(
     objects: Sequence[NamedObject], others: Sequence[NamedObject], vectors: _Vectors
 ) -> list[MatchedObject]:
-    """Each object with its partner, so that the sum of similarities is largest; those without a partner have 0."""
+    """Assign a partner to each object so that the sum of similarities is largest; 0 for objects without one."""
     from scipy.optimize import linear_sum_assignment
 
     table = np.array([[vectors.similarity(one, other) for other in others] for one in objects])
@@ -299,8 +299,8 @@ def match_objects(
     ]
 
 
-def _marked(captions: CaptionSet, matched: Sequence[list[MatchedObject] | Failure]) -> list[MarkedText]:
-    """Every candidate with its objects: named by a reference, the worst of all, or another."""
+def _mark_objects(captions: CaptionSet, matched: Sequence[list[MatchedObject] | Failure]) -> list[MarkedText]:
+    """Mark the objects of every candidate: right if a reference names them, wrong for the worst, unknown for others."""
     runs = []
     for text, objects in zip(captions.candidates.values, matched, strict=True):
         known = [] if isinstance(objects, Failure) else objects
@@ -314,21 +314,21 @@ def _marked(captions: CaptionSet, matched: Sequence[list[MatchedObject] | Failur
             for one in known
             for word in one.name.words
         }
-        runs.append(_runs(text, verdicts))
-    return marked_captions(captions, runs, captions.candidates.values)
+        runs.append(_find_runs(text, verdicts))
+    return mark_captions(captions, runs, captions.candidates.values)
 
 
-def _runs(text: str, verdicts: Mapping[str, str]) -> list[Run]:
-    """Where the words of a text are that have a verdict."""
+def _find_runs(text: str, verdicts: Mapping[str, str]) -> list[Run]:
+    """Find the words of a text that have a verdict."""
     return [
         (start, stop, verdicts[word])
-        for sentence in sentences(text)
+        for sentence in split_sentences(text)
         for token, start, stop in zip(*sentence, strict=True)
         if (word := singularize(token.lower())) in verdicts
     ]
 
 
-def _summary(matched: Sequence[MatchedObject]) -> str:
+def _format_summary(matched: Sequence[MatchedObject]) -> str:
     if not matched:
         return "no objects"
     worst = min(matched, key=lambda one: one.similarity)
@@ -343,7 +343,7 @@ SHORTEST = 3
 
 
 class NamedObject(NamedTuple):
-    """An object that a text names: the words for it, more than one where the text leaves open which it is."""
+    """An object that a text names, with several words if the text gives alternatives."""
 
     words: tuple[str, ...]
     unsure: bool = False
@@ -353,17 +353,17 @@ class NamedObject(NamedTuple):
         return " or ".join(self.words)
 
 
-def nouns(texts: Sequence[str], tagger: str) -> list[list[NamedObject]]:
-    """The common nouns of each text in the singular, each once. ``spacy`` also cuts the texts into its own tokens.
+def find_nouns(texts: Sequence[str], tagger: str) -> list[list[NamedObject]]:
+    """Find the common nouns of each text in the singular, each once. ``spacy`` also tokenizes the texts itself.
 
-    >>> [str(one) for one in nouns(["Two dogs near a cat; the dogs are asleep."], "captious")[0]]
+    >>> [str(one) for one in find_nouns(["Two dogs near a cat; the dogs are asleep."], "captious")[0]]
     ['dog', 'cat']
     """
-    words = common_nouns(texts) if tagger == "spacy" else _tagged_nouns(texts, tagger)
+    words = find_common_nouns(texts) if tagger == "spacy" else _select_tagged_nouns(texts, tagger)
     return [[NamedObject((word,)) for word in dict.fromkeys(map(singularize, own))] for own in words]
 
 
-def _tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
+def _select_tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
     return [
         [
             token.lower()
@@ -375,21 +375,22 @@ def _tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
     ]
 
 
-def list_requests(texts: Sequence[str], prompt: str) -> list[Request]:
-    """The question for the objects of each text."""
+def build_list_requests(texts: Sequence[str], prompt: str) -> list[Request]:
+    """Build the request for the objects of each text."""
     return [
         Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 4)) for text in texts
     ]
 
 
-def listed_objects(judge: Judge, texts: Sequence[str], prompt: str, what: str) -> list[list[NamedObject] | Failure]:
-    """The objects that a chat model lists for each text."""
-    requests = list_requests(texts, prompt)
+def ask_for_objects(judge: Judge, texts: Sequence[str], prompt: str, what: str) -> list[list[NamedObject] | Failure]:
+    """Ask a chat model for the objects of each text."""
+    requests = build_list_requests(texts, prompt)
     return ask_each(judge, requests, [read_objects] * len(requests), what)
 
 
 def read_objects(reply: Reply) -> list[NamedObject]:
-    r"""The objects of a reply, each once: what stands before a parenthesis, with commas and *or* between alternatives.
+    r"""Read the distinct objects of a reply: the words before a parenthesis, with alternatives split at commas and
+    *or*.
 
     >>> objects = read_objects(Reply("- brown dog\n- cat (possibly)\n- red ball or frisbee\n- brown dog"))
     >>> [(one.words, one.unsure) for one in objects]
@@ -403,10 +404,10 @@ def read_objects(reply: Reply) -> list[NamedObject]:
     return list(dict.fromkeys(objects))
 
 
-def with_head_nouns(objects: Sequence[NamedObject]) -> list[NamedObject]:
-    """The objects, and the last word of each phrase as an object of its own.
+def add_head_nouns(objects: Sequence[NamedObject]) -> list[NamedObject]:
+    """Return the objects, followed by the last word of each phrase as an object of its own.
 
-    >>> [str(one) for one in with_head_nouns([NamedObject(("brown dog",)), NamedObject(("cat",))])]
+    >>> [str(one) for one in add_head_nouns([NamedObject(("brown dog",)), NamedObject(("cat",))])]
     ['brown dog', 'cat', 'dog']
     """
     heads = [NamedObject((singularize(word.split()[-1]),)) for one in objects for word in one.words]

@@ -1,4 +1,4 @@
-"""AMBER's generative part: which nouns of a caption are in the image, and which are likely hallucinations."""
+"""AMBER's generative part: the nouns of a caption that are in the image, and those that are likely hallucinations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import numpy as np
 from captious._core.files import digest, read_regular
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
-from captious.syntax.lemmas import wordnet_lemma
-from captious.syntax.parsing import VECTORS, load_vectors, model_version, similar_words
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import tagger_named
+from captious.syntax.lemmas import find_wordnet_lemma
+from captious.syntax.parsing import VECTORS, find_similar_words, format_version, load_vectors
+from captious.syntax.sentences import split_sentences
+from captious.syntax.tagging import find_tagger
 
 FILES = ("annotations.json", "relation.json", "safe_words.txt")
 THRESHOLD = 0.8
@@ -37,7 +37,7 @@ _ID = re.compile(r"(?:AMBER_)?0*(\d+)")
 
 
 class Annotation(NamedTuple):
-    """An image: words for what is in it, and words for what models are likely to invent."""
+    """The annotation of an image: words for its objects, and words for objects that models are likely to invent."""
 
     truth: tuple[str, ...]
     hallu: tuple[str, ...]
@@ -60,13 +60,15 @@ class Annotations:
         return list(dict.fromkeys(word for key, others in self.association.items() for word in (key, *others)))
 
     def entries(self, words: Sequence[str]) -> list[tuple[str, int]]:
-        """What stands for each of some words, with its index: first all associated words, then the words themselves."""
+        """List the words that match one of `words`, with its index: all associated words first, then the words
+        themselves.
+        """
         associated = [(other, index) for index, word in enumerate(words) for other in self.association.get(word, ())]
         return [*associated, *((word, index) for index, word in enumerate(words))]
 
 
 class Noun(NamedTuple):
-    """A noun of a caption that counts."""
+    """A noun of a caption that is one of AMBER's words."""
 
     word: str
     start: int
@@ -76,7 +78,7 @@ class Noun(NamedTuple):
 
 
 class NounCounts(NamedTuple):
-    """The nouns of a caption, and which words of the annotation they cover or hit, by index."""
+    """The nouns of a caption, with the indices of the annotated words that they cover or hit."""
 
     nouns: tuple[Noun, ...]
     covered: frozenset[int]
@@ -85,7 +87,7 @@ class NounCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AmberState:
-    """What AMBER needs besides captions."""
+    """AMBER's annotations and its groups of similar words."""
 
     annotations: Annotations
     similar: Mapping[str, frozenset[str]]
@@ -176,7 +178,7 @@ class Amber(Metric):
         }[self.value]
 
     def prepare(self, captions: CaptionSet) -> Shared[AmberState]:
-        """The annotations, and which words are similar."""
+        """Read the annotations and find the similar words."""
         if not self.annotations:
             raise InputError(
                 "amber: name the folder of AMBER's annotations (data/ of its repository), such as "
@@ -186,13 +188,13 @@ class Amber(Metric):
         if self.vectors == NO_VECTORS:
             similar, vectors = {word: frozenset([word]) for word in annotations.words}, NO_VECTORS
         else:
-            similar = similar_words(annotations.words, self.vectors, THRESHOLD)
-            vectors = model_version(load_vectors(self.vectors))
+            similar = find_similar_words(annotations.words, self.vectors, THRESHOLD)
+            vectors = format_version(load_vectors(self.vectors))
         state = AmberState(annotations, similar, vectors)
         return Shared(state, f"{annotations.fingerprint} and {vectors}")
 
     def settings(self, state: Shared[AmberState]) -> Mapping[str, str]:
-        """The annotations by content, the model of the vectors with its version, and the tagger."""
+        """Return the fingerprint of the annotations, the model of the word vectors with its version, and the tagger."""
         value = state.value
         return {
             "annotations": f"amber#{value.annotations.fingerprint}",
@@ -201,7 +203,7 @@ class Amber(Metric):
         }
 
     def score_items(self, captions: CaptionSet, state: Shared[AmberState]) -> Scored:
-        """Rows: numerator and denominator of the value, summed over the candidates."""
+        """Score items. A row is the numerator and denominator of the value, summed over candidates."""
         counts, _, annotations = self._counted(captions, state.value)
         rows = np.zeros((len(captions), len(STATISTICS)))
         np.add.at(rows, captions.candidates.owners, counts)
@@ -213,13 +215,13 @@ class Amber(Metric):
         return Scored(rows[:, [STATISTICS.index(name) for name in self._columns]], reasons)
 
     def aggregate(self, rows: Floats) -> Floats:
-        """The ratio of the sums."""
+        """Return the ratio of the sums."""
         with np.errstate(invalid="ignore", divide="ignore"):
             shares: Floats = rows[..., 0] / rows[..., 1]
         return shares
 
     def counts(self, captions: CaptionSet, state: Shared[AmberState]) -> Floats:
-        """What is counted of each candidate: `STATISTICS`."""
+        """Count the `STATISTICS` of each candidate."""
         return self._counted(captions, state.value)[0]
 
     def _counted(
@@ -234,7 +236,7 @@ class Amber(Metric):
     ) -> tuple[Floats, list[NounCounts], list[Annotation | None]]:
         images = state.annotations.images
         annotations = [
-            next((images[key] for key in _numbers(id, image) if key in images), None)
+            next((images[key] for key in _parse_numbers(id, image) if key in images), None)
             for id, image in zip(captions.item_ids, captions.images, strict=True)
         ]
         counts = np.zeros((len(captions.candidates.values), len(STATISTICS)))
@@ -250,7 +252,7 @@ class Amber(Metric):
         return counts, counted, annotations
 
     def hint(self, reason: str) -> str:
-        """How items find their annotation."""
+        """Say how items are matched with annotations."""
         if reason.startswith("no image "):
             return "; an item needs the number of its image as its id, such as 7 or AMBER_7.jpg"
         return super().hint(reason)
@@ -261,17 +263,17 @@ class Amber(Metric):
         return self.value in ("chair", "hal")
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AmberState]) -> list[Why]:
-        """The captions of each item with their nouns marked, and the words of the image."""
+        """Mark the nouns in the captions of each item, and list the words of the image."""
         chosen = captions.take(indices)
         _, counted, annotations = self._counted(chosen, state.value)
         nouns: list[list[Noun]] = [[] for _ in indices]
         for one, owner in zip(counted, chosen.candidates.owners.tolist(), strict=True):
             nouns[owner] += one.nouns
-        lines = [_word_lines(one) for one in annotations]
-        return page_explanations(chosen, _marked(chosen, counted), [*map(_summary, nouns)], lines)
+        lines = [_format_words(one) for one in annotations]
+        return build_page_explanations(chosen, _mark_nouns(chosen, counted), [*map(_format_summary, nouns)], lines)
 
     def break_down(self, item: CaptionSet, state: Shared[AmberState]) -> Breakdown:
-        """Nouns of the caption, or words of the image, each with what it adds to the value."""
+        """Break the value down by nouns of the caption, or by words of the image."""
         counts, counted, (annotation,) = self._counted(item, state.value)
         assert annotation is not None
         sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
@@ -286,13 +288,13 @@ class Amber(Metric):
             parts,
             unit="noun" if self.value in ("chair", "hal") else "word",
             columns=[Column("verdict", "text")],
-            texts=_marked(item, counted),
+            texts=_mark_nouns(item, counted),
             formula=f"{self.label} = {names[0]} / {names[1]}: {sums[above]:.0f} / {sums[below]:.0f}",
             factors=sums,
-            notes=_word_lines(annotation),
+            notes=_format_words(annotation),
             ordered=True,
             shown=None,
-            summary=_summary([noun for one in counted for noun in one.nouns]),
+            summary=_format_summary([noun for one in counted for noun in one.nouns]),
         )
 
     def _parts(
@@ -311,7 +313,7 @@ class Amber(Metric):
 
 
 def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[list[tuple[str, int, int]]]:
-    """The nouns of each text that are among some words by their WordNet lemma, with their places.
+    """Find the nouns of each text whose WordNet lemma is in `words`, with their start and stop.
 
     The tokens of a text are tagged as one sequence, in the case that they are written in.
 
@@ -319,13 +321,13 @@ def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[
     [[('boat', 17, 22)]]
     """
     known = frozenset(words)
-    parsed = [sentences(text) for text in texts]
+    parsed = [split_sentences(text) for text in texts]
     tokens = [[token for sentence in one for token in sentence.tokens] for one in parsed]
     nouns = []
-    for one, own, tags in zip(parsed, tokens, tagger_named(tagger)(tokens), strict=True):
+    for one, own, tags in zip(parsed, tokens, find_tagger(tagger)(tokens), strict=True):
         spans = [span for sentence in one for span in zip(sentence.starts, sentence.stops, strict=True)]
         lemmas = [
-            wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
+            find_wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
             for token, tag in zip(own, tags, strict=True)
         ]
         nouns.append([(lemma, *span) for lemma, span in zip(lemmas, spans, strict=True) if lemma in known])
@@ -333,7 +335,7 @@ def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[
 
 
 def match_nouns(nouns: Sequence[tuple[str, int, int]], annotation: Annotation, state: AmberState) -> NounCounts:
-    """Which truth words the nouns of a caption cover, which hallu words they hit, and which of them are wrong.
+    """Find the truth words that nouns cover, the hallu words that they hit, and the nouns that are wrong.
 
     A noun looks for itself in the truth first. If it is not there, it may hit a hallu word as itself and one by
     similarity, and still cover a truth word by similarity.
@@ -345,22 +347,22 @@ def match_nouns(nouns: Sequence[tuple[str, int, int]], annotation: Annotation, s
         verdict = "unknown"
         if word not in annotations.safe_words:
             alone, similar = frozenset([word]), state.similar[word]
-            index = _first(truth, alone)
+            index = _find_first(truth, alone)
             if index is None:
-                hit.update(one for one in (_first(hallu, alone), _first(hallu, similar)) if one is not None)
-                index = _first(truth, similar)
+                hit.update(one for one in (_find_first(hallu, alone), _find_first(hallu, similar)) if one is not None)
+                index = _find_first(truth, similar)
             verdict = "wrong" if index is None else "right"
             covered.update([] if index is None else [index])
         verdicts.append(Noun(word, start, stop, verdict))
     return NounCounts(tuple(verdicts), frozenset(covered), frozenset(hit))
 
 
-def _first(entries: Sequence[tuple[str, int]], words: frozenset[str]) -> int | None:
+def _find_first(entries: Sequence[tuple[str, int]], words: frozenset[str]) -> int | None:
     return next((index for entry, index in entries if entry in words), None)
 
 
-def _numbers(id: str, image: Any) -> Iterator[str]:
-    """The number of an image in the id of its item, and in the name of its file."""
+def _parse_numbers(id: str, image: Any) -> Iterator[str]:
+    """Yield the image number in the id of an item, and in the name of its image file."""
     alone = id.rpartition("#")[0]
     for name in (id, alone, *([image] if isinstance(image, str) else [])):
         if match := _ID.fullmatch(PurePath(name).stem):
@@ -368,7 +370,7 @@ def _numbers(id: str, image: Any) -> Iterator[str]:
 
 
 def open_annotations(folder: str) -> Annotations:
-    """AMBER's annotations and word lists."""
+    """Read AMBER's annotations and word lists."""
     contents = []
     for name in FILES:
         path = Path(folder) / name
@@ -379,42 +381,42 @@ def open_annotations(folder: str) -> Annotations:
                 f"{path}: cannot be read ({error.strerror}), expected the folder data of AMBER's repository with "
                 f"{', '.join(FILES)}"
             ) from None
-    return _annotations(folder, *contents)
+    return _parse_annotations(folder, *contents)
 
 
 @lru_cache(maxsize=2)
-def _annotations(folder: str, annotations: bytes, relation: bytes, safe_words: bytes) -> Annotations:
+def _parse_annotations(folder: str, annotations: bytes, relation: bytes, safe_words: bytes) -> Annotations:
     path = Path(folder) / FILES[0]
     try:
         images = {
-            str(row["id"]): Annotation(_words(row["truth"]), _words(row["hallu"]))
+            str(row["id"]): Annotation(_check_words(row["truth"]), _check_words(row["hallu"]))
             for row in json.loads(annotations)
             if row.get("type", "generative") == "generative"
         }
         path = Path(folder) / FILES[1]
-        association = {str(word): _words(others) for word, others in json.loads(relation).items()}
+        association = {str(word): _check_words(others) for word, others in json.loads(relation).items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: is not as AMBER writes it ({one_line(error)})") from None
+        raise InputError(f"{path}: is not as AMBER writes it ({format_one_line(error)})") from None
     safe = frozenset(safe_words.decode("utf-8", errors="replace").split())
     return Annotations(images, association, safe, digest(annotations, relation, safe_words))
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _check_words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{str(value)[:40]!r}, expected a list of words")
     return tuple(value)
 
 
-def _marked(captions: CaptionSet, counted: Sequence[NounCounts]) -> list[MarkedText]:
+def _mark_nouns(captions: CaptionSet, counted: Sequence[NounCounts]) -> list[MarkedText]:
     runs = [[(noun.start, noun.stop, noun.verdict) for noun in one.nouns] for one in counted]
-    return marked_captions(captions, runs, captions.candidates.values)
+    return mark_captions(captions, runs, captions.candidates.values)
 
 
-def _summary(nouns: Sequence[Noun]) -> str:
-    return wrong_share([noun.word for noun in nouns if noun.verdict == "wrong"], len(nouns), "noun")
+def _format_summary(nouns: Sequence[Noun]) -> str:
+    return format_wrong_share([noun.word for noun in nouns if noun.verdict == "wrong"], len(nouns), "noun")
 
 
-def _word_lines(annotation: Annotation | None) -> list[str]:
+def _format_words(annotation: Annotation | None) -> list[str]:
     if annotation is None:
         return []
     return [

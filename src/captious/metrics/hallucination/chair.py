@@ -1,4 +1,4 @@
-"""CHAIR: how often captions name objects that are not in the image."""
+"""CHAIR: the share of captions, or of mentions, that name objects that are not in the image."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import marked_captions, page_explanations, wrong_share
+from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
 from captious.metrics.hallucination.truth import (
     INSTANCES,
     MAKER,
     ObjectTable,
     Source,
-    caption_source,
-    column_objects,
+    get_caption_source,
     open_table,
+    read_column_objects,
 )
 from captious.metrics.rows import Scored, listed_ids
 from captious.options import LemmaRule
 from captious.render import Column, Why
 from captious.syntax import parsing
 from captious.syntax.objects import Mention, ObjectFinder, Objects, open_vocabulary
-from captious.syntax.sentences import sentences
+from captious.syntax.sentences import split_sentences
 
 Value = Literal["s", "i", "recall", "precision", "f1", "words", "tokens"]
 LABELS: Mapping[str, str] = {
@@ -50,7 +50,7 @@ _CLOSING = " \t\n\r'\"”’)]}»*"
 
 
 class ImageObjects(NamedTuple):
-    """What is in an image, and what only its human captions say; or why that is not known."""
+    """The objects of an image, those known only from human captions, and the reason if the objects are unknown."""
 
     objects: frozenset[str] = frozenset()
     captions_only: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class ImageObjects(NamedTuple):
 
 
 class ReadCaption(NamedTuple):
-    """A caption as it was read: its mentions, and whether its last sentence breaks off."""
+    """The part of a caption that is read, its mentions, and whether its last sentence is unfinished."""
 
     text: str
     objects: Objects
@@ -67,7 +67,7 @@ class ReadCaption(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ChairState:
-    """What CHAIR needs besides captions."""
+    """The object finders of captions and references, and the table of objects."""
 
     captions: ObjectFinder
     truth: ObjectFinder
@@ -199,7 +199,7 @@ class Chair(Metric):
         }[self.value]
 
     def prepare(self, captions: CaptionSet) -> Shared[ChairState]:
-        """The vocabulary and the table of objects."""
+        """Load the vocabulary and the table of objects."""
         vocabulary = open_vocabulary(self.vocabulary)
         rule: LemmaRule = self.lemmas if self.truth_lemmas == "same" else self.truth_lemmas
         finder = ObjectFinder(vocabulary, self.lemmas, self.tagger, self.parser)
@@ -207,25 +207,25 @@ class Chair(Metric):
         if self.objects:
             table = open_table(self.objects)
             columns = table.columns(self.truth, rule)
-            if caption_source(rule) in columns and table.vocabulary != str(vocabulary):
+            if get_caption_source(rule) in columns and table.vocabulary != str(vocabulary):
                 raise InputError(
                     f"{self.objects}: its captions were read with the vocabulary {table.vocabulary}, expected "
                     f"{vocabulary}; make the table again with that vocabulary: "
                     f"{MAKER} --vocabulary {self.vocabulary}"
                 )
         state = ChairState(finder, replace(finder, lemmas=rule), table, columns)
-        return Shared(state, " and ".join(self._settings(state).values()))
+        return Shared(state, " and ".join(self._collect_settings(state).values()))
 
     def settings(self, state: Shared[ChairState]) -> Mapping[str, str]:
-        """The vocabulary by content, the tagger or parser, and where the truth comes from."""
-        return self._settings(state.value)
+        """Return the fingerprint of the vocabulary, the tagger or parser, and the source of the truth."""
+        return self._collect_settings(state.value)
 
-    def _settings(self, state: ChairState) -> dict[str, str]:
+    def _collect_settings(self, state: ChairState) -> dict[str, str]:
         truth = str(state.table) if state.table is not None else "column"
         return {**state.captions.settings, **state.truth.settings, "objects": truth}
 
     def score_items(self, captions: CaptionSet, state: Shared[ChairState]) -> Scored:
-        """Rows: numerator and denominator of the value, summed over the candidates."""
+        """Score items. A row is the numerator and denominator of the value, summed over candidates."""
         counts, read, truths = self.examine(captions, state)
         owners = captions.candidates.owners
         rows = np.zeros((len(captions), counts.shape[1]))
@@ -248,7 +248,7 @@ class Chair(Metric):
         return [f"CHAIR: {number} in the last sentence (ids {ids}); last_sentence=drop leaves such sentences out"]
 
     def aggregate(self, rows: Floats) -> Floats:
-        """The ratio of the sums."""
+        """Return the ratio of the sums."""
         with np.errstate(invalid="ignore", divide="ignore"):
             if self.value == "f1":
                 shares: Floats = 2 * rows[..., 0] / (rows[..., 1] + rows[..., 2])
@@ -259,7 +259,9 @@ class Chair(Metric):
     def examine(
         self, captions: CaptionSet, state: Shared[ChairState]
     ) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
-        """The `STATISTICS` of every candidate, the candidates as they were read, and the truth of every item."""
+        """Return the `STATISTICS` of every candidate, the candidates as read, and the truth of every item; computed
+        once for all values.
+        """
         key = ("chair", replace(self, value="s"))
         return captions.once(key, lambda: self._count(captions, state.value))
 
@@ -278,18 +280,18 @@ class Chair(Metric):
         return counts, read, truths
 
     def read(self, captions: CaptionSet, state: ChairState) -> list[ReadCaption]:
-        """Every candidate as it is read: the part of it that counts, and what that names."""
+        """Cut each candidate to the part that counts, and find its objects."""
         whole = captions.candidates.values
-        unfinished = [finished_part(text) < len(text) for text in whole]
-        texts = [first_words(text, self.max_words) for text in whole] if self.max_words else list(whole)
+        unfinished = [find_finished_part(text) < len(text) for text in whole]
+        texts = [take_first_words(text, self.max_words) for text in whole] if self.max_words else list(whole)
         if self.last_sentence == "drop":
-            texts = [text[: finished_part(text)] for text in texts]
+            texts = [text[: find_finished_part(text)] for text in texts]
         objects = state.captions.find(texts)
         return [ReadCaption(*one) for one in zip(texts, objects, unfinished, strict=True)]
 
     def truths(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
-        """What is in the image of every item."""
-        truths = self._from_table(captions, state) if state.table is not None else self._from_column(captions, state)
+        """Collect the objects in the image of every item."""
+        truths = self._read_table(captions, state) if state.table is not None else self._read_column(captions, state)
         if not self.references:
             return truths
         named = iter(state.truth.find(captions.references.values))
@@ -301,11 +303,11 @@ class Chair(Metric):
             combined.append(truth)
         return combined
 
-    def _from_column(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
-        objects = column_objects(captions, state.captions.vocabulary)
+    def _read_column(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
+        objects = read_column_objects(captions, state.captions.vocabulary)
         return [ImageObjects(reason=NO_OBJECTS) if one is None else ImageObjects(one) for one in objects]
 
-    def _from_table(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
+    def _read_table(self, captions: CaptionSet, state: ChairState) -> list[ImageObjects]:
         table, columns, truths = state.table, state.columns, list[ImageObjects]()
         assert table is not None
         categories = {}
@@ -324,7 +326,7 @@ class Chair(Metric):
         return truths
 
     def hint(self, reason: str) -> str:
-        """How to bring the objects of the images."""
+        """Say how to provide the objects of the images."""
         if reason == NO_OBJECTS:
             made = f"make one with: {MAKER}"
             return f"; give a column '{OBJECT_COLUMN}', or chair(objects=objects.parquet), a table by COCO id: {made}"
@@ -338,28 +340,30 @@ class Chair(Metric):
         return self.value in ("s", "i")
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[ChairState]) -> list[Why]:
-        """The captions of each item with their objects marked, and what is in the image."""
+        """Mark the objects in the captions of each item, and list the objects in the image."""
         chosen = captions.take(indices)
         _, read, truths = self.examine(chosen, state)
         mentions: list[list[Mention]] = [[] for _ in indices]
         for one, owner in zip(read, chosen.candidates.owners.tolist(), strict=True):
             mentions[owner] += one.objects.mentions
-        summaries = [truth.reason or _summary(own, truth) for own, truth in zip(mentions, truths, strict=True)]
-        return page_explanations(chosen, self._marked(chosen, read, truths), summaries, [*map(_truth_lines, truths)])
+        summaries = [truth.reason or _format_summary(own, truth) for own, truth in zip(mentions, truths, strict=True)]
+        return build_page_explanations(
+            chosen, self._mark_objects(chosen, read, truths), summaries, [*map(_format_truth, truths)]
+        )
 
-    def _marked(
+    def _mark_objects(
         self, captions: CaptionSet, read: Sequence[ReadCaption], truths: Sequence[ImageObjects]
     ) -> list[MarkedText]:
-        """Every candidate with its right, wrong and unknown objects."""
+        """Mark the right, wrong and unknown objects of every candidate."""
         owners = captions.candidates.owners.tolist()
         runs = [
-            [(mention.start, mention.stop, _verdict(mention, truths[owner])) for mention in one.objects.mentions]
+            [(mention.start, mention.stop, _get_verdict(mention, truths[owner])) for mention in one.objects.mentions]
             for one, owner in zip(read, owners, strict=True)
         ]
-        return marked_captions(captions, runs, [one.text for one in read])
+        return mark_captions(captions, runs, [one.text for one in read])
 
     def break_down(self, item: CaptionSet, state: Shared[ChairState]) -> Breakdown:
-        """Mentions of a caption, objects of the image, or whole captions, each with what it adds to the value."""
+        """Break the value down by mentions, by objects of the image, or by captions."""
         counts, read, (truth,) = self.examine(item, state)
         sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
         parts = [
@@ -374,16 +378,16 @@ class Chair(Metric):
                 *([] if self._is_length else [Column("verdict", "text")]),
                 *([Column("object", "text")] if self.value in ("s", "i") else []),
             ],
-            texts=self._marked(item, read, [truth]),
-            formula=f"{self.label} = {self._formula(sums)}",
+            texts=self._mark_objects(item, read, [truth]),
+            formula=f"{self.label} = {self._format_formula(sums)}",
             factors=sums,
-            notes=_truth_lines(truth),
+            notes=_format_truth(truth),
             ordered=True,
             shown=None,
-            summary=_summary([mention for one in read for mention in one.objects.mentions], truth),
+            summary=_format_summary([mention for one in read for mention in one.objects.mentions], truth),
         )
 
-    def _formula(self, sums: Mapping[str, float]) -> str:
+    def _format_formula(self, sums: Mapping[str, float]) -> str:
         right, objects, truth = (f"{sums[name]:.0f}" for name in ("right_objects", "objects", "truth"))
         return {
             "s": f"captions with a wrong object / captions: {sums['wrong_captions']:.0f} / {sums['captions']:.0f}",
@@ -406,7 +410,7 @@ class Chair(Metric):
                 mention.category if self.count == "distinct" else mention: mention for mention in one.objects.mentions
             }
             for mention in mentions.values():
-                verdict = _verdict(mention, truth)
+                verdict = _get_verdict(mention, truth)
                 details = {"verdict": verdict, "object": mention.category, "sentence": mention.sentence}
                 yield Contribution(one.text[mention.start : mention.stop], each * (verdict == "wrong"), rank, details)
             return
@@ -420,40 +424,40 @@ class Chair(Metric):
                 yield Contribution(name, each * (verdict == "right"), rank, {"verdict": verdict, "object": name})
 
 
-def first_words(text: str, number: int) -> str:
-    """The text up to its so many-th word.
+def take_first_words(text: str, number: int) -> str:
+    """Return the first `number` words of a text.
 
-    >>> first_words("A dog  runs home.", 3)
+    >>> take_first_words("A dog  runs home.", 3)
     'A dog  runs'
     """
     words = [match.end() for _, match in zip(range(number), _WORD.finditer(text), strict=False)]
     return text[: words[-1]] if words else text
 
 
-def finished_part(text: str) -> int:
-    """Where the last finished sentence ends; the end of the text where no sentence is finished.
+def find_finished_part(text: str) -> int:
+    """Return the end of the last finished sentence, or of the text if no sentence is finished.
 
-    >>> [text[: finished_part(text)] for text in ("A dog. It runs to the", "a dog on grass", 'It says "Stop."')]
+    >>> [text[: find_finished_part(text)] for text in ("A dog. It runs to the", "a dog on grass", 'It says "Stop."')]
     ['A dog.', 'a dog on grass', 'It says "Stop."']
     """
     if text.rstrip(_CLOSING)[-1:] in _END_MARKS:
         return len(text)
-    parts = sentences(text)
+    parts = split_sentences(text)
     return parts[-2].stops[-1] if len(parts) > 1 else len(text)
 
 
-def _verdict(mention: Mention, truth: ImageObjects) -> str:
+def _get_verdict(mention: Mention, truth: ImageObjects) -> str:
     if truth.reason:
         return "unknown"
     return "right" if mention.category in truth.objects else "wrong"
 
 
-def _summary(mentions: Sequence[Mention], truth: ImageObjects) -> str:
+def _format_summary(mentions: Sequence[Mention], truth: ImageObjects) -> str:
     wrong = [mention.word for mention in mentions if mention.category not in truth.objects]
-    return wrong_share(wrong, len(mentions), "mention")
+    return format_wrong_share(wrong, len(mentions), "mention")
 
 
-def _truth_lines(truth: ImageObjects) -> list[str]:
+def _format_truth(truth: ImageObjects) -> list[str]:
     if truth.reason:
         return []
     lines = [f"in the image: {', '.join(sorted(truth.objects)) or 'nothing of the vocabulary'}"]

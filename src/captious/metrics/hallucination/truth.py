@@ -1,4 +1,4 @@
-"""What is in the images: objects by image id, from a column of the items or from a table of annotations.
+"""Objects in the images: by image id, from a column of the items or from a table of annotations.
 
 `build_table` makes the table once from COCO's files (``captious make objects``); `ObjectTable` reads it back. An
 image's objects come from two sources, the instances that were marked in it and the objects that its human captions
@@ -14,15 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.files import digest, read_regular, whole_file
+from captious._core.files import digest, read_regular, write_atomically
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
-from captious.io.coco import marked_objects
+from captious.errors import InputError, format_one_line
+from captious.io.coco import read_marked_objects
 from captious.io.columns import OBJECT_COLUMN
-from captious.io.formats import rows_of
-from captious.io.images import image_number, image_of
+from captious.io.formats import read_rows
+from captious.io.images import get_image_name, parse_image_number
 from captious.io.join import gather_references
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.options import LemmaRule
 from captious.syntax.objects import ObjectFinder, Vocabulary, open_vocabulary
 
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class ObjectTable:
-    """The objects of images, by id and source: ``instances``, ``captions_singularize``, … or ``objects`` alone."""
+    """The objects of images, by id and source: ``instances``, ``captions_singularize``, …, or only ``objects``."""
 
     name: str
     rows: Mapping[str, int]
@@ -50,14 +50,16 @@ class ObjectTable:
         return f"{self.name}#{self.fingerprint}"
 
     def find(self, id: str, image: Any = None) -> int | None:
-        """The row of an item: by its id or the name of its image, as they are or by the COCO number in them."""
+        """Find the row of an item by its id or image name, as written or by the COCO number in it; None if there is
+        none.
+        """
         alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
         names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
-        keys = (key for name in names for key in (name, image_number(name)))
+        keys = (key for name in names for key in (name, parse_image_number(name)))
         return next((self.rows[key] for key in keys if key in self.rows), None)
 
     def columns(self, truth: Source, lemmas: LemmaRule) -> list[str]:
-        """The sources that count; an error says how to make a table that has them."""
+        """Select the sources that count; the error for a missing one says how to make a table that has it."""
         if set(self.sources) == {OBJECT_COLUMN}:
             if truth != "both":
                 raise InputError(
@@ -66,7 +68,7 @@ class ObjectTable:
             return [OBJECT_COLUMN]
         wanted = [
             *([INSTANCES] if truth != CAPTIONS else []),
-            *([caption_source(lemmas)] if truth != INSTANCES else []),
+            *([get_caption_source(lemmas)] if truth != INSTANCES else []),
         ]
         for source in wanted:
             if source not in self.sources:
@@ -78,51 +80,51 @@ class ObjectTable:
         return wanted
 
     def objects(self, row: int, columns: Iterable[str]) -> frozenset[str]:
-        """The objects of an image in some of the sources."""
+        """Return the objects of an image in some of the sources."""
         return frozenset().union(*(self.sources[column][row] for column in columns))
 
     def save(self, path: str | Path) -> None:
-        """Write the table as Parquet, whole or not at all."""
+        """Write the table as Parquet, atomically."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         lists = {name: pa.array(list(column), pa.list_(pa.string())) for name, column in self.sources.items()}
         table = pa.table({"id": pa.array(list(self.rows), pa.string()), **lists})
         facts = json.dumps({"format": FORMAT, "vocabulary": self.vocabulary})
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             pq.write_table(table.replace_schema_metadata({KEY: facts.encode()}), draft, compression="zstd")
 
 
-def caption_source(lemmas: LemmaRule) -> str:
-    """The source of the objects that human captions name, by these lemmas."""
+def get_caption_source(lemmas: LemmaRule) -> str:
+    """Return the name of the source with the objects that human captions name, by these lemmas."""
     return f"{CAPTIONS}_{lemmas}"
 
 
 def open_table(path: str) -> ObjectTable:
-    """A table that ``captious make objects`` wrote; or rows of an id or image and its ``objects``, in any format."""
+    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``, in any format."""
     try:
         content = read_regular(path)
     except OSError as error:
         raise InputError(f"objects {path}: cannot be read ({error.strerror}); make the table with: {MAKER}") from None
-    return _opened(path, digest(content), content[:4] == b"PAR1")
+    return _read_table(path, digest(content), content[:4] == b"PAR1")
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
+def _read_table(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     name = Path(path).name
-    if parquet and (table := _made(path)) is not None:
+    if parquet and (table := _read_own_parquet(path)) is not None:
         columns, facts = table.to_pydict(), json.loads(table.schema.metadata[KEY])
         rows = {key: row for row, key in enumerate(columns.pop("id"))}
         return ObjectTable(name, rows, columns, str(facts.get("vocabulary", "")), fingerprint)
     lists: dict[str, list[str]] = {}
-    for row in rows_of(path):
+    for row in read_rows(path):
         if OBJECT_COLUMN not in row.fields:
             raise InputError(
                 f"{row.where}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected an image and its "
                 f"{OBJECT_COLUMN}, or a table made with: {MAKER}"
             )
-        key = image_number(image_of(row))
-        objects = text_list(row.fields[OBJECT_COLUMN], row.where, OBJECT_COLUMN)
+        key = parse_image_number(get_image_name(row))
+        objects = parse_text_list(row.fields[OBJECT_COLUMN], row.where, OBJECT_COLUMN)
         if objects is None:
             continue
         if lists.setdefault(key, objects) != objects:
@@ -132,15 +134,15 @@ def _opened(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     )
 
 
-def _made(path: str) -> Any:
-    """The Arrow table of a file that captious made; None for any other Parquet file."""
+def _read_own_parquet(path: str) -> Any:
+    """Read the Arrow table of a file that captious made; None for any other Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: is damaged ({one_line(error)}); make it again with: {MAKER}") from None
+        raise InputError(f"{path}: is damaged ({format_one_line(error)}); make it again with: {MAKER}") from None
     facts = (table.schema.metadata or {}).get(KEY)
     if facts is None:
         return None
@@ -158,7 +160,7 @@ def build_table(
     tagger: str = "captious",
     progress: Progress = lambda step: None,
 ) -> ObjectTable:
-    """The objects of every image in annotation files: instances as COCO writes them, captions in any format.
+    """Collect the objects of every image in annotation files: instances as COCO writes them, captions in any format.
 
     The splits of a year may be given together. Captions are read with the vocabulary under each of the lemmas.
     """
@@ -167,12 +169,12 @@ def build_table(
     captions: dict[str, list[str]] = {}
     for file in files:
         progress(f"reading {Path(file).name}")
-        marked = marked_objects(file)
+        marked = read_marked_objects(file)
         if marked is None:
-            for key, texts in gather_references(rows_of(file)).references.items():
-                captions.setdefault(image_number(key), []).extend(texts)
+            for key, texts in gather_references(read_rows(file)).references.items():
+                captions.setdefault(parse_image_number(key), []).extend(texts)
             continue
-        categories = _categories(words, {name for names in marked.values() for name in names}, file)
+        categories = _find_categories(words, {name for names in marked.values() for name in names}, file)
         for key, names in marked.items():
             instances.setdefault(key, set()).update(categories[name] for name in names)
     ids = list(dict.fromkeys([*instances, *captions]))
@@ -187,22 +189,24 @@ def build_table(
         progress(f"objects of {len(texts):,} captions by {rule}")
         objects = iter(ObjectFinder(words, rule, tagger).find(texts))
         found = [{name for _ in captions.get(key, ()) for name in next(objects).categories} for key in ids]
-        sources[caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
+        sources[get_caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
     return ObjectTable("objects", {key: row for row, key in enumerate(ids)}, sources, str(words))
 
 
-def _categories(vocabulary: Vocabulary, names: Iterable[str], where: str) -> dict[str, str]:
-    """The category of each name of a file."""
+def _find_categories(vocabulary: Vocabulary, names: Iterable[str], where: str) -> dict[str, str]:
+    """Map each name of a file to its category."""
     try:
         return {name: vocabulary.category(name) for name in names}
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozenset[str] | None]:
-    """The objects that the items bring in their column; None for an item without any, which is not an empty list."""
+def read_column_objects(captions: CaptionSet, vocabulary: Vocabulary) -> list[frozenset[str] | None]:
+    """Read the objects of each item from its column; None for an item without a value, which differs from an empty
+    list.
+    """
     truths: list[frozenset[str] | None] = []
     for id, value in zip(captions.ids, captions.columns.get(OBJECT_COLUMN, (None,) * len(captions)), strict=True):
-        words = text_list(value, id, OBJECT_COLUMN)
-        truths.append(None if words is None else frozenset(_categories(vocabulary, words, id).values()))
+        words = parse_text_list(value, id, OBJECT_COLUMN)
+        truths.append(None if words is None else frozenset(_find_categories(vocabulary, words, id).values()))
     return truths

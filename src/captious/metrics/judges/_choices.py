@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from captious.io.questions import plain_answer
+from captious.io.questions import normalize_answer
 from captious.metrics.judges._facts import read_numbered, require_all
 from captious.metrics.judges._yes_no import ALTERNATIVES, LONGEST, read_yes_no
 from captious.metrics.judges.judged import json_object, json_values, shortened
@@ -34,8 +34,8 @@ class AnswerOptions(NamedTuple):
         >>> AnswerOptions.of(["No", "Yes"]).labels, AnswerOptions.of(["red", "blue"]).labels
         (('yes', 'no'), ('A', 'B'))
         """
-        if sorted(map(plain_answer, texts)) == sorted(YES_NO):
-            return cls(YES_NO, tuple(sorted(texts, key=plain_answer, reverse=True)))
+        if sorted(map(normalize_answer, texts)) == sorted(YES_NO):
+            return cls(YES_NO, tuple(sorted(texts, key=normalize_answer, reverse=True)))
         return cls(tuple(LETTERS[: len(texts)]), tuple(texts))
 
     @classmethod
@@ -57,7 +57,7 @@ class AnswerOptions(NamedTuple):
         B. blue
         """
         pairs = zip(self.labels, self.texts, strict=True)
-        return "\n".join(label if label == plain_answer(text) else f"{label}. {text}" for label, text in pairs)
+        return "\n".join(label if label == normalize_answer(text) else f"{label}. {text}" for label, text in pairs)
 
     def text_of(self, label: str) -> str:
         """The option that a reply names by its label, or else in its own words; a ValueError where it names none.
@@ -78,7 +78,7 @@ class AnswerOptions(NamedTuple):
 
 def _bare(text: str) -> str:
     """An answer without case, spaces and marks around it."""
-    return plain_answer(text).replace(" ", "_").strip("()[]\"'*")
+    return normalize_answer(text).replace(" ", "_").strip("()[]\"'*")
 
 
 class ChosenAnswer(NamedTuple):

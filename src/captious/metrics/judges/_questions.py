@@ -23,8 +23,8 @@ from captious.io.questions import (
     QUESTION_COLUMN,
     ItemQuestion,
     QuestionTable,
+    build_table,
     open_questions,
-    table_of,
 )
 from captious.io.rows import Row
 from captious.metrics.contract import Need, Shared
@@ -420,7 +420,7 @@ def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: boo
         fields = {"id": item.id.rpartition("#")[0] or item.id, columns[0]: item.fields[columns[0]]}
         if columns[0] == QUESTION_COLUMN and not answered and item.fields.get(ANSWER_COLUMN) is not None:
             fields[ANSWER_COLUMN] = item.fields[ANSWER_COLUMN]
-        ((key, own),) = table_of([Row(f"item {item.id!r}", fields)], "column").questions.items()
+        ((key, own),) = build_table([Row(f"item {item.id!r}", fields)], "column").questions.items()
         return OwnQuestions(key, own)
     if table := tables.get(ANSWER_COLUMN):
         found = table.find(item.id, item.fields.get("image"))

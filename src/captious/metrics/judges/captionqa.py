@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.questions import ItemQuestion, plain_answer
+from captious.io.questions import ItemQuestion, normalize_answer
 from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import LETTERS, YES_NO, AnswerOptions, ChosenAnswer, shuffled
 from captious.metrics.judges._questions import COLUMN, AnswerMark, GroupedQuestions, OwnQuestions, own_questions
@@ -109,7 +109,7 @@ class CaptionQA(GroupedQuestions):
         """Whether a question gets no option "cannot"."""
         choices = [choice.strip().lower() for choice in question.choices]
         if self.yes_no == "choices":
-            return sorted(map(plain_answer, choices)) == sorted(YES_NO)
+            return sorted(map(normalize_answer, choices)) == sorted(YES_NO)
         inside = all(any(word in choice for choice in choices) for word in YES_NO)
         return inside or question.text.lower().startswith(tuple(f"{word} " for word in OPENINGS))
 
@@ -123,7 +123,7 @@ class CaptionQA(GroupedQuestions):
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
         """A stored answer; "cannot" in whatever words begin so."""
-        return super().read_stored(CANNOT if plain_answer(text).startswith("cannot") else text, options)
+        return super().read_stored(CANNOT if normalize_answer(text).startswith("cannot") else text, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
         """Rows of points and questions; a note says what a caption that says nothing would earn."""

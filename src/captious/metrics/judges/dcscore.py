@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io.printed import text_list
+from captious.io.printed import parse_text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.judges._facts import (
@@ -299,7 +299,7 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
+    return parse_text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
 def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:

@@ -15,7 +15,7 @@ from captious.metrics.judges.judged import AsksJudge, CallPlan
 from captious.metrics.registry import parse_all
 from captious.models.chat.judge import Usage, shown_cost
 from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column, Document, Result, Table
 
 
@@ -99,7 +99,7 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
         for name in captions
         if (plan := plans.get((name, str(metric)))) and not plan.calls and not plan.stored
     ]
-    return DryRun(plans, current().judging.prices, tuple(silent))
+    return DryRun(plans, get_runtime().judging.prices, tuple(silent))
 
 
 def _why_nothing(metric: Metric, captions: CaptionSet) -> str:

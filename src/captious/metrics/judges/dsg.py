@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io.join import first_few
-from captious.io.questions import ANSWER_COLUMN, QUESTION_COLUMN, ItemQuestion, QuestionTable, plain_answer
+from captious.io.join import format_first
+from captious.io.questions import ANSWER_COLUMN, QUESTION_COLUMN, ItemQuestion, QuestionTable, normalize_answer
 from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import YES_NO, AnswerOptions, ChosenAnswer
 from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
@@ -63,7 +63,7 @@ class Dsg(QuestionMetric):
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
         """Raise an error where the right answer is another than yes."""
-        if question.answer and plain_answer(question.answer) != "yes":
+        if question.answer and normalize_answer(question.answer) != "yes":
             raise InputError(f"{where}: the right answer is {question.answer!r}, expected yes")
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
@@ -92,7 +92,7 @@ class Dsg(QuestionMetric):
         if not unread or not self.dependencies:
             return scored
         warning = (
-            f"{self.label}: parents of {len(unread):,} items cannot be read ({first_few(unread)}): none of their "
+            f"{self.label}: parents of {len(unread):,} items cannot be read ({format_first(unread)}): none of their "
             "questions has any, as in the original"
         )
         return replace(scored, warnings=[*scored.warnings, warning])

@@ -16,14 +16,14 @@ import numpy as np
 from captious._core.files import SMALL, digest, read_regular
 from captious._core.types import Ints
 from captious.captions import CaptionSet
-from captious.errors import InputError, one_line
+from captious.errors import InputError, format_one_line
 from captious.io.questions import QuestionTable
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Contribution, Explanation, candidate_labels
 from captious.metrics.rows import Scored, blank_texts, missing_inputs
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -242,7 +242,7 @@ class JudgedMetric(MeanMetric):
         """What is judged at a time, and why some of it cannot be."""
         units = captions
         if not self.candidates_together:
-            units = captions.once("candidates alone", captions.candidates_alone)
+            units = captions.once("candidates alone", captions.split_candidates)
         return units, {**blank_texts(units, "references" in self.needs), **missing_inputs(units, self.needs)}
 
     def _owners(self, captions: CaptionSet) -> Ints:
@@ -273,7 +273,7 @@ class JudgedMetric(MeanMetric):
         try:
             verdicts = self.verdicts(units.take(asked), state.value.replaying()) if asked else []
         except InputError as error:
-            current().log(f"{self.label}: the page shows no reasons ({error})")
+            get_runtime().log(f"{self.label}: the page shows no reasons ({error})")
             return []
         by_item: list[list[Verdict | Failure]] = [[] for _ in indices]
         for owner, reason in zip(self._owners(chosen)[list(reasons)].tolist(), reasons.values(), strict=True):
@@ -339,7 +339,7 @@ def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     try:
         text = read_regular(path, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({one_line(error)}), expected a text with a prompt") from None
+        raise InputError(f"{path}: cannot be read ({format_one_line(error)}), expected a text with a prompt") from None
     try:
         text.format(**dict.fromkeys(fields, ""))
     except (KeyError, IndexError, ValueError, AttributeError) as error:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from captious._core.hashing import text_hash
+from captious._core.hashing import hash_text
 from captious._core.languages import ENGLISH
 from captious._core.types import Bools, Ints
 from captious.metrics.meteor._stem import snowball, stem
@@ -24,7 +24,7 @@ CELLS = 1 << 18
 _MARKS = 1 << 20
 
 _english_stem = lru_cache(maxsize=1 << 18)(stem)
-_hash = lru_cache(maxsize=1 << 18)(text_hash)
+_hash = lru_cache(maxsize=1 << 18)(hash_text)
 
 
 class Relation:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 
-from captious._core.languages import language_named
+from captious._core.languages import find_language
 from captious.errors import require
 
 _IRREGULAR = {
@@ -165,5 +165,5 @@ STEMMERS = "snowballstemmer"
 @cache
 def snowball(language: str) -> Callable[[str], str]:
     """The stemmer of another language, by the package snowballstemmer, with a memo of its words."""
-    stemmer = require(STEMMERS, "meteor").stemmer(language_named(language).name.lower())
+    stemmer = require(STEMMERS, "meteor").stemmer(find_language(language).name.lower())
     return lru_cache(maxsize=1 << 18)(stemmer.stemWord)

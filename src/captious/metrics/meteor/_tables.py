@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import digest, whole_file
-from captious._core.hashing import text_hashes
+from captious._core.files import digest, write_atomically
+from captious._core.hashing import hash_texts
 from captious._core.languages import ENGLISH
 from captious._core.types import Ints, Ints32
 
@@ -164,7 +164,7 @@ class Tables:
             }
         ).encode()
         start = len(_MAGIC) + 12 + len(header)
-        with whole_file(path) as draft, draft.open("wb") as file:
+        with write_atomically(path) as draft, draft.open("wb") as file:
             file.write(_MAGIC + len(header).to_bytes(8, "little") + zlib.crc32(header).to_bytes(4, "little"))
             file.write(header + bytes(-start % _ALIGN) + payload)
 
@@ -220,7 +220,7 @@ def synsets(words: list[str], tables: Tables) -> list[set[int]]:
 def synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
     """The same in two arrays: indices of words, and synsets; some may recur."""
     own = _rows(words, tables)
-    irregular = tables.forms.find(text_hashes(words)).tolist()
+    irregular = tables.forms.find(hash_texts(words)).tolist()
     rows = [(number, row) for number, row in enumerate(own) if row >= 0]
     asked: list[tuple[int, str]] = []
     for number, (word, form) in enumerate(zip(words, irregular, strict=True)):
@@ -239,5 +239,5 @@ def synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
 
 
 def _rows(words: list[str], tables: Tables) -> list[int]:
-    rows: list[int] = tables.words.find(text_hashes(words)).tolist()
+    rows: list[int] = tables.words.find(hash_texts(words)).tolist()
     return rows

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.collector import without_collector
+from captious._core.collector import pause_collector
 from captious._core.languages import ENGLISH
 from captious._core.types import Floats, Ints
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, matches, read_batch
 from captious.metrics.meteor._tables import Tables, ranges
 
@@ -184,7 +184,7 @@ def parameters(task: str, language: str = ENGLISH) -> Parameters:
     if language != ENGLISH:
         return RANKING[language] if task == "rank" else TASKS["li"]
     if task not in TASKS:
-        raise InputError(f"meteor: no task {task!r}; known: {', '.join(TASKS)}{nearest(task, TASKS)}")
+        raise InputError(f"meteor: no task {task!r}; known: {', '.join(TASKS)}{format_suggestion(task, TASKS)}")
     return TASKS[task]
 
 
@@ -270,7 +270,7 @@ def count(
     cleaned = 0
     for begin in range(0, len(candidates), BATCH):
         part = slice(begin, begin + BATCH)
-        with without_collector():
+        with pause_collector():
             table[part], best[part], dirty = _count(candidates[part], references[part], tables, tuning, modules)
         cleaned += dirty
     return Counts(table, best, cleaned)

@@ -12,7 +12,7 @@ import numpy as np
 from captious._core.languages import AUTO, ENGLISH
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.metrics.contract import CandidateMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, candidate_labels
 from captious.metrics.meteor import resources
@@ -111,7 +111,7 @@ class Meteor(CandidateMetric):
         chosen = self.modules.split("+")
         for module in chosen:
             if module not in MODULES:
-                hint = nearest(module, MODULES)
+                hint = format_suggestion(module, MODULES)
                 raise InputError(
                     f"meteor(modules={self.modules}): no module {module!r}; known: {', '.join(MODULES)}{hint}"
                 )

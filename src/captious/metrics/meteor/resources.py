@@ -25,12 +25,12 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import data_folder, expanded, refuse_irregular
-from captious._core.hashing import text_hash
-from captious._core.languages import language_named
+from captious._core.files import expand_home, get_data_folder, refuse_irregular
+from captious._core.hashing import hash_text
+from captious._core.languages import find_language
 from captious.errors import InputError
 from captious.metrics.meteor._tables import FORMAT, MULTIPLIER, DamagedTables, HashTable, Tables, UInt64
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +127,7 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 def _synsets(lines: list[str]) -> HashTable:
     # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
-    synsets = {text_hash(word): ids for word, ids in _pairs(lines)}
+    synsets = {hash_text(word): ids for word, ids in _pairs(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
@@ -135,7 +135,7 @@ def _exceptions(lines: list[str], words: HashTable) -> HashTable:
     bases: dict[int, list[int]] = {}
     for base, forms in _pairs(lines):
         for form in forms.split():
-            bases.setdefault(text_hash(form), []).append(text_hash(base))
+            bases.setdefault(hash_text(form), []).append(hash_text(base))
     return HashTable.of({key: words.find(np.array(hashes, dtype=np.uint64)).tolist() for key, hashes in bases.items()})
 
 
@@ -161,8 +161,8 @@ def _paraphrases(path: Path | None) -> HashTable:
 
 def _phrase_pairs(path: Path) -> Iterator[UInt64]:
     """The hashes of phrases and their paraphrases, in blocks with a row for each pair."""
-    word_hash = lru_cache(maxsize=None)(text_hash)
-    progress, megabytes = current().progress, int(path.stat().st_size / 1e6)
+    word_hash = lru_cache(maxsize=None)(hash_text)
+    progress, megabytes = get_runtime().progress, int(path.stat().st_size / 1e6)
     rest = b""
     with path.open("rb") as file:
         for block in _unpacked(file):
@@ -248,10 +248,10 @@ def load_words(named: str | None, language: str, own_words: bool) -> Tables:
     The function words are English ones, as in the original, or those of the language.
     """
     named = named or os.environ.get(VARIABLE)
-    source = _source(expanded(named)) if named else _package()
+    source = _source(expand_home(named)) if named else _package()
     if source is None:
         raise InputError(_REMEDY)
-    name = language_named(language).name.lower()
+    name = find_language(language).name.lower()
     entries = (f"function/{name}.words" if own_words else _ENTRIES[0], f"nonbreaking/{name}.prefixes")
     contents = {entry: source.entry(entry) for entry in entries}
     function, prefixes = (content.decode("utf-8").splitlines() for content in contents.values())
@@ -288,7 +288,7 @@ def available(named: str | None = None) -> bool:
 
 def add(path: str | Path) -> Path:
     """Compile the tables found at a path and register them for this user; the sources are not needed afterwards."""
-    tables = compile_tables(_source(expanded(path)))
+    tables = compile_tables(_source(expand_home(path)))
     target = added_file()
     tables.write(target)
     return target
@@ -296,12 +296,12 @@ def add(path: str | Path) -> Path:
 
 def added_file() -> Path:
     """The compiled tables that :func:`add` registers."""
-    return data_folder() / f"meteor-en{_SUFFIX}"
+    return get_data_folder() / f"meteor-en{_SUFFIX}"
 
 
 def cache_folder() -> Path:
     """Where tables are kept that can be compiled again."""
-    return data_folder() / "meteor"
+    return get_data_folder() / "meteor"
 
 
 def compiled_files() -> list[Path]:
@@ -312,7 +312,7 @@ def compiled_files() -> list[Path]:
 def _find(named: str | None) -> Tables:
     named = named or os.environ.get(VARIABLE)
     if named:
-        path = expanded(named)
+        path = expand_home(named)
         if (path / WORDNET).is_file():
             return _wordnet(path, (path / WORDNET).stat().st_mtime_ns)
         return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))

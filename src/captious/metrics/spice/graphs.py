@@ -13,11 +13,11 @@ import numpy as np
 
 from captious._core.files import digest
 from captious._core.types import Floats
-from captious.engines import cores, run_tasks
+from captious.engines import count_cores, run_tasks
 from captious.errors import InputError
 from captious.models.segments import FeatureSpace, as_keys, text_key
 from captious.models.store import open_store
-from captious.options import Engine, current
+from captious.options import Engine, get_runtime
 from captious.render import Graph, Statement
 from captious.syntax import parsing
 from captious.syntax.scenegraph import Fact, facts
@@ -63,16 +63,16 @@ TASK = 500
 
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache or by the parser."""
-    version = parsing.version(parser)
-    jobs = min(current().workers or cores(), MOST_PROCESSES)
+    version = parsing.get_version(parser)
+    jobs = min(get_runtime().workers or count_cores(), MOST_PROCESSES)
 
     def read(some: list[str]) -> list[tuple[Fact, ...]]:
-        progress = partial(current().progress, "captions parsed")
+        progress = partial(get_runtime().progress, "captions parsed")
         if jobs == 1 or len(some) < MANY:
             parses = parsing.parse(some, parser, lambda done: progress(min(done, len(some)), len(some)))
             return [facts(sentences, legacy_fragments) for sentences in parses]
         tasks = [some[start : start + TASK] for start in range(0, len(some), TASK)]
-        setup = partial(_parsing_worker, parser, legacy_fragments, parsing.uses_torch(parser))
+        setup = partial(_parsing_worker, parser, legacy_fragments, parsing.has_torch_layers(parser))
         results: dict[int, list[tuple[Fact, ...]]] = {}
         for end in run_tasks(setup, tasks, Engine("processes", jobs)):
             if end.result is None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from captious._core.files import whole_file
+from captious._core.files import write_atomically
 from captious._core.languages import refuse_other_than_english
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -90,7 +90,7 @@ class SceneGraphs(Result):
 
     def save_lines(self, path: str | Path) -> None:
         """Write the records of all captions as JSONL."""
-        with whole_file(path) as draft:
+        with write_atomically(path) as draft:
             write_jsonl(draft, self.records)
 
 

@@ -28,7 +28,7 @@ from captious.metrics.spice.graphs import (
 )
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.sentences import load_sentences, sentence_vectors
-from captious.options import current
+from captious.options import get_runtime
 from captious.render import Column, Graph, Why
 from captious.syntax import parsing
 
@@ -102,7 +102,7 @@ class Spice(MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> Shared[SpiceResources]:
         """The parser, which must be installed, and the synsets or the sentence encoder."""
-        version = parsing.version(self.parser)
+        version = parsing.get_version(self.parser)
         if self.matching == "soft":
             encoder = load_sentences(self.weights)
             return Shared(SpiceResources(version, encoder=encoder), f"{version} and {encoder.fingerprint}")
@@ -242,7 +242,7 @@ class Spice(MeanMetric):
         known = caption_facts(texts, self.parser, self.legacy_fragments)
         look_up, merge = knowledge.look_up, self.synsets
         candidates = [SceneGraph.of([known[text]], look_up, merge) for text in captions.candidates.values]
-        progress, references = current().progress, []
+        progress, references = get_runtime().progress, []
         for number in range(len(captions)):
             references.append(SceneGraph.of([known[text] for text in captions.references[number]], look_up, merge))
             if number % 1000 == 999 or number == len(captions) - 1:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._core.files import digest, expanded, read_regular
+from captious._core.files import digest, expand_home, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared
@@ -65,7 +65,7 @@ class SpiceOriginal(MeanMetric):
         """The value of each id, and the digest of the file."""
         if not self.file:
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
-        path = expanded(self.file)
+        path = expand_home(self.file)
         try:
             content = read_regular(path)
         except OSError as error:

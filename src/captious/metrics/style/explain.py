@@ -22,7 +22,7 @@ from captious.metrics.style.onlystyle import (
 )
 from captious.render import Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import find_tokenizer
 
 TIE = 1e-13
 """Scores closer than this are equal: rounding must not decide which style is closest."""
@@ -126,7 +126,7 @@ class StyleTable(Result):
         >>> StyleTable.of(model, ["Fine!", "joy"], ["happy"]).scores
         {'fine': {'happy': 0.5}, 'joy': {'happy': None}}
         """
-        tokenizer = tokenizer_named(bare(model.tokenizer))
+        tokenizer = find_tokenizer(bare(model.tokenizer))
         chosen = list(styles) or list(model.styles)
         for style in chosen:
             model.style_number(style)

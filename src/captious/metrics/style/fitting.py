@@ -8,13 +8,13 @@ from itertools import islice
 
 import numpy as np
 
-from captious._core.hashing import text_hashes
-from captious._core.languages import AUTO, SPACED_TOKENIZERS, Scripts, chosen_tokenizer
+from captious._core.hashing import hash_texts
+from captious._core.languages import AUTO, SPACED_TOKENIZERS, Scripts, choose_tokenizer
 from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 from captious.text.tables import NgramTable, TextTable
-from captious.text.tokenizers import tokenizer_named
+from captious.text.tokenizers import find_tokenizer
 
 PLAIN = "plain"
 """The tokenizer of models, unless another is named."""
@@ -105,7 +105,7 @@ def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
 def bare(tokenizer: str) -> str:
     """The name of a tokenizer that may carry its version, as it does in a model."""
     name, _, version = tokenizer.partition(".")
-    return name if version and str(tokenizer_named(name)) == tokenizer else tokenizer
+    return name if version and str(find_tokenizer(name)) == tokenizer else tokenizer
 
 
 def style_tokenizer(language: str) -> str:
@@ -114,13 +114,13 @@ def style_tokenizer(language: str) -> str:
     >>> style_tokenizer(""), style_tokenizer("fr"), style_tokenizer("zh")
     ('plain', 'plain', 'zh-char')
     """
-    name = chosen_tokenizer(AUTO, language)
+    name = choose_tokenizer(AUTO, language)
     return PLAIN if name in SPACED_TOKENIZERS else name
 
 
 def clause_warning(model: StyleModel) -> list[str]:
     """What a user should know of a model whose tokenizer took clauses for words."""
-    warning = Scripts.of(model.vocabulary).clause_warning(bare(model.tokenizer), "")
+    warning = Scripts.of(model.vocabulary).explain_unsplit_clauses(bare(model.tokenizer), "")
     return [warning] if warning else []
 
 
@@ -145,4 +145,4 @@ def style_heads(grams: NgramTable, style: Whole) -> Ints:
 
 def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
     """The fingerprint of captions with their styles, in any order."""
-    return int(text_hashes(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))
+    return int(hash_texts(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from captious._core.files import digest
 from captious._core.types import Bools, Floats, Ints, Ints32
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.text.tables import TextTable
 
 ORDERS = 4
@@ -158,7 +158,7 @@ class StyleModel:
             names = ", ".join(self.styles[:8]) + (", …" if len(self.styles) > 8 else "")
             raise InputError(
                 f"{where}{': ' if where else ''}the style model {self.name} has no style {style!r}, "
-                f"only {len(self.styles)}: {names}{nearest(style, self.styles)}"
+                f"only {len(self.styles)}: {names}{format_suggestion(style, self.styles)}"
             )
         return self.styles.index(style)
 

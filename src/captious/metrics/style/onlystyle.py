@@ -67,7 +67,7 @@ class StyleMetric(MeanMetric):
     def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
         """Rows of a mean from the values of all captions; an item without a style has none."""
         without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
-        clause = captions.scripts.clause_warning(table.tokenizer.name, "")
+        clause = captions.scripts.explain_unsplit_clauses(table.tokenizer.name, "")
         warnings = [f"{clause} to captious style fit, for a model that knows words"] if clause else []
         return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"), warnings=warnings)
 

@@ -121,7 +121,8 @@ class StyleCider(StyleMetric):
             parts,
             columns=[Column("n"), Column("CNG", signed=True, key="score")],
             texts=[
-                MarkedText(f"as {model.styles[style]}", table.words(one), table.shared_runs(one)) for one in candidates
+                MarkedText(f"as {model.styles[style]}", table.words(one), table.find_shared_runs(one))
+                for one in candidates
             ],
             formula=f"StyleCIDEr = cosine of the CNG vectors, mean over orders, {over[self.references]}",
         )

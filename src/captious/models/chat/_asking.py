@@ -13,7 +13,7 @@ from captious.io.images import UnreadableImage
 from captious.models.chat._endpoint import EndpointUnavailable, Unanswered
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.models.chat.replies import ReplyRecord
-from captious.options import current
+from captious.options import get_runtime
 
 if TYPE_CHECKING:
     from captious.models.chat.judge import Judge, Transport, Usage
@@ -53,7 +53,7 @@ class Asking:
         """Replies that are paid for and not stored yet."""
         self._estimated = False
         """Whether it was said that tokens are estimated."""
-        self._runtime = current()
+        self._runtime = get_runtime()
 
     @property
     def _paid(self) -> Usage:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from captious._core.files import SMALL, read_regular
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 
 TRIES = 8
 TRIES_TO_CONNECT = 3
@@ -386,7 +386,7 @@ def read_key(file: str | Path | None) -> str:
     try:
         key = os.environ.get(source, "") if file is None else read_regular(file, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{source}: cannot be read ({one_line(error)}), expected a file with a key") from None
+        raise InputError(f"{source}: cannot be read ({format_one_line(error)}), expected a file with a key") from None
     key = key.strip()
     if (file and not key) or not key.isascii() or not key.isprintable() or " " in key:
         raise InputError(f"{source}: expected a key, one word on one line")

@@ -11,11 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.models.chat._endpoint import Unanswered
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import TEXT_FILES, ModelRegistry, file_stats, find, local
-from captious.options import current
+from captious.options import get_runtime
 
 _LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
 CONTENT = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt"})
@@ -53,7 +53,7 @@ class LocalModel:
 
 def load_weights(source: str) -> Weights:
     """The model of a folder or hub id."""
-    runtime = current()
+    runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
 
@@ -65,7 +65,7 @@ def load_weights(source: str) -> Weights:
                 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
                 module = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch_dtype(precision))
         except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{source}: cannot be loaded as a chat model ({one_line(error)})") from None
+            raise InputError(f"{source}: cannot be loaded as a chat model ({format_one_line(error)})") from None
         if tokenizer.chat_template is None:
             raise InputError(f"{source}: its tokenizer has no chat template, expected a model tuned for chat")
         name = f"{source}@{weights_digest(module).hex()[:12]}"

@@ -25,7 +25,7 @@ from captious.models.chat._asking import Asking
 from captious.models.chat._endpoint import Endpoint, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore, default_path
-from captious.options import Judging, current
+from captious.options import Judging, get_runtime
 
 T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images", "n", "seed"]
@@ -221,7 +221,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
 
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
-    judging = judging or current().judging
+    judging = judging or get_runtime().judging
     path = Path(judging.replies or default_path()).absolute()
     if judging.replay and not path.exists():
         raise InputError(f"{path}: no such file, expected a store of replies for replay=True")

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from captious._core.files import data_folder, make_private
+from captious._core.files import get_data_folder, make_private
 from captious.errors import InputError
 from captious.models.chat._claims import Claims
 
@@ -51,7 +51,7 @@ AT_ONCE = 500
 
 def default_path() -> Path:
     """The user's own store."""
-    return data_folder() / "replies.db"
+    return get_data_folder() / "replies.db"
 
 
 def checksum(digest: str, response: Any) -> str:

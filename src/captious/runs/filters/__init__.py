@@ -41,6 +41,6 @@ What an expression means:
   depends on it is unknown, and what is unknown does not pass.
 """
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

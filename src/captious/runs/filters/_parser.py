@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from captious.errors import InputError, UnknownKey, choices_for, one_line
+from captious.errors import InputError, UnknownKey, format_choices, format_one_line
 from captious.runs.filters.schema import FilterError, FilterSchema, UnknownName
 from captious.runs.filters.tree import (
     CONDITIONS,
@@ -178,7 +178,7 @@ class Scanner:
         assert match is not None
         name = match[1] if quoted_name else match[0].rstrip("-.")
         if name not in names:
-            there = choices_for(name, names) if names else "; there is one run alone"
+            there = format_choices(name, names) if names else "; there is one run alone"
             raise FilterError(f"no system {name[:60]!r}{there}", self.text, at)
         return name, match.end() if quoted_name else at + len(name)
 
@@ -390,7 +390,7 @@ class Parser:
         try:
             pc.match_substring_regex(pa.array([""]), token.value)
         except pa.ArrowInvalid as error:
-            why = one_line(error, 120).removeprefix("Invalid regular expression: ")
+            why = format_one_line(error, 120).removeprefix("Invalid regular expression: ")
             raise self._error(f"no regular expression: {why}", token) from None
 
     def _missing(self, left: Node) -> ConditionNode:

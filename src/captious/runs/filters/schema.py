@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
+from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion
 from captious.metrics.registry import find_key
 
 Kind: TypeAlias = Literal["number", "text", "texts", "truth"]
@@ -107,8 +107,8 @@ class FilterSchema:
     def unknown(self, name: str) -> UnknownKey:
         """The error that lists what is there, with the nearest name."""
         spellings = [*self.columns, *self.labels.values(), *(key.partition("(")[0] for key in self.labels)]
-        hint = nearest(name, spellings) or nearest(name.lower(), spellings)
-        return UnknownKey(f"no {self.what} {name[:60]!r}{choices_for(name, self.columns, hint, LISTED)}")
+        hint = format_suggestion(name, spellings) or format_suggestion(name.lower(), spellings)
+        return UnknownKey(f"no {self.what} {name[:60]!r}{format_choices(name, self.columns, hint, LISTED)}")
 
 
 FACTS = ("id", "caption", "references", "image", "system", *COUNTS)

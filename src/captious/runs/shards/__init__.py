@@ -1,5 +1,5 @@
 """Shards: the same metrics over more captions than fit into memory, on one machine or on a cluster."""
 
-from captious._core.lazy import exports
+from captious._core.lazy import make_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = make_exports(__name__)

@@ -19,14 +19,14 @@ from typing import Any
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.check import findings_that_mislead
+from captious.io.check import find_misleading
 from captious.io.shards import Shard, read_shard
 from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
-from captious.options import Reading, current
+from captious.options import Reading, get_runtime
 from captious.runs.folder import Run
 from captious.runs.shards.plan import need_columns, need_images
 from captious.runs.states import CorpusStates, Members
@@ -116,7 +116,7 @@ class ShardScorer:
     def score(self, shard: Shard) -> ShardOutcome:
         """Read a shard, measure what it lacks, write its part."""
         scoring, clock = self.scoring, Clock()
-        if not current().cache:
+        if not get_runtime().cache:
             # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
             close_stores()
         clock.begin("read")
@@ -139,7 +139,7 @@ class ShardScorer:
             skipped=captions.skipped,
             faults=content.faults,
             examples=content.examples,
-            warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
+            warnings=tuple(finding.message for finding in find_misleading(captions)),
             corpora=scoring.corpora,
         )
         own = without_machine_paths(captions)

@@ -17,7 +17,7 @@ from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
 from captious._version import __version__
 from captious.captions import CaptionSet
-from captious.engines.processes import process_count, visible_gpus
+from captious.engines.processes import count_processes, list_visible_gpus
 from captious.errors import InputError
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, is_remote, split_address
@@ -26,7 +26,7 @@ from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, parse_all
 from captious.models.devices import resolve_device
-from captious.options import Engine, Judging, Reading, current
+from captious.options import Engine, Judging, Reading, get_runtime
 from captious.runs.folder import Run, shards_of
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.tables import shown_path
@@ -42,7 +42,7 @@ def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
     On a cluster ``gpus`` says it.
     """
     models = any("model" in metric.needs for metric in metrics)
-    if engine.engine in ("serial", "ray") or engine.gpus or not models or not visible_gpus():
+    if engine.engine in ("serial", "ray") or engine.gpus or not models or not list_visible_gpus():
         return engine
     if resolve_device(device).type != "cuda":
         return engine
@@ -63,7 +63,7 @@ def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine,
         return judging
     if engine.engine == "ray" and not engine.jobs:
         raise InputError("metrics that ask a chat model share its limits over the workers; pass jobs=..., their number")
-    workers = min(engine.jobs, shards) if engine.engine == "ray" else process_count(engine, shards)
+    workers = min(engine.jobs, shards) if engine.engine == "ray" else count_processes(engine, shards)
     return replace(
         judging,
         concurrency=max(1, judging.concurrency // workers),
@@ -89,7 +89,7 @@ def plan_shards(
         for (_, metric), calls in own.plans.items():
             key = (f"{len(shards):,} shards", metric)
             plans[key] = plans.get(key, CallPlan()) + calls.numbers
-    return DryRun(plans, current().judging.prices, together=together)
+    return DryRun(plans, get_runtime().judging.prices, together=together)
 
 
 def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:

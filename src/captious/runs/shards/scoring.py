@@ -30,7 +30,7 @@ from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.models.decoding import DECODERS
-from captious.options import Engine, Missing, Reading, Resampling, Runtime, current, using
+from captious.options import Engine, Missing, Reading, Resampling, Runtime, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
 from captious.runs.report import Report, report_of
@@ -160,7 +160,7 @@ def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
     except KeyboardInterrupt:
         run, shards = work.run, work.run.marker.shards
         done = sum(not work.missing(one, {}) for one in run.finished().values())
-        current().log(
+        get_runtime().log(
             f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; run the same again to resume"
         )
         raise
@@ -226,7 +226,7 @@ class ShardScoring:
         """Say that a part of the work was done before."""
         if there:
             line = f"resumed: {there:,} of {len(self.run.marker.shards):,} shards were already {what}"
-            current().log(f"{self.run.address}: {line}")
+            get_runtime().log(f"{self.run.address}: {line}")
             self._note(line)
 
     def score(self) -> dict[str, str]:
@@ -377,7 +377,7 @@ class ShardProgress:
         if outcome is None:
             self.failed += 1
             if self.failed <= LISTED and self.shards > 1:
-                current().log(" ".join(error.split()))
+                get_runtime().log(" ".join(error.split()))
         else:
             self.items += outcome.items
         self._show()
@@ -388,4 +388,4 @@ class ShardProgress:
         parts += [f"{rate:,.0f} items/s"] if self.items else []
         parts += [f"{self.failed:,} failed"] if self.failed else []
         self.step(", ".join(parts))
-        current().progress("shards", self.done, self.shards)
+        get_runtime().progress("shards", self.done, self.shards)

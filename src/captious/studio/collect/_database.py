@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from captious._core.files import make_private, refuse_irregular
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -113,7 +113,7 @@ class Database:
             cause = getattr(error, "orig", None) or error
             if not _away(cause):
                 raise
-            raise DatabaseAway(errno.EIO, one_line(cause), self.name) from error
+            raise DatabaseAway(errno.EIO, format_one_line(cause), self.name) from error
 
 
 def _away(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from captious._core.random import keys_of
+from captious._core.random import make_keys
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, is_practice
 
@@ -435,7 +435,7 @@ def _choose(tasks: Sequence[str], seed: int, name: str) -> str:
 
 def generator(seed: int, name: str) -> np.random.Generator:
     """Random numbers of a name and the seed of the plan, whatever was drawn before."""
-    return np.random.default_rng(int(keys_of([name], seed)[0]))
+    return np.random.default_rng(int(make_keys([name], seed)[0]))
 
 
 def expired(lease: datetime, now: datetime, length: timedelta) -> bool:

@@ -12,11 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import named_files, read_text, rows_of
+from captious.io.formats import name_files, read_rows, read_text
 from captious.io.images import ImageFolder, SoundFolder
-from captious.io.join import Complain, Gathered, described, first_few, gather_candidates, gather_references, valid_text
+from captious.io.join import (
+    Complain,
+    Gathered,
+    check_text,
+    describe_value,
+    format_first,
+    gather_candidates,
+    gather_references,
+)
 from captious.io.rows import Row
 from captious.options import Reading
 from captious.studio.collect.plan import Plan
@@ -72,7 +80,7 @@ def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
     if plan.captions:
         subjects = _captioned(plan, complain)
     elif plan.tasks is not None:
-        subjects = read_ready(plan, rows_of(str(plan.file(plan.tasks))), complain)
+        subjects = read_ready(plan, read_rows(str(plan.file(plan.tasks))), complain)
     else:
         subjects = [Subject(Path(name).stem, name) for name in ImageFolder(plan.file(plan.images or "")).names]
     twice = _repeated([subject.id for subject in subjects])
@@ -84,7 +92,7 @@ def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
 def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
     """The subjects with the references of the plan's file; those that lack them are left out or an error."""
     if plan.references is not None:
-        rows = rows_of(str(plan.file(plan.references)), role="references")
+        rows = read_rows(str(plan.file(plan.references)), role="references")
         references = gather_references(rows, complain=complain).references
         subjects = [replace(one, references=tuple(references.get(one.id, one.references))) for one in subjects]
     if plan.references is None and not plan.show_references:
@@ -103,7 +111,9 @@ def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Sub
         known = {subject.id for subject in subjects}
         unknown = [key for key in ids if key not in known]
         if unknown:
-            complain(f"{plan.path}: ids: {_some(unknown)} not in the files{nearest(unknown[0], list(known)[:1000])}")
+            complain(
+                f"{plan.path}: ids: {_some(unknown)} not in the files{format_suggestion(unknown[0], list(known)[:1000])}"
+            )
         wanted = set(ids)
         subjects = [subject for subject in subjects if subject.id in wanted]
     if plan.distinct:
@@ -184,12 +194,12 @@ def _named(columns: Iterable[Mapping[str, Any]], name: str) -> str:
 def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
     """The captions of each system: of each file, or of each value of its column ``system``."""
     systems: dict[str, Gathered] = {}
-    for name, file in named_files(plan.captions, plan.path.parent).items():
-        for system, rows in _by_system(name, list(rows_of(str(plan.file(file)))), complain).items():
+    for name, file in name_files(plan.captions, plan.path.parent).items():
+        for system, rows in _by_system(name, list(read_rows(str(plan.file(file)))), complain).items():
             gathered = gather_candidates(rows, SEVERAL, complain)
             for key, texts in gathered.candidates.items():
                 if len(texts) > 1:
-                    where = gathered.first_row(key)
+                    where = gathered.find_first_row(key)
                     complain(f"{where}: {len(texts)} captions of {system} for id {key!r}, expected one")
             if system in systems:
                 complain(f"{plan.file(file)}: system {system!r} is already in an earlier file, expected another name")
@@ -353,7 +363,7 @@ def _ready(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subj
         complain(f"{row.where}: {error}")
         return None
     for text in (key, heading, *references, *things, *(text for _, text in captions)):
-        if valid_text(text, row.where, "a text", complain) is None:
+        if check_text(text, row.where, "a text", complain) is None:
             return None
     used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
     fields = {str(name): _plain(value) for name, value in values.items() if name not in used}
@@ -367,7 +377,7 @@ def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if isinstance(captions, str):
         captions = {str(values.get(SYSTEM) or ""): captions}
     if not isinstance(captions, (Mapping, list, tuple, np.ndarray)):
-        raise InputError(f"{name} is {described(captions)}, expected a text, a list, or a text for each system")
+        raise InputError(f"{name} is {describe_value(captions)}, expected a text, a list, or a text for each system")
     pairs = list(captions.items()) if isinstance(captions, Mapping) else [("", text) for text in captions]
     for _, text in pairs:
         if not isinstance(text, str):
@@ -424,4 +434,4 @@ def _repeated(names: Sequence[str]) -> list[str]:
 
 
 def _some(ids: Sequence[str]) -> str:
-    return f"{len(ids):,} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids)})"
+    return f"{len(ids):,} {'id' if len(ids) == 1 else 'ids'} ({format_first(ids)})"

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious._core.records import from_json
-from captious.errors import InputError, UnknownKey, one_line, require
+from captious.errors import InputError, UnknownKey, format_one_line, require
 from captious.studio.collect._events import OWNER, Event, Slot, generator
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
@@ -324,7 +324,7 @@ def dump(value: Any) -> str:
     try:
         return _ENCODER.encode(value)
     except (ValueError, TypeError) as error:
-        raise InputError(f"a value that the database cannot keep: {one_line(error)}") from None
+        raise InputError(f"a value that the database cannot keep: {format_one_line(error)}") from None
 
 
 def utc(now: datetime | None) -> datetime:

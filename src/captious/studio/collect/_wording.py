@@ -16,8 +16,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from captious._core.records import parse_toml, read_text, shown
-from captious.errors import InputError, nearest
+from captious._core.records import format_value, parse_toml, read_text
+from captious.errors import InputError, format_suggestion
 
 FOLDER = Path(__file__).with_name("words")
 RIGHT_TO_LEFT = frozenset(["ar", "arc", "ckb", "dv", "fa", "he", "ks", "nqo", "ps", "sd", "syr", "ug", "ur", "yi"])
@@ -115,7 +115,7 @@ def read_words(path: Path) -> dict[str, str]:
     except ValueError as error:
         raise InputError(f"{path}: not a table of words in JSON ({str(error)[:80]})") from None
     if not isinstance(table, dict):
-        raise InputError(f"{path}: {shown(table)}, expected an object of names and texts")
+        raise InputError(f"{path}: {format_value(table)}, expected an object of names and texts")
     return checked_words(table, str(path))
 
 
@@ -124,12 +124,12 @@ def checked_words(table: Mapping[str, Any], where: str) -> dict[str, str]:
     english = parse_toml((FOLDER / "en.toml").read_text(encoding="utf-8"), "en.toml", "table of words")
     for name, text in table.items():
         if name not in english:
-            raise InputError(f"{where}: unknown name {name[:60]!r} of a text{nearest(name, english)}")
+            raise InputError(f"{where}: unknown name {name[:60]!r} of a text{format_suggestion(name, english)}")
         if not isinstance(text, str) or not text.strip():
-            raise InputError(f"{where}: {name} = {shown(text)}, expected a text, such as {english[name]!r}")
+            raise InputError(f"{where}: {name} = {format_value(text)}, expected a text, such as {english[name]!r}")
         if placeholders(text) != placeholders(english[name]):
             names = ", ".join(f"{{{one}}}" for one in sorted(placeholders(english[name]))) or "no names in braces"
-            raise InputError(f"{where}: {name} = {shown(text)}, expected {names} in it, as in {english[name]!r}")
+            raise InputError(f"{where}: {name} = {format_value(text)}, expected {names} in it, as in {english[name]!r}")
     return dict(table)
 
 
@@ -150,7 +150,7 @@ def placeholders(text: str) -> frozenset[str]:
 def check_language(language: str, own: object, where: str) -> None:
     """Refuse a language that no table has and for which the owner has no words."""
     if not _TAG.fullmatch(language):
-        raise InputError(f'{where}: language = {shown(language)}, expected a tag such as "de" or "pt-BR"')
+        raise InputError(f'{where}: language = {format_value(language)}, expected a tag such as "de" or "pt-BR"')
     if base_language(language) not in languages() and not own:
         known = ", ".join(languages())
         raise InputError(

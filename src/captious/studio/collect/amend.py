@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError
-from captious.io.join import first_few
+from captious.io.join import format_first
 from captious.studio.collect._events import Amendment, answers_of
 from captious.studio.collect._subjects import read_subjects
 from captious.studio.collect._tables import dump, plan_digest, to_json
@@ -185,7 +185,7 @@ def new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
     missing = [item for item in old if item not in built]
     if missing:
         raise ItemsDiffer(
-            f"{plan.path}: {len(missing):,} items of the study ({first_few(missing)}) are not in its files any more; "
+            f"{plan.path}: {len(missing):,} items of the study ({format_first(missing)}) are not in its files any more; "
             "expected all of them, since tasks are only ever added"
         )
     for item, tasks in old.items():

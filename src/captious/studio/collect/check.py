@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from captious.errors import InputError
-from captious.io.check import Finding, Findings, counted, folded
+from captious.io.check import Finding, Findings, fold_complaints, format_count
 from captious.io.formats import repeated_files
 from captious.io.images import UnreadableImage, open_image
-from captious.options import Resampling, current
+from captious.options import Resampling, get_runtime
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.studio.access import sound_file
@@ -136,7 +136,7 @@ def check_plan(plan: Plan) -> PlanCheck:
     work = [task for task in tasks if task.gold is None]
     effort = effort_of(plan, len(work), gold_number(tasks), sum(task.is_practice for task in tasks))
     findings = [
-        *folded(complaints),
+        *fold_complaints(complaints),
         *_images(plan, tasks),
         *_sounds(plan, tasks),
         *_repeated_files(plan),
@@ -208,22 +208,22 @@ def _images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         return
     folder = plan.file(plan.images)
     items = {task.image: task.item for task in tasks if task.image is not None}
-    with ThreadPoolExecutor(current().workers or None) as pool:
+    with ThreadPoolExecutor(get_runtime().workers or None) as pool:
         reasons = list(pool.map(_unreadable, [folder / image for image in items]))
     broken: dict[str, list[str]] = {}
     for image, reason in zip(items, reasons, strict=True):
         if reason:
             broken.setdefault(reason, []).append(items[image])
     for reason, ids in broken.items():
-        yield Finding("error", f"{counted(ids, 'image')}: {reason}")
+        yield Finding("error", f"{format_count(ids, 'image')}: {reason}")
     large = [item for image, item in items.items() if (folder / image).stat().st_size > LARGE]
     if large:
-        yield Finding("warning", f"{counted(large, 'image')} over {LARGE // 10**6} MB, slow on a phone")
+        yield Finding("warning", f"{format_count(large, 'image')} over {LARGE // 10**6} MB, slow on a phone")
     pairs = {(task.image, task.item) for task in tasks if task.image is not None and task.gold is None}
     shared = Counter(image for image, _ in pairs)
     several = sorted(item for image, item in pairs if shared[image] > 1)
     if several:
-        yield Finding("note", f"{counted(several, 'item')} that share an image with another")
+        yield Finding("note", f"{format_count(several, 'item')} that share an image with another")
     if plan.kind == "labels" and plan.captions == () and len(items) < len({task.item for task in tasks}):
         yield Finding("error", "items to label without an image, expected one for each")
 
@@ -242,9 +242,9 @@ def _sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         except InputError as error:
             broken.setdefault(str(error), []).append(item)
     for reason, ids in broken.items():
-        yield Finding("error", f"{counted(ids, 'sound')}: {reason}")
+        yield Finding("error", f"{format_count(ids, 'sound')}: {reason}")
     if large:
-        yield Finding("warning", f"{counted(large, 'sound')} over {LARGE // 10**6} MB, slow on a phone")
+        yield Finding("warning", f"{format_count(large, 'sound')} over {LARGE // 10**6} MB, slow on a phone")
 
 
 def _unreadable(path: Path) -> str:
@@ -261,7 +261,7 @@ def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
     if not same:
         return
     forced = plan.kind in ("ranking", "pairs") and not plan.ties
-    number = f"{counted(same, 'page')} with the same caption twice, but for case and punctuation"
+    number = f"{format_count(same, 'page')} with the same caption twice, but for case and punctuation"
     advice = "write distinct = true to leave them out" + (", or ties = true" if forced else "")
     yield Finding("error" if forced else "warning", f"{number}; {advice}")
 
@@ -274,7 +274,7 @@ def _repeated_files(plan: Plan) -> Iterator[Finding]:
 def _texts(tasks: Sequence[Task]) -> Iterator[Finding]:
     empty = [task.item for task in tasks if any(not choice.text.strip() for choice in task.choices)]
     if empty:
-        yield Finding("warning", f"{counted(empty, 'page')} with an empty caption; raters see that it is empty")
+        yield Finding("warning", f"{format_count(empty, 'page')} with an empty caption; raters see that it is empty")
 
 
 def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
@@ -293,7 +293,9 @@ def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
             item for item, text in captions if (pattern is not None and pattern.search(text)) or _MACHINE.search(text)
         ]
     if named:
-        yield Finding("warning", f"{counted(named, 'caption')} may tell which system wrote it; raters should not know")
+        yield Finding(
+            "warning", f"{format_count(named, 'caption')} may tell which system wrote it; raters should not know"
+        )
 
 
 def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
@@ -336,7 +338,7 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding("warning", f"[source] has no code screened for those whom {', '.join(screening)} screens out")
     silent = [task.item for task in tasks if task.is_practice and not task.explanation]
     if silent:
-        yield Finding("warning", f"{counted(silent, 'practice task')} without an explanation")
+        yield Finding("warning", f"{format_count(silent, 'practice task')} without an explanation")
     if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
             "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.io.join import refuse
 from captious.studio.collect._subjects import read_subjects
 from captious.studio.collect._wording import number_words
@@ -155,7 +155,9 @@ def _template(kind: KindName | None, template: str | None) -> str:
         return kind
     names = templates()
     if template not in names:
-        raise InputError(f"template={template!r}, expected one of {', '.join(names)}{nearest(template, names)}")
+        raise InputError(
+            f"template={template!r}, expected one of {', '.join(names)}{format_suggestion(template, names)}"
+        )
     text = (FOLDER / f"{template}.toml").read_text(encoding="utf-8")
     own = parse_plan(text, FOLDER / f"{template}.toml").kind
     if kind is not None and kind != own:

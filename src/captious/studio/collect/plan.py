@@ -12,8 +12,8 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.files import digest, expanded
-from captious._core.records import expected, parse_toml, read_text, record, rule, shown
+from captious._core.files import digest, expand_home
+from captious._core.records import describe_expected, format_value, parse_record, parse_toml, read_text, rule
 from captious.errors import InputError
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
@@ -285,7 +285,7 @@ class Plan:
 
     def file(self, name: str) -> Path:
         """The path of a file that the plan names: relative to the folder of the plan."""
-        return self.path.parent / expanded(name)
+        return self.path.parent / expand_home(name)
 
     @cached_property
     def formula(self) -> Formula | None:
@@ -313,7 +313,7 @@ def parse_plan(text: str, path: Path) -> Plan:
         given["quotas"] = _quotas(table["quotas"], where)
     if "words" in table:
         given["words"] = _words(table["words"], where)
-    plan = record(Plan, table, where, **given)
+    plan = parse_record(Plan, table, where, **given)
     plan = replace(
         plan,
         instructions=plan.instructions.strip(),
@@ -364,7 +364,9 @@ def _seconds(name: str, value: Any, where: str) -> float:
     match = _LEASE.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2][0]] if match else math.nan
     if not LEASES[0] <= seconds <= LEASES[1]:
-        raise InputError(f'{where}: {name} = {shown(value)}, expected a time from 10 s to 168 h, such as "20 min"')
+        raise InputError(
+            f'{where}: {name} = {format_value(value)}, expected a time from 10 s to 168 h, such as "20 min"'
+        )
     return seconds
 
 
@@ -372,7 +374,7 @@ def _quotas(value: Any, where: str) -> Mapping[str, int]:
     if not isinstance(value, dict) or not all(
         isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in value.values()
     ):
-        raise InputError(f"{where}: quotas = {shown(value)}, expected {expected(Plan, 'quotas')}")
+        raise InputError(f"{where}: quotas = {format_value(value)}, expected {describe_expected(Plan, 'quotas')}")
     return value
 
 
@@ -380,7 +382,7 @@ def _words(value: Any, where: str) -> str | Mapping[str, str]:
     if isinstance(value, dict):
         return checked_words(value, f"{where}: [words]")
     if not isinstance(value, str) or not value or "\0" in value:
-        raise InputError(f"{where}: words = {shown(value)}, expected {expected(Plan, 'words')}")
+        raise InputError(f"{where}: words = {format_value(value)}, expected {describe_expected(Plan, 'words')}")
     return value
 
 
@@ -390,7 +392,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
     if not plan.title.isprintable():
-        raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
+        raise InputError(f"{where}: title = {format_value(plan.title)}, expected {describe_expected(Plan, 'title')}")
     if plan.quotas and not plan.stratum:
         raise InputError(f"{where}: quotas without stratum, expected the column that has {', '.join(plan.quotas)}")
     if plan.quotas and plan.items is not None:
@@ -406,8 +408,8 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
     for name, file in (*files, ("audio", plan.audio), *others, ("practice", plan.practice)):
         if file is not None and (not file or "\0" in file):
-            form = expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
-            raise InputError(f"{where}: {name} has the file {shown(file)}, expected {form}")
+            form = describe_expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
+            raise InputError(f"{where}: {name} has the file {format_value(file)}, expected {form}")
     if plan.kind == "ratings":
         _check_aspects(plan, where)
     if plan.kind == "labels":
@@ -415,7 +417,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     _check_questions(plan.questions, where)
     at = plan.checks.at
     if list(at) != sorted({*at}) or any(number < 1 for number in at):
-        raise InputError(f"{where}: [checks]: at = {shown(at)}, expected {expected(Checks, 'at')}")
+        raise InputError(f"{where}: [checks]: at = {format_value(at)}, expected {describe_expected(Checks, 'at')}")
     _check_source(plan.source, f"{where}: [source]")
 
 
@@ -428,7 +430,7 @@ def _check_questions(questions: Sequence[SurveyQuestion], where: str) -> None:
             raise InputError(f"{place}: name = {one.name!r} is taken, expected another")
         names.add(one.name)
         if one.kind == "choice" and (len(one.options) < 2 or len({*one.options}) < len(one.options)):
-            raise InputError(f"{place}: options = {shown(one.options)}, expected at least two that differ")
+            raise InputError(f"{place}: options = {format_value(one.options)}, expected at least two that differ")
         if one.kind != "choice" and one.options:
             raise InputError(f"{place}: options is for kind choice, and kind is {one.kind}")
         if one.low >= one.high:
@@ -446,14 +448,14 @@ def _check_screen_out(one: SurveyQuestion, place: str) -> None:
         fine = one.kind == "choice" and answer in one.options
         if not fine and not (one.kind == "number" and _BOUND.fullmatch(answer)):
             form = f"options: {', '.join(one.options)}" if one.options else "such as 'below 18', of a kind number"
-            raise InputError(f"{place}: screen_out has {shown(answer)}, expected {form}")
+            raise InputError(f"{place}: screen_out has {format_value(answer)}, expected {form}")
     if one.screen_out and {*one.screen_out} >= {*one.options} and one.options:
         raise InputError(f"{place}: screen_out has all options, expected some that let raters in")
 
 
 def _check_aspects(plan: Plan, where: str) -> None:
     if not plan.aspects:
-        raise InputError(f"{where}: no aspects, expected {expected(Plan, 'aspects')}")
+        raise InputError(f"{where}: no aspects, expected {describe_expected(Plan, 'aspects')}")
     names = [aspect.name for aspect in plan.aspects]
     for number, aspect in enumerate(plan.aspects, 1):
         place = f"{where}: [[aspects]] {number}"
@@ -462,12 +464,14 @@ def _check_aspects(plan: Plan, where: str) -> None:
             raise InputError(f"{place}: name = {aspect.name!r} already exists, expected another")
         if len(aspect.scale) < 2 or list(aspect.scale) != sorted({*aspect.scale}):
             raise InputError(
-                f"{place}: scale = {shown(aspect.scale)}, expected {expected(Aspect, 'scale')}, in rising order"
+                f"{place}: scale = {format_value(aspect.scale)}, expected {describe_expected(Aspect, 'scale')}, in rising order"
             )
         if aspect.scale[-1] - aspect.scale[0] > MOST_POINTS or len(aspect.points) > MOST_POINTS:
-            raise InputError(f"{place}: scale = {shown(aspect.scale)}, expected at most {MOST_POINTS} points")
+            raise InputError(f"{place}: scale = {format_value(aspect.scale)}, expected at most {MOST_POINTS} points")
         if len(aspect.ends) not in (0, 2):
-            raise InputError(f"{place}: ends = {shown(aspect.ends)}, expected {expected(Aspect, 'ends')}")
+            raise InputError(
+                f"{place}: ends = {format_value(aspect.ends)}, expected {describe_expected(Aspect, 'ends')}"
+            )
     try:
         plan.formula  # noqa: B018  # reads the formula
     except InputError as error:
@@ -484,7 +488,7 @@ MOST_POINTS = 101
 
 def _check_name(name: str, where: str) -> None:
     if not name.isidentifier() or iskeyword(name):
-        raise InputError(f"{where} = {shown(name)}, expected a word of letters, digits and _, such as fluency")
+        raise InputError(f"{where} = {format_value(name)}, expected a word of letters, digits and _, such as fluency")
     if name in EXPORTED:
         raise InputError(f"{where} = {name!r}, which is a column of the export already; expected another word")
 
@@ -493,14 +497,14 @@ def _check_options(plan: Plan, where: str) -> None:
     _check_name(plan.label, f"{where}: label")
     if len(plan.options) < 2:
         raise InputError(
-            f"{where}: {len(plan.options)} options, expected at least two, each {expected(Plan, 'options')[2:]}"
+            f"{where}: {len(plan.options)} options, expected at least two, each {describe_expected(Plan, 'options')[2:]}"
         )
     for number, option in enumerate(plan.options, 1):
         place, earlier = f"{where}: [[options]] {number}", plan.options[: number - 1]
         if option.name in [one.name for one in earlier] or option.name == CANNOT:
             raise InputError(f"{place}: name = {option.name!r} is taken, expected another")
         if len(option.key) != 1 or not option.key.isprintable() or option.key.isspace():
-            raise InputError(f"{place}: key = {shown(option.key)}, expected one character")
+            raise InputError(f"{place}: key = {format_value(option.key)}, expected one character")
         if option.key in RESERVED_KEYS:
             raise InputError(f"{place}: key = {option.key!r} goes back or shows the help, expected another")
         if option.key in [one.key for one in earlier]:
@@ -518,7 +522,7 @@ def _check_source(source: Source, where: str) -> None:
     for name in ("done", "full", "screened"):
         code = getattr(source, name)
         if code is not None and not _CODE.fullmatch(code):
-            raise InputError(f"{where}: {name} = {shown(code)}, expected a code of letters, digits, - and _")
+            raise InputError(f"{where}: {name} = {format_value(code)}, expected a code of letters, digits, - and _")
     if source.name == "prolific" and source.done is None:
         raise InputError(f"{where}: name = 'prolific' without done, expected the completion code of the study there")
     if source.keys is not None and source.name != "prolific":

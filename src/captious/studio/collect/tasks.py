@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from captious.errors import InputError, nearest
-from captious.io.formats import rows_of
-from captious.io.join import Complain, first_few, refuse
+from captious.errors import InputError, format_suggestion
+from captious.io.formats import read_rows
+from captious.io.join import Complain, format_first, refuse
 from captious.io.rows import Row
 from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 from captious.studio.collect.plan import Plan
@@ -113,7 +113,7 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
 def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -> list[Task]:
     """The tasks of practice, in the order of their file: rows like those of gold tasks, with an explanation."""
     rows: dict[str, Row] = {}
-    for row in rows_of(str(plan.file(plan.practice or ""))):
+    for row in read_rows(str(plan.file(plan.practice or ""))):
         try:
             item = row_id(row)
         except InputError as error:
@@ -158,7 +158,7 @@ def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: li
         (blank, "an image, a caption or a text to look at"),
     ):
         if ids:
-            complain(f"{plan.path}: {len(ids):,} of the items ({first_few(ids)}) without {lack}")
+            complain(f"{plan.path}: {len(ids):,} of the items ({format_first(ids)}) without {lack}")
 
 
 def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
@@ -187,7 +187,7 @@ def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain
 def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
     """The rows of the file of gold tasks by item: an item of the study, or one that the row brings."""
     rows: dict[str, Row] = {}
-    for row in rows_of(str(plan.file(plan.checks.gold or ""))):
+    for row in read_rows(str(plan.file(plan.checks.gold or ""))):
         try:
             item = row_id(row)
         except InputError as error:
@@ -196,7 +196,7 @@ def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row
         if item in rows:
             complain(f"{row.where}: {item!r} has an expected answer already, expected one row for each item")
         elif _is_own(row, item, items) and not _has_content(row) and plan.kind != "labels":
-            complain(f"{row.where}: no task is about {item!r}{nearest(item, items)}")
+            complain(f"{row.where}: no task is about {item!r}{format_suggestion(item, items)}")
         else:
             rows[item] = row
     return rows
@@ -219,7 +219,9 @@ def _golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list
         raise InputError("no column expected, expected the right answer under that name")
     for name in expected if isinstance(expected, Mapping) else ():
         if name not in known and not (not systems and str(name).isdecimal()):
-            raise InputError(f"expected has {str(name)[:40]!r}, known: {', '.join(known)}{nearest(str(name), known)}")
+            raise InputError(
+                f"expected has {str(name)[:40]!r}, known: {', '.join(known)}{format_suggestion(str(name), known)}"
+            )
     golds = [kind.gold(plan, task, expected) for task in tasks]
     if not any(golds):
         names = f", known: {', '.join(dict.fromkeys(systems))}" if systems else ""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from captious._core.files import PRIVATE, digest, refuse_existing, whole_file
-from captious.errors import InputError, one_line, require
+from captious._core.files import PRIVATE, digest, refuse_existing, write_atomically
+from captious.errors import InputError, format_one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
 from captious.studio.collect import _tables as tables
 from captious.studio.collect._database import DatabaseAway
@@ -92,7 +92,7 @@ def _problems(examine: Examine, log: StudyLog, connection: sa.Connection) -> tup
     try:
         problems = list(examine(log, connection))
     except (sa.exc.SQLAlchemyError, DatabaseAway, ValueError, KeyError) as error:
-        problems = [f"cannot be examined ({one_line(error)})"]
+        problems = [f"cannot be examined ({format_one_line(error)})"]
     if len(problems) > LISTED:
         problems = [*problems[:LISTED], f"… and {len(problems) - LISTED:,} more"]
     return tuple(problems)
@@ -247,7 +247,7 @@ def back_up(log: StudyLog, path: str | Path, overwrite: bool = False) -> int:
     Gives the size of the copy in bytes.
     """
     refuse_existing(path, overwrite)
-    with whole_file(path, PRIVATE) as draft:
+    with write_atomically(path, PRIVATE) as draft:
         if log.database.sqlite:
             _copy_sqlite(log, draft)
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._core.numbers import parse_number
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
 from captious.render.html import bundle
@@ -307,7 +307,7 @@ def _refused() -> tuple[type[Exception], ...]:
 
 
 def _line(error: Exception) -> str:
-    return str(error) if isinstance(error, InputError) else f"it cannot be computed ({one_line(error)})"
+    return str(error) if isinstance(error, InputError) else f"it cannot be computed ({format_one_line(error)})"
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from captious._core.files import data_folder, digest, whole_file
+from captious._core.files import digest, get_data_folder, write_atomically
 from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
@@ -76,7 +76,7 @@ class Pictures(Media):
     def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
         """``kept``: where thumbnails are."""
         super().__init__(runs, folder)
-        self._kept = kept or data_folder() / "thumbnails"
+        self._kept = kept or get_data_folder() / "thumbnails"
 
     def _checked(self, root: Path, name: str) -> tuple[Path, str]:
         return image_file(root, name)
@@ -97,7 +97,7 @@ class Pictures(Media):
         if small is None:
             return None
         kind, content = small
-        with whole_file(self._kept / key[:2] / f"{key}.{kind}") as draft:
+        with write_atomically(self._kept / key[:2] / f"{key}.{kind}") as draft:
             draft.write_bytes(content)
         return content, f"image/{kind}"
 

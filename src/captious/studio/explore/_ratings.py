@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import get_name, read_rows
 from captious.study.recipes import Layout
-from captious.study.records import LeftOut, Record, find_aspects, read_rows
+from captious.study.records import LeftOut, Record, find_aspects, read_rating_rows
 
 RATING = "rating"
 """What the first aspect is called, whatever its column."""
@@ -36,10 +36,10 @@ def read_caption_ratings(source: str | Path) -> tuple[list[CaptionRating], list[
 
     A row with a list of ratings has those of several people.
     """
-    rows = list(rows_of(source, role="ratings"))
+    rows = list(read_rows(source, role="ratings"))
     left_out = LeftOut()
     layout = Layout(str(source), aspects=find_aspects(rows))
-    records = read_rows(rows, layout, name_of(source), kind="ratings", missing="skip", left_out=left_out)
+    records = read_rating_rows(rows, layout, get_name(source), kind="ratings", missing="skip", left_out=left_out)
     return [rating for record in records for rating in _by_rater(record)], left_out.warnings
 
 

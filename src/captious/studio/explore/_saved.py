@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from threading import Lock
 
-from captious._core.files import load_json, whole_file
+from captious._core.files import load_json, write_atomically
 from captious.errors import InputError
 from captious.io.storage import is_remote
 
@@ -57,6 +57,6 @@ class SavedViews:
                 views[name] = address
             if len(views) > MOST:
                 raise InputError(f"{self.path}: has {MOST} views already; delete one first")
-            with whole_file(self.path) as draft:
+            with write_atomically(self.path) as draft:
                 draft.write_text(json.dumps(views, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
         return views

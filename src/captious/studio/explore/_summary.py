@@ -347,7 +347,7 @@ class Summaries:
             return None, None
         try:
             tables = {part: run.run.rows(part, [key]) for part in run.run.names}
-            where = run.run.storage.address_of
+            where = run.run.storage.get_address
             rows = join_rows([rows_of(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
             counts = rows.counts if isinstance(rows, TypeSets) else rows
             whole = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1

@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from captious._core.numbers import parse_number
-from captious._core.random import keys_of
+from captious._core.random import make_keys
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.metrics.registry import parse
-from captious.options import SEED, choices_of
+from captious.options import SEED, get_choices
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.correlation import mid_ranks
@@ -200,10 +200,10 @@ def _refuse_people(log: StudyLog) -> None:
 
 def _crowd(raters: int, share: Mapping[str, float]) -> list[BotName]:
     """The kind of every rater: whole numbers as near to the shares as can be, well mixed."""
-    kinds = choices_of(BotName)
+    kinds = get_choices(BotName)
     for name, part in share.items():
         if name not in kinds:
-            raise InputError(f"share: {name!r}, expected {', '.join(kinds)}{nearest(name, kinds)}")
+            raise InputError(f"share: {name!r}, expected {', '.join(kinds)}{format_suggestion(name, kinds)}")
         if not 0 <= part < float("inf"):
             raise InputError(f"share: {name}={part:g}, expected a number from 0 to 1")
     total = sum(share.values())
@@ -241,7 +241,7 @@ class BotVisit:
         self._at: Literal["link", "consent", "task", "wait", "end"] = "link"
         self._page: Page | None = None
         self.answers = 0
-        self._rng = np.random.default_rng(int(keys_of([f"bot/{rater}"], bots.seed)[0]))
+        self._rng = np.random.default_rng(int(make_keys([f"bot/{rater}"], bots.seed)[0]))
         self._leaves_after = int(self._rng.integers(1, max(2, self._plan.per_rater))) if name == "leaving" else None
         self._record("joined", {SIMULATED: name})
 
@@ -444,7 +444,7 @@ class BotAnswers:
 
     def _share(self, name: str) -> float:
         """A number from 0 to 1 that belongs to a name: what is true of a picture, the same for all who look."""
-        return float(np.random.default_rng(int(keys_of([name], self.seed)[0])).random())
+        return float(np.random.default_rng(int(make_keys([name], self.seed)[0])).random())
 
 
 def _point(points: Sequence[float], share: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
@@ -50,7 +50,7 @@ class LabelsKind(TaskKind):
         for name in wanted:
             if name not in names:
                 raise InputError(
-                    f"expected is {str(name)[:40]!r}, expected labels: {', '.join(names)}{nearest(str(name), names)}"
+                    f"expected is {str(name)[:40]!r}, expected labels: {', '.join(names)}{format_suggestion(str(name), names)}"
                 )
         if not wanted:
             raise InputError(f"expected is an empty list, expected labels: {', '.join(names)}")

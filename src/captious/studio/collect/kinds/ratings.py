@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
 from captious.studio.collect.plan import CANNOT, Aspect, Plan
@@ -153,7 +153,7 @@ def _ranges(plan: Plan, expected: Any) -> dict[str, list[float]]:
     for name, value in expected.items():
         if name not in names:
             raise InputError(
-                f"expected has {str(name)[:40]!r}, expected aspects: {', '.join(names)}{nearest(str(name), names)}"
+                f"expected has {str(name)[:40]!r}, expected aspects: {', '.join(names)}{format_suggestion(str(name), names)}"
             )
         bounds = value if isinstance(value, list) else [value, value]
         aspect = plan.aspects[names.index(name)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, one_of
 from captious.studio.collect.plan import CANNOT, Plan
@@ -64,7 +64,7 @@ class YesNoKind(TaskKind):
         for thing, seen in expected.items():
             if thing not in task.things:
                 things = ", ".join(task.things)
-                raise InputError(f"expected has {thing!r}, known: {things}{nearest(str(thing), task.things)}")
+                raise InputError(f"expected has {thing!r}, known: {things}{format_suggestion(str(thing), task.things)}")
             if not isinstance(seen, bool):
                 raise InputError(f"expected {thing!r} is {str(seen)[:40]!r}, expected true or false")
         return {"seen": dict(expected)}
