@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+# Number of items shown in a notebook.
 FIRST = 4
-"""Items that a notebook shows."""
+# Sets with more ids are not searched for the most similar id: difflib would take too long.
 COMPARED = 50_000
-"""Ids among which the nearest to a misspelt one is searched for; of more the first is named."""
 T = TypeVar("T")
 _BREAK = re.compile(r"[\r\n]")
-# White space, and characters that nobody sees: joiners, marks of direction, the byte-order mark, variation selectors.
+# White space and invisible characters: joiners, direction marks, the byte-order mark, variation selectors.
 _WIDTHLESS = (
     " \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\xad\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
     "\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u202f\u205f\u2060\u2061\u2062"
@@ -60,8 +60,8 @@ class Item:
 
 
 CHANNELS = (1, 3, 4)
+# Tolerance of floats outside [0, 1], as bicubic resizing produces them; they are clipped.
 OVERSHOOT = 1e-3
-"""Floats may leave the range from 0 to 1 by so much, as they do after resizing; they are clipped."""
 _LOADING = threading.Lock()
 
 
@@ -100,8 +100,8 @@ class ImageData:
             return value
         if isinstance(value, Mapping):
             value = value.get("bytes")
-        known = isinstance(value, (bytes, bytearray, memoryview)) or _is_picture(value) or _is_array(value)
-        return cls(value, name) if known else None
+        is_image = isinstance(value, (bytes, bytearray, memoryview)) or _is_picture(value) or _is_array(value)
+        return cls(value, name) if is_image else None
 
     def __str__(self) -> str:
         return self.name
@@ -133,9 +133,9 @@ class ImageData:
         if isinstance(value, bytes):
             return value
         picture = self.picture()
-        turned, palette = picture.getexif().get(0x0112, 1), picture.getpalette()
-        described = (picture.mode, picture.size, turned, palette, picture.info.get("transparency"))
-        return repr(described).encode() + b"\0" + picture.tobytes()
+        orientation, palette = picture.getexif().get(0x0112, 1), picture.getpalette()
+        header = (picture.mode, picture.size, orientation, palette, picture.info.get("transparency"))
+        return repr(header).encode() + b"\0" + picture.tobytes()
 
 
 class FileParts:
@@ -144,12 +144,12 @@ class FileParts:
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._lock, self._number = file, threading.Lock(), -1
         if hasattr(os, "pread"):
-            with suppress(OSError):  # a file in memory, or of another machine, has no number
+            with suppress(OSError):  # in-memory and remote files have no descriptor
                 self._number = file.fileno()
 
     def read(self, start: int, size: int) -> bytes:
         """Read ``size`` bytes from an offset."""
-        if self._number >= 0:  # without moving the position, which a forked process shares
+        if self._number >= 0:  # pread does not move the offset, which forked processes share
             return b"".join(self._read_pieces(start, size))
         with self._lock:
             self._file.seek(start)
@@ -191,15 +191,15 @@ class Origin:
     """The column or the file of the references."""
     images: str = ""
     cleaned: int = 0
-    """How many texts lost control characters or halves of characters."""
+    """Number of texts from which control characters or lone surrogates were removed."""
     left_out: int = 0
-    """How many rows had no caption that can be used; `CaptionSet.skipped` includes them."""
+    """Number of rows without a usable caption; `CaptionSet.skipped` includes them."""
     remarks: tuple[str, ...] = ()
-    """What was changed or left out, a sentence each, with the first places."""
+    """One sentence for each kind of change, with the first places."""
 
 
+# An image by its path, or in memory.
 ImageSource = str | ImageData
-"""An image by its path, or in memory."""
 
 
 def _is_picture(value: Any) -> bool:
@@ -359,6 +359,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
     @cached_property
     def broken(self) -> Ints:
         """The indices of texts with a line break inside."""
+        # Fast path: n texts joined by n - 1 breaks have no break inside.
         joined = "\n".join(self.values)
         if joined.count("\n") < len(self.values) and "\r" not in joined:
             return np.zeros(0, dtype=np.int64)
@@ -382,13 +383,13 @@ class CaptionSet(Memo):
     columns: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     name: str = "captions"
     skipped: int = 0
-    """How many ids were left out at reading because one side lacked them."""
+    """Number of ids left out by reading because they had no candidate or no reference."""
     selection: str = ""
-    """The list of items that were chosen at reading, such as the images of a paper."""
+    """Name of the list of items selected by reading, such as the images of a paper."""
     language: str = ""
-    """The code of the captions' language; empty where none was named, which metrics take for English."""
+    """Code of the captions' language; empty if unknown, which metrics take for English."""
     origin: Origin = Origin()
-    """What reading used and did."""
+    """The columns that were read, and what was changed."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -396,8 +397,8 @@ class CaptionSet(Memo):
         for part, texts in (("candidate", self.candidates), ("reference", self.references)):
             if len(texts) != len(self.ids):
                 raise InputError(f"{self.name}: {len(texts)} {part} lists for {len(self.ids)} ids")
-            if strange := {kind.__name__ for kind in texts.types - {str}}:
-                raise InputError(f"{self.name}: a {part} caption is of type {strange.pop()}, expected a string")
+            if wrong_types := {kind.__name__ for kind in texts.types - {str}}:
+                raise InputError(f"{self.name}: a {part} caption is of type {wrong_types.pop()}, expected a string")
 
         for column, values in self.columns.items():
             if len(values) != len(self.ids):
@@ -490,14 +491,14 @@ class CaptionSet(Memo):
         ('8', '9')
         """
         end = min(end, len(self))
-        part = object.__new__(CaptionSet)  # without the checks of a new set, which this one has passed
+        part = object.__new__(CaptionSet)  # skip __post_init__: the items were checked before
         part.__dict__.update(
             self.__getstate__(),
             ids=self.ids[first:end],
             candidates=self.candidates.part(first, end),
             references=self.references.part(first, end),
             columns={name: values[first:end] for name, values in self.columns.items()},
-            _digests=self._digests[first:end],  # which both need, and which take a while
+            _digests=self._digests[first:end],  # reused, because hashing takes a while
         )
         return part
 
@@ -510,15 +511,15 @@ class CaptionSet(Memo):
         """
         owners, values = self.candidates.owners.tolist(), self.candidates.values
         numbers = (np.arange(len(values)) - self.candidates.offsets[self.candidates.owners]).tolist()
-        alone = replace(
+        split = replace(
             self,
             ids=tuple(f"{self.ids[owner]}#{number}" for owner, number in zip(owners, numbers, strict=True)),
             candidates=Ragged(values, np.arange(len(values) + 1)),
             references=self.references.take(owners),
             columns={name: tuple(column[owner] for owner in owners) for name, column in self.columns.items()},
         )
-        alone.keep("item ids", tuple(self.item_ids[owner] for owner in owners))
-        return alone
+        split.keep("item ids", tuple(self.item_ids[owner] for owner in owners))
+        return split
 
     @property
     def item_ids(self) -> tuple[str, ...]:

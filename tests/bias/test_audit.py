@@ -12,7 +12,7 @@ from captious.bias.protocol import get_published_seeds as seeds
 from captious.errors import InputError
 from captious.options import Engine
 
-GENDER = Protocol(Mask.named("gender"), seeds=seeds(4))
+GENDER = Protocol(Mask.from_name("gender"), seeds=seeds(4))
 
 
 class Counting(Linear):
@@ -69,7 +69,7 @@ def test_without_planted_bias_leakage_is_near_chance(planted):
 
 
 def test_unmasked_words_for_the_person_give_the_label_away(planted):
-    row = audit([planted(0.0, 0.0)], replace(GENDER, mask=Mask.named("none"), seeds=seeds(1)), [Linear()]).rows[0]
+    row = audit([planted(0.0, 0.0)], replace(GENDER, mask=Mask.from_name("none"), seeds=seeds(1)), [Linear()]).rows[0]
     assert row.lic.lic_m > 75
 
 
@@ -132,7 +132,9 @@ def test_three_classes():
     words = {key: f"{label}word thing" if rng.random() < 0.8 else "thing" for key, label in labels.items()}
     people = {key: ["thing here", "a thing"] for key in labels}
     result = audit(
-        [AuditedCaptioner.of("three", labels, words, people)], Protocol(Mask.named("none"), seeds=seeds(3)), [Linear()]
+        [AuditedCaptioner.of("three", labels, words, people)],
+        Protocol(Mask.from_name("none"), seeds=seeds(3)),
+        [Linear()],
     )
     # A share of .8 is told, the rest is guessed at one in three.
     assert result.chance == pytest.approx(100 / 9)

@@ -9,7 +9,7 @@ from captious.bias.masking import (
     tokenize_treebank,
 )
 
-AGE = Mask.named("age")
+AGE = Mask.from_name("age")
 
 
 def test_masking_goes_before_alignment_and_only_people_are_aligned():

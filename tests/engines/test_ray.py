@@ -125,11 +125,11 @@ def test_a_cluster_of_this_machine_alone_leaves_nothing_and_prints_nothing(tmp_p
 
 LOCAL = """
 import json, psutil
-from captious.engines.ray import _connected, import_ray
+from captious.engines.ray import _connect, import_ray
 from captious.options import Engine
 
 ray = import_ray()
-with _connected(ray, Engine("ray", jobs=1)):
+with _connect(ray, Engine("ray", jobs=1)):
     nodes = [node["NodeManagerAddress"] for node in ray.nodes()]
     children = psutil.Process().children(recursive=True)
     commands = [" ".join(child.cmdline()) for child in children]

@@ -154,11 +154,11 @@ def test_the_signature_names_the_packages_that_segment(name, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "module", "extra", "loader"),
     [
-        ("zh-jieba", "jieba", "zh", "_jieba"),
-        ("th-newmm", "pythainlp.tokenize", "th", "_newmm"),
-        ("ja-mecab", "MeCab", "ja", "_mecab"),
-        ("ja-sudachi", "sudachipy", "sudachi", "_sudachi"),
-        ("ko-mecab", "mecab_ko", "ko", "_mecab"),
+        ("zh-jieba", "jieba", "zh", "_load_jieba"),
+        ("th-newmm", "pythainlp.tokenize", "th", "_load_newmm"),
+        ("ja-mecab", "MeCab", "ja", "_load_mecab"),
+        ("ja-sudachi", "sudachipy", "sudachi", "_load_sudachi"),
+        ("ko-mecab", "mecab_ko", "ko", "_load_mecab"),
     ],
 )
 def test_a_missing_package_is_one_line_that_names_the_extra(name, module, extra, loader, monkeypatch):

@@ -145,7 +145,10 @@ def test_arrow_cuts_at_the_same_spaces(texts):
 
 
 def test_arrow_cuts_without_pandas():
-    cut = "import sys; from captious.text.tables import _arrow_chunks; _arrow_chunks(['a dog', 'a cat'])"
+    cut = (
+        "import sys; from captious.text.tables import _split_chunks_by_arrow; "
+        "_split_chunks_by_arrow(['a dog', 'a cat'])"
+    )
     program = f"{cut}; print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True", "False"]

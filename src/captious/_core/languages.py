@@ -10,12 +10,12 @@ import numpy as np
 
 from captious.errors import InputError, format_suggestion
 
+# Input column with the language of each item.
 LANGUAGE_COLUMN = "language"
-"""The column of the input that names the language of each item."""
+# Default language of metrics, and the tokenizer of languages with spaces.
 ENGLISH, WORDS = "en", "ptb"
-"""The language that metrics assume where none is named, and the tokenizer of languages with spaces."""
+# Default of metrics: the tokenizer of the captions' language.
 AUTO = "auto"
-"""The tokenizer of a metric that names none: that of the captions' language."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,16 @@ class Language:
 
     name: str
     tokenizer: str = WORDS
-    """The tokenizer of metrics that name none."""
+    """The default tokenizer for metrics."""
     script: str = ""
-    """A script of `SCRIPTS` that every text of some length in this language has."""
+    """The script in `SCRIPTS` that every longer text in this language uses."""
 
 
 def _parse_languages(names: str) -> dict[str, Language]:
     return {code: Language(name) for code, _, name in (pair.partition(":") for pair in names.split())}
 
 
+# All languages of Crossmodal-3600, and others. For languages not listed, users pass a tokenizer and no language.
 LANGUAGES: Mapping[str, Language] = {
     "bo": Language("Tibetan", "char", "Tibetan"),
     "ja": Language("Japanese", "ja-mecab", "kana"),
@@ -52,9 +53,9 @@ LANGUAGES: Mapping[str, Language] = {
         "ta:Tamil te:Telugu tr:Turkish uk:Ukrainian ur:Urdu vi:Vietnamese"
     ),
 }
-"""All languages of Crossmodal-3600, and others; in those not listed, leave the language out and name the tokenizer."""
 
 
+# Models trained on English only, including the default models of metrics.
 ENGLISH_MODELS = frozenset(
     (
         "FacebookAI/roberta-large", "roberta-large", "bert-base-uncased", "google-bert/bert-base-uncased",
@@ -64,7 +65,6 @@ ENGLISH_MODELS = frozenset(
         "BeichenZhang/LongCLIP-B", "Xiaohud/SPECS", "captious-mini", "captious-mini-specs",
     )
 )  # fmt: skip
-"""Models that were trained on English texts, among them the defaults of metrics."""
 
 
 def find_language(code: str) -> Language:
@@ -112,6 +112,7 @@ def choose_tokenizer(name: str, language: str) -> str:
     return find_language(language or ENGLISH).tokenizer if name == AUTO else name
 
 
+# Letters of each script by the first and the last code point of their blocks.
 _RANGES = {
     "Thai": ((0x0E01, 0x0E4E),),
     "Lao": ((0x0E81, 0x0EDF),),
@@ -128,20 +129,19 @@ _RANGES = {
     "Arabic": ((0x0620, 0x064A), (0x066E, 0x06D3), (0x0750, 0x077F)),
     "Indic": ((0x0900, 0x0DFF),),
 }
-"""Letters of each script by the first and the last code point of their blocks."""
 SCRIPTS = tuple(_RANGES)
+# Scripts without spaces between words.
 UNSPACED = ("Thai", "Lao", "Tibetan", "Burmese", "Khmer", "kana", "Han")
-"""Scripts without spaces between words."""
+# Tokenizers for which spaces separate words.
 SPACED_TOKENIZERS = ("ptb", "13a", "13a-cased", "intl", "intl-cased", "whitespace", "whitespace-lower", "plain")
-"""Tokenizers for which spaces separate words."""
 
 _BLOCKS = sorted((first, last, number) for number, blocks in enumerate(_RANGES.values()) for first, last in blocks)
 _FIRST, _LAST, _SCRIPT = (np.array(column) for column in zip(*_BLOCKS, strict=True))
 _UNSPACED = np.array([script in UNSPACED for script in SCRIPTS])
+# Largest number of texts whose letters are counted.
 SAMPLE = 20_000
-"""Texts whose letters are counted."""
+# A script is used from a share of MANY on; fewer than FEW letters decide nothing; CLAUSE letters in a row are a clause.
 MANY, FEW, CLAUSE = 0.1, 50, 6
-"""More than this share of the letters is many; fewer letters than this say nothing; so many letters are a clause."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Scripts:
 
     letters: Mapping[str, int]
     unspaced_runs: int = 0
-    """Stretches between spaces that have letters of a script without spaces."""
+    """Number of runs between spaces that contain letters of a script without spaces."""
 
     @classmethod
     def of(cls, texts: Sequence[str], step: int | None = None) -> Scripts:
@@ -162,14 +162,14 @@ class Scripts:
         joined = "\n".join(texts[:: step or cls.step(len(texts))])
         if joined.isascii():
             lower = np.frombuffer(joined.encode(), dtype=np.uint8) | 32
-            letters = int(np.count_nonzero(lower - 97 < 26))  # unsigned: others are larger
+            letters = int(np.count_nonzero(lower - 97 < 26))  # uint8: characters below 'a' wrap around to large numbers
             return cls({"Latin": letters} if letters else {})
         codes = np.frombuffer(joined.encode("utf-32-le", "replace"), dtype=np.uint32)
         block = np.maximum(np.searchsorted(_FIRST, codes, side="right") - 1, 0)
         inside = (codes >= _FIRST[block]) & (codes <= _LAST[block])
         script = _SCRIPT[block]
         counts = np.bincount(script[inside], minlength=len(SCRIPTS)).tolist()
-        # A stretch counts where its first unspaced letter follows a space that comes after the one before it.
+        # The number of spaces before a letter identifies its run, so the distinct numbers count the runs.
         unspaced = np.flatnonzero(inside & _UNSPACED[script])
         spaces = np.cumsum((codes == 0x20) | (codes == 0x0A) | (codes == 0x3000))
         runs = len(np.unique(spaces[unspaced]))

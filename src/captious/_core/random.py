@@ -16,10 +16,10 @@ from captious._core.types import Floats, Ints
 
 Keys = npt.NDArray[np.uint64]
 
+# The step of SplitMix64's counter.
 GAMMA = 0x9E3779B97F4A7C15
-"""The step of SplitMix64's counter."""
+# The same bits as a signed integer, because torch has no uint64 arithmetic.
 SIGNED_GAMMA = GAMMA - 2**64
-"""The same bits in a signed number, as torch needs them."""
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 

@@ -15,8 +15,8 @@ from captious._core.types import Floats, Ints
 from captious.bias.classifiers._encoding import Captions
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 
+# Least number of captions with a leaking word, and least share of them in one class.
 LEAST = 10
-"""Captions that a leaking word stands in."""
 SHARE = 0.9
 SYMBOLS = {MASKED, UNKNOWN}
 

@@ -30,10 +30,10 @@ from captious.io.join import Gathered, gather_candidates, gather_column, gather_
 from captious.io.read import refuse_unused
 from captious.options import Reading
 
+# Least number of images of a class; fewer cannot be split into training and test.
 LEAST = 10
-"""Images of a class; fewer cannot be split into training and test."""
+# Default number of human captions of an image.
 HUMANS = 5
-"""Human captions of an image that are used by default."""
 
 
 class TrainTestSplit(NamedTuple):
@@ -134,8 +134,8 @@ class AuditedCaptioner:
             notes.append(f"{_format_ids(short)} with fewer than {used} human captions left out")
             ids = [key for key in ids if len(people[key]) >= used]
         if len(counts) > 1:
-            shown = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
-            notes.append(f"images have unequal numbers of human captions ({shown}); the first {used} are used")
+            numbers = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
+            notes.append(f"images have unequal numbers of human captions ({numbers}); the first {used} are used")
         subject = cls(
             name,
             tuple(ids),
@@ -172,15 +172,15 @@ def read_subjects(
         else gather_references(read_rows(reading.references, role="references"), reading)
     )
     by_id = None if labels is None else gather_column(read_rows(labels, role="labels"), label, reading)
-    named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
+    columns: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
     for name, source in zip(names, sources, strict=True):
-        for column in named or [None]:
+        for column in columns or [None]:
             rows = gather_candidates(read_rows(source, reading.format), replace(reading, candidate_column=column))
-            parts = [name] * (len(sources) > 1) + [column] * (len(named) > 1)
-            called = "-".join(filter(None, parts)) or column or name
+            parts = [name] * (len(sources) > 1) + [column] * (len(columns) > 1)
+            full_name = "-".join(filter(None, parts)) or column or name
             own = _collect_labels(get_name(source), rows, people, label) if by_id is None else by_id
-            subjects.append(_build_subject(called, get_name(source), rows, people, own, number))
+            subjects.append(_build_subject(full_name, get_name(source), rows, people, own, number))
     if repeated := [name for name, number in Counter(one.name for one in subjects).items() if number > 1]:
         raise InputError(f"two captioners are called {repeated[0]!r}: pass a dictionary of sources by different names")
     return subjects
@@ -216,13 +216,13 @@ def _collect_labels(source: str, rows: Gathered, people: Gathered | None, label:
 
 
 def _format_ids(keys: Sequence[str] | set[str]) -> str:
-    listed = sorted(keys)
-    more = ", …" if len(listed) > 5 else ""
-    return f"{len(listed)} {'image' if len(listed) == 1 else 'images'} ({', '.join(listed[:5])}{more})"
+    ids = sorted(keys)
+    more = ", …" if len(ids) > 5 else ""
+    return f"{len(ids)} {'image' if len(ids) == 1 else 'images'} ({', '.join(ids[:5])}{more})"
 
 
+# A callback with the number of tasks, perhaps a fraction, that were done since the last call.
 Progress = Callable[[float], None]
-"""A function that is called with how many more tasks are done, in fractions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 
+# Scores are reported in points, as published.
 POINTS = 100.0
-"""Scores are reported in points, as published."""
 
 
 def score_items(probabilities: Floats, truth: Ints) -> Floats:
@@ -56,7 +56,7 @@ class Lic:
     human: Floats
     """One value per seed and index of the human caption."""
     ratio: float
-    """The number of tested images over that of trained ones."""
+    """The number of test images divided by that of training images."""
     ddof: int = 0
     level: float = Resampling.level
     item_error: float = math.nan
@@ -108,8 +108,8 @@ class Lic:
         """The two-sided p-value of LIC = 0."""
         if not self.error > 0:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
-        ratio, seeds = abs(self.lic / self.error), len(self.model)
-        return 2 * (t_tail(ratio, seeds - 1) if seeds > 1 else normal_tail(ratio))
+        statistic, seeds = abs(self.lic / self.error), len(self.model)
+        return 2 * (t_tail(statistic, seeds - 1) if seeds > 1 else normal_tail(statistic))
 
     @property
     def differs(self) -> bool:

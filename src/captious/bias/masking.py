@@ -15,8 +15,8 @@ from captious._core.files import read_regular
 from captious.errors import InputError, format_suggestion
 from captious.text.tokenizers import tokenize_plain
 
+# Word lists of Hirota et al. (gender, race) and of RELIC, appendix B (age), one file each in the folder `words`.
 LISTS = ("gender", "race", "age")
-"""The lists of Hirota et al. (gender, race) and RELIC, appendix B (age), one file each in the folder ``words``."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -34,11 +34,11 @@ class Mask:
         return f"{self.name}word"
 
     @classmethod
-    def named(cls, text: str) -> Mask:
-        """The mask of a list's name, of a file with one word per line, of several joined by commas, or ``none``.
+    def from_name(cls, text: str) -> Mask:
+        """Return the mask of a list's name, of a file with one word per line, of several joined by commas, or ``none``.
 
-        >>> mask = Mask.named("race")
-        >>> mask.token, len(mask.words), len(Mask.named("gender").words), len(Mask.named("age,race").words)
+        >>> mask = Mask.from_name("race")
+        >>> mask.token, len(mask.words), len(Mask.from_name("gender").words), len(Mask.from_name("age,race").words)
         ('raceword', 11, 50, 44)
         """
         parts = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
@@ -106,8 +106,8 @@ def split_like_spacy(tokens: list[str]) -> list[str]:
 Tokens = tuple[str, ...]
 Style = Literal["plain", "treebank"]
 
+# Symbols in masked captions; each classifier represents them in its own way.
 MASKED, UNKNOWN = "<mask>", "<unk>"
-"""Symbols in masked captions; what a classifier sees for them is its own matter."""
 
 STYLES: dict[str, Callable[[str], list[str]]] = {"plain": tokenize_plain, "treebank": tokenize_treebank}
 
@@ -131,12 +131,12 @@ def mask_captions(captions: Sequence[Tokens], mask: Mask, allowed: Collection[st
     [('a', '<mask>', 'rides', 'a', '<unk>')]
     """
 
-    def shown(word: str) -> str:
+    def hide(word: str) -> str:
         if word in mask.words:
             return MASKED
         return word if allowed is None or word in allowed else UNKNOWN
 
-    return [tuple(map(shown, caption)) for caption in captions]
+    return [tuple(map(hide, caption)) for caption in captions]
 
 
 def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:
@@ -202,7 +202,7 @@ def choose_vocabulary(
             model, human = ([tuple(text.lower().split()) for text in texts] for texts in raw)
         size = int(choice.partition(":")[2] or len({word for caption in model for word in caption}))
         counts = Counter(word for caption in human for word in caption)
-        # Of equally frequent words, the first in the alphabet.
+        # Ties are broken alphabetically.
         return frozenset(sorted(counts, key=lambda word: (-counts[word], word))[:size])
     path = Path(choice.replace("{model}", name))
     if not path.is_file():

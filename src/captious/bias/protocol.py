@@ -10,8 +10,8 @@ from captious.bias.masking import LISTS, Mask, Style
 from captious.errors import InputError, format_suggestion
 from captious.options import Resampling
 
+# The seeds in both papers' scripts; an audit of n seeds uses the first n of them, then 2000, 2001, …
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
-"""The seeds in both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Protocol:
     level: float = Resampling.level
     preset: str = "none"
     quirks: tuple[str, ...] = ()
-    """What one should know of a preset."""
+    """Peculiarities of a preset that affect its numbers."""
     frozen: Mapping[str, Any] = field(default_factory=dict)
-    """What a preset changes in the frozen BERT."""
+    """Settings of the frozen BERT that a preset changes."""
     warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
@@ -93,14 +93,14 @@ def protocol_for(
                 "pass vocabulary='FOLDER/{model}.txt'",
             )
     else:
-        protocol = Protocol(Mask.named(label if label in LISTS else "none"))
+        protocol = Protocol(Mask.from_name(label if label in LISTS else "none"))
         if mask is None and label not in LISTS:
             warnings = (
                 f"no mask: words that name the {label} outright are not hidden, and classifiers will learn them",
             )
     return replace(
         protocol,
-        mask=Mask.named(mask) if mask else protocol.mask,
+        mask=Mask.from_name(mask) if mask else protocol.mask,
         vocabulary=vocabulary or protocol.vocabulary,
         seeds=get_published_seeds(seeds),
         level=level,
@@ -126,15 +126,15 @@ _VOCABULARY = (
 _RACE = "race words are not masked: the scripts' switch for it was off"
 _BERT = "the frozen BERT's head is trained for 5 epochs at 1e-5, not 20 at 5e-5"
 _HUMAN = "human captions keep the n most common human words, counted between spaces: 'field.' and 'field' are two"
+# RELIC's scripts froze BERT without the README's 20 epochs at 5e-5.
 _FROZEN = {"epochs": 5, "rate": 1e-5}
-"""RELIC's scripts froze BERT without the README's 20 epochs at 5e-5."""
 
 
 def _make_legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
     frozen = _FROZEN if name.startswith("relic") else {}
     quirks = (_TOKENS, _SPLITS, *quirks, *([_BERT] if frozen else []))
     return Protocol(
-        Mask.named(mask), style="treebank", paired=False, preset=name, quirks=quirks, frozen=frozen, **changed
+        Mask.from_name(mask), style="treebank", paired=False, preset=name, quirks=quirks, frozen=frozen, **changed
     )
 
 

@@ -98,7 +98,7 @@ def words(
     """Print the words that a mask hides, one per line: edit them and pass the file to --mask."""
     from captious.bias.masking import LISTS, Mask, read_word_list
 
-    hidden = read_word_list(name) if name in LISTS else sorted(Mask.named(name).words)
+    hidden = read_word_list(name) if name in LISTS else sorted(Mask.from_name(name).words)
     click.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))
 
 

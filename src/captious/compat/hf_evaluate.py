@@ -97,7 +97,7 @@ class Captious(Module):
 
     def __init__(self, metrics: Specs = DEFAULT, language: str | None = None, **kwargs: Any) -> None:
         self.metrics, self.language = tuple(parse_all(metrics)), language
-        # Two modules at work need two folders for their files; evaluate takes the folder's name from this.
+        # evaluate names the folder of its files after config_name; modules in use at the same time need different ones.
         written = "-".join(map(str, self.metrics))
         kwargs.setdefault("config_name", re.sub(r"[^\w.=-]+", "_", written)[:100].strip("_"))
         super().__init__(**kwargs)
@@ -138,7 +138,7 @@ class HubModule(Module):
     """A module with the definition, arguments and keys of one on the hub, computed by captious."""
 
     definition = ""
-    """What it computes, in a sentence."""
+    """One sentence about the metric, for its description."""
 
     def _info(self) -> Any:
         text, texts = Value("string"), ListOf(Value("string"))

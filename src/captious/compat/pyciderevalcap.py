@@ -32,8 +32,8 @@ from captious.text.tokenizers import find_tokenizer
 
 CORPUS = "corpus"
 TOKENIZER = "whitespace"
+# Tables without the number of documents: name in the original, file name and number.
 OLD_TABLES = {"coco-val": ("coco-val-df", 40_504)}
-"""Tables that do not say how many items they count, by what the original calls them."""
 
 
 class CiderD:
@@ -132,10 +132,10 @@ def _read_frequencies(df: str) -> idf.DocumentFrequency:
     if pickled is not None:
         return idf.from_pickle(pickled, df, items, TOKENIZER)
     try:
-        found = idf.find(df)
+        frequencies = idf.find(df)
     except InputError as error:
         raise InputError(f"df={df!r}: no {paths[2]}, and {error}") from None
-    return replace(found, tokenizer=str(find_tokenizer(TOKENIZER)))
+    return replace(frequencies, tokenizer=str(find_tokenizer(TOKENIZER)))
 
 
 def _build_captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]) -> CaptionSet:

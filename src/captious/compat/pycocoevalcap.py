@@ -45,15 +45,15 @@ from captious.metrics.contract import MeanMetric
 from captious.metrics.meteor import metric as meteor
 from captious.text import ptb
 
+# Tokenized captions by image id; the tokens are separated by spaces.
 Captions = Mapping[Any, Sequence[str]]
-"""Captions by image id, tokenized: their tokens stand between spaces."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "Spice":
         require("spacy", "spice")
         return SpiceScorer
-    if name == "CIDErEvalCap":  # which needs the tokenizer of this module
+    if name == "CIDErEvalCap":  # imported late, because it imports this module
         from captious.compat.pyciderevalcap import CIDErEvalCap
 
         return CIDErEvalCap
@@ -137,8 +137,8 @@ class _Collector:
         """Return the number of items."""
         return len(self._references)
 
-    def _captions(self) -> CaptionSet:
-        tests: list[list[Any]] = [[test] for test in self._tests]  # None is refused by its number
+    def _build_set(self) -> CaptionSet:
+        tests: list[list[Any]] = [[test] for test in self._tests]  # None is refused later, with the number of its item
         return _build_captions(dict(enumerate(self._references)), dict(enumerate(tests)))
 
 
@@ -174,7 +174,7 @@ class BleuScorer(_Collector):
         ``option`` selects the reference length of an item; by default the average for a single item, otherwise the
         closest.
         """
-        return _compute_bleu_scores(self._rows(option), self.n, verbose, self._choose(option) == "average")
+        return _compute_bleu_scores(self._compute_rows(option), self.n, verbose, self._choose(option) == "average")
 
     def recompute_score(
         self, option: ReferenceLength | None = None, verbose: int = 0
@@ -196,11 +196,11 @@ class BleuScorer(_Collector):
 
     def testlen(self, option: ReferenceLength | None = None) -> int:
         """Return the number of words in all captions."""
-        return int(self._rows(option)[:, 0].sum())
+        return int(self._compute_rows(option)[:, 0].sum())
 
     def reflen(self, option: ReferenceLength | None = None) -> float:
         """Return the sum over items of the reference length used by the brevity penalty."""
-        return float(self._rows(option)[:, 1].sum())
+        return float(self._compute_rows(option)[:, 1].sum())
 
     def ratio(self, option: ReferenceLength | None = None) -> float:
         """Return the ratio of caption length to reference length."""
@@ -212,9 +212,9 @@ class BleuScorer(_Collector):
             raise InputError(f"option={option!r}, expected {', '.join(get_args(ReferenceLength))}")
         return option
 
-    def _rows(self, option: ReferenceLength | None) -> Floats:
+    def _compute_rows(self, option: ReferenceLength | None) -> Floats:
         option = self._choose(option)
-        rows = _compute_bleu_rows(self._captions(), self.n).astype(np.float64)
+        rows = _compute_bleu_rows(self._build_set(), self.n).astype(np.float64)
         if self.special_reflen is not None:
             rows[:, 1] = self.special_reflen
         elif option != "closest":
@@ -264,6 +264,7 @@ def _has_odd_spaces(texts: Sequence[str]) -> bool:
     return joined.split(" ") != joined.split()
 
 
+# Empty tokens (at the start, between two spaces, at the end), and white space other than a space.
 _HIDDEN = re.compile(r"\A(?= |\Z)|(?<= )(?= |\Z)|[^\S ]")
 
 
@@ -362,7 +363,7 @@ class CiderScorer(_Collector):
 
     def compute_score(self, option: Any = None, verbose: int = 0) -> tuple[np.float64, Floats]:
         """Return the mean, and the values of the items."""
-        return self._cider._score(self._captions())
+        return self._cider._score(self._build_set())
 
 
 class Meteor:
@@ -428,8 +429,8 @@ class SpiceScorer:
         return "SPICE"
 
 
+# The scores of an image if SPICE cannot be computed.
 NO_SPICE = {"All": dict.fromkeys(("f", "pr", "re", "tp", "fp", "fn", "numImages"), math.nan)}
-"""The scores of an image where SPICE cannot be computed."""
 
 
 class PTBTokenizer:

@@ -15,14 +15,15 @@ tv, laptop, mouse, remote, keyboard, cell phone
 microwave, oven, toaster, sink, refrigerator
 book, clock, vase, scissors, teddy bear, hair drier, toothbrush
 """
+# COCO's categories by kind, as COCO groups them; a person has no sibling.
 KINDS = tuple(tuple(line.split(", ")) for line in _KINDS.strip().splitlines())
-"""COCO's categories by kind, as COCO groups them; a person has no sibling."""
 SIBLINGS: dict[str, frozenset[str]] = {
     "person": frozenset(),
     **{one: frozenset(kind) - {one} for kind in KINDS for one in kind},
 }
 WITHOUT_ARTICLE = frozenset(["skis", "scissors", "broccoli"])
 
+# Irregular plurals.
 PLURALS = {
     "person": "people",
     "sheep": "sheep",
@@ -36,7 +37,6 @@ PLURALS = {
     "toothbrush": "toothbrushes",
     **{name: name for name in WITHOUT_ARTICLE},
 }
-"""Plurals that are not the singular with an s."""
 
 COLORS = ("red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "gray")
 COLOR_NAMES = frozenset([*COLORS, "grey", "silver", "gold", "golden", "beige", "tan"])
@@ -56,6 +56,7 @@ SIZES = {
     "deep": "shallow",
     "shallow": "deep",
 }
+# Places and their opposites; earlier entries are searched first.
 PLACES = {
     "in front of": "behind",
     "on top of": "under",
@@ -72,18 +73,17 @@ PLACES = {
     "on": "under",
     "over": "under",
 }
-"""Where something is, and where it is not; what stands first is looked for first."""
 _UNCOUNTED = """
 air back background bottom center centre country countryside dark dirt distance dust fog foreground front grass gravel
 ground ice left middle moon mud night ocean rain right sand sea seaside shade side sky smoke snow sun surf top water
 wind world
 """
+# Nouns with *the* for which *a* would change the meaning or be wrong English: *in a sand*, *to a left*.
 UNCOUNTED = frozenset(_UNCOUNTED.split())
-"""Nouns that captions have with *the*, and that *a* would change or make no English: *in a sand*, *to a left*."""
+# Nouns that quantify the noun after *of*.
 COLLECTIVES = frozenset(["pair", "couple", "group", "bunch", "set", "lot", "number", "piece", "slice", "herd", "row"])
-"""Nouns that with *of* belong to the noun behind them."""
+# Words of symmetric relations: exchanging the two things does not make the caption wrong.
 SYMMETRIC = frozenset(["and", "or", "with", "near", "beside", "next", "alongside", "between", "like", "as"])
-"""Words between two things that may change places without becoming wrong."""
 
 _SYNONYMS = {
     "N": "couch sofa, couches sofas, bicycle bike, bicycles bikes, automobile car, automobiles cars, airplane plane, "
@@ -96,8 +96,8 @@ _SYNONYMS = {
     "located situated, scattered dispersed, purchasing buying",
     "J": "large big, small little, huge immense, quick fast, happy glad, damp moist, ill sick",
 }
+# Synonyms by (first letter of the tag, word), chosen by hand from pairs of one synset in METEOR's tables.
 SYNONYMS: dict[tuple[str, str], str] = {}
-"""Synonyms by the first letter of the tag and the word, chosen by hand among pairs of one synset in METEOR's tables."""
 for _tag, _pairs in _SYNONYMS.items():
     for _pair in _pairs.split(", "):
         _one, _two = _pair.split()
@@ -112,8 +112,8 @@ ax axe, fiber fibre, catalog catalogue, organized organised, recognize recognise
 airplanes aeroplanes, armor armour, odor odour, parlor parlour, vapor vapour, honor honour, labor labour, mold mould,
 skillful skilful, yogurt yoghurt, cozy cosy, gray-haired grey-haired, modeling modelling, canceled cancelled
 """
+# American spellings to British ones and back, without words whose spelling depends on the meaning.
 SPELLINGS: dict[str, str] = {}
-"""American spellings to British ones and back, without words that have one spelling for each of two meanings."""
 for _pair in _SPELLINGS.replace("\n", " ").split(","):
     _american, _british = _pair.split()
     SPELLINGS |= {_american: _british, _british: _american}
@@ -138,11 +138,11 @@ def _make_gerund(verb: str) -> str:
     return verb + (verb[-1] if verb in _DOUBLING.split() else "") + "ing"
 
 
+# The third person and the base of verbs, by their progressive form: *running*: (*runs*, *run*).
 VERBS = {
     _make_gerund(verb): (_ENDING.get(verb, verb + "s"), verb)
     for verb in [*_VERBS.split(), *_DROPPING_E.split(), *_DOUBLING.split()]
 }
-"""The third person and the base of verbs by their progressive form: *running* has *runs* and *run*."""
 PROGRESSIVES = {third: gerund for gerund, (third, _) in VERBS.items()}
 
 _ADJECTIVES = """
@@ -150,6 +150,6 @@ beautiful colorful vivid detailed sharp clear bright stunning amazing lovely ele
 professional artistic dramatic vibrant gorgeous fantastic wonderful impressive authentic charming serene majestic
 delightful remarkable exquisite magnificent
 """
+# Thirty adjectives of praise.
 ADJECTIVES = tuple(_ADJECTIVES.split())
-"""Thirty adjectives of praise."""
 FUNCTION_TAGS = frozenset(["DT", "PDT", "IN", "TO", "CC", "PRP", "PRP$", "EX", "MD", "WDT", "WP", "POS"])

@@ -32,8 +32,9 @@ from captious.edits.masks import AUXILIARIES
 from captious.edits.wrong_words import draw_any
 
 # Edits that make a caption wrong: other objects, colors, numbers, sizes, places, negation, roles exchanged.
+
+# Most captions of other images that are tried to find one with other words.
 OTHER_CAPTIONS = 24
-"""Captions of other images that are looked at for one in other words."""
 
 
 def take_other_caption(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
@@ -86,7 +87,7 @@ def _set_number(noun: str, plural: bool) -> str:
 
 def inject(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Add absent objects; a larger dose extends a smaller one."""
-    absent = subject.surroundings.absent(subject.index)
+    absent = subject.surroundings.list_absent(subject.index)
     if len(absent) < dose or not subject.words:
         return None
     chosen = [absent[place] for place in draw.order(len(absent))[:dose]]
@@ -100,14 +101,14 @@ def _find_words(subject: EditSubject, words: Iterable[str]) -> list[TaggedWord]:
 
 
 def _replace_word(
-    subject: EditSubject, draw: Draw, found: Sequence[TaggedWord], others: Sequence[str]
+    subject: EditSubject, draw: Draw, matches: Sequence[TaggedWord], others: Sequence[str]
 ) -> EditedCaption | None:
     """Replace one of the given words by one that is in no text of the item."""
     own = subject.surroundings.own_words[subject.index]
     free = [other for other in others if other not in own]
-    if not found or not free:
+    if not matches or not free:
         return None
-    word = draw.choice(found)
+    word = draw.choice(matches)
     return subject.replace(word.start, word.stop, draw.choice(free))
 
 
@@ -129,19 +130,19 @@ def replace_number(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption
 def replace_size(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Replace one size by its opposite."""
     own = subject.surroundings.own_words[subject.index]
-    found = [word for word in _find_words(subject, SIZES) if SIZES[word.low] not in own]
-    if not found:
+    matches = [word for word in _find_words(subject, SIZES) if SIZES[word.low] not in own]
+    if not matches:
         return None
-    word = draw.choice(found)
+    word = draw.choice(matches)
     return subject.replace(word.start, word.stop, SIZES[word.low])
 
 
 def replace_place(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Replace one place by its opposite: left by right, on by under."""
     for words, opposite in PLACES.items():
-        found = list(re.finditer(rf"\b{words}\b", subject.text, re.IGNORECASE))
-        if found:
-            match = draw.choice(found)
+        matches = list(re.finditer(rf"\b{words}\b", subject.text, re.IGNORECASE))
+        if matches:
+            match = draw.choice(matches)
             return subject.replace(match.start(), match.end(), opposite)
     return None
 
@@ -223,11 +224,12 @@ HARM = (
 )
 
 
-# Edits that make a caption worse as text: words shuffled, cut, repeated or left out.
+# Edits that make a caption worse as text: words shuffled, cut, repeated or dropped.
+
+# Most orders that are tried to find a new one.
 ORDERS = 20
-"""Orders that are drawn for one that is new."""
+# Words that are repeated if the caption has no preposition or verb to start a phrase with.
 PHRASE = 3
-"""The words that are repeated where the caption has no phrase to repeat."""
 
 
 def shuffle(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
@@ -297,10 +299,11 @@ DAMAGE = (
 )
 
 
-# Edits that a reader does not mind: case, stops, spaces, openings, synonyms, spellings, articles, verb forms.
+# Edits that keep the meaning: case, periods, spaces, openings, synonyms, spellings, articles, verb forms.
+
 _OPENINGS = ("a photo of", "a picture of", "an image of", "there is", "there are", "this is")
+# Tags of finite verbs: *a photo of* cannot precede a sentence.
 _FINITE = ("VBZ", "VBP", "VBD", "MD")
-"""Tags of verbs that make a sentence, before which *a photo of* is no English."""
 
 
 def convert_to_capitals(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
@@ -363,10 +366,10 @@ def add_there_is(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption |
 
 def replace_by_synonym(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Replace one noun, verb or adjective by a synonym in the same form."""
-    found = [word for word in subject.words if (word.tag[:1], word.low) in SYNONYMS]
-    if not found:
+    matches = [word for word in subject.words if (word.tag[:1], word.low) in SYNONYMS]
+    if not matches:
         return None
-    word = draw.choice(found)
+    word = draw.choice(matches)
     return subject.replace(word.start, word.stop, SYNONYMS[word.tag[:1], word.low])
 
 
@@ -383,19 +386,19 @@ def convert_spelling(subject: EditSubject, draw: Draw, dose: int) -> EditedCapti
 
 
 def _replace_by_table(subject: EditSubject, draw: Draw, table: dict[str, str]) -> EditedCaption | None:
-    found = [word for word in subject.words if word.low in table]
-    if not found:
+    matches = [word for word in subject.words if word.low in table]
+    if not matches:
         return None
-    word = draw.choice(found)
+    word = draw.choice(matches)
     return subject.replace(word.start, word.stop, table[word.low])
 
 
 def replace_article(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Replace one *a* by *the*; if there is none, one *the* before a countable singular noun by *a*."""
     words = subject.words
-    found = [word for word in words if word.low in ("a", "an") and word.tag == "DT"]
-    if found:
-        word = draw.choice(found)
+    matches = [word for word in words if word.low in ("a", "an") and word.tag == "DT"]
+    if matches:
+        word = draw.choice(matches)
         return subject.replace(word.start, word.stop, "the")
     pairs = pairwise(words)
     definite = [
@@ -409,17 +412,17 @@ def replace_article(subject: EditSubject, draw: Draw, dose: int) -> EditedCaptio
 
 def convert_progressive(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
     """Convert *is running* to *runs*, *are running* to *run*, or *runs* to *is running*."""
-    words, found = subject.words, []
+    words, replacements = subject.words, []
     for before, word in pairwise(words):
         if before.low in ("is", "are") and word.low in VERBS:
             third, base = VERBS[word.low]
-            found.append((before.start, word.stop, third if before.low == "is" else base))
-    found += [
+            replacements.append((before.start, word.stop, third if before.low == "is" else base))
+    replacements += [
         (word.start, word.stop, f"is {PROGRESSIVES[word.low]}")
         for word in words
         if word.low in PROGRESSIVES and word.tag == "VBZ"
     ]
-    return subject.replace(*draw.choice(found)) if found else None
+    return subject.replace(*draw.choice(replacements)) if replacements else None
 
 
 HARMLESS = (
@@ -443,9 +446,10 @@ HARMLESS = (
 )
 
 
-# Edits that make a caption longer or emptier, not truer: what a policy that is trained with a metric finds.
+# Edits that make a caption longer or emptier, not truer: reward hacks of a policy that is trained with a metric.
+
+# Frequent phrases that replace a caption.
 PHRASES = 3
-"""Frequent phrases that make a caption."""
 
 
 def _make_sentence_maker(sentence: str) -> Maker:
@@ -508,5 +512,5 @@ GAMING = (
     Edit("adjectives", "gaming", "thirty adjectives of praise", add_adjectives),
 )
 
-# Every edit that captious has, by name, group after group.
+# All edits by name, group after group.
 EDITS: dict[str, Edit] = {edit.name: edit for edit in (*HARM, *DAMAGE, *HARMLESS, *GAMING)}

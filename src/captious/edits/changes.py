@@ -55,10 +55,10 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
     return _mark(caption, before, old_ranges), _mark(edited, after, new_ranges)
 
 
+# (start, stop) of parts of a text, in characters.
 TextRanges = Sequence[tuple[int, int]]
-"""Parts of a text, by the index of their first character and that of the one after their last."""
+# Least similarity of two texts for a list of changes; less similar texts are recorded as rewritten.
 ALIKE = 0.5
-"""The least likeness of two texts of which one counts as the other with changes."""
 
 
 def find_changes(caption: str, edited: str) -> dict[str, Any]:
@@ -70,14 +70,14 @@ def find_changes(caption: str, edited: str) -> dict[str, Any]:
     {'rewritten': True}
     """
     record: dict[str, list[Any]] = {"replaced": [], "deleted": [], "inserted": []}
-    likeness, *ranges = _find_differences(caption, edited)
+    similarity, *ranges = _find_differences(caption, edited)
     for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*ranges, strict=True)]:
         if old and new:
             record["replaced"].append([old, new])
         else:
             record["deleted" if old else "inserted"].append(old or new)
     changed = {name: parts for name, parts in record.items() if parts}
-    return changed if changed and likeness >= ALIKE else {"rewritten": True}
+    return changed if changed and similarity >= ALIKE else {"rewritten": True}
 
 
 def _find_differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
@@ -102,13 +102,13 @@ def _mark(text: str, words: Mapping[str, Span], ranges: TextRanges = ()) -> Phra
         return Phrase.of(text)
     longest_first = sorted(words, key=len, reverse=True)
     pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in longest_first)
-    found = list(re.finditer(pattern, text))
-    changed = [one for one in found if any(one.start() < stop and start < one.end() for start, stop in ranges)]
-    there = {one[0] for one in changed}
+    matches = list(re.finditer(pattern, text))
+    changed = [one for one in matches if any(one.start() < stop and start < one.end() for start, stop in ranges)]
+    changed_words = {one[0] for one in changed}
     parts: list[Span | str] = []
     end = 0
-    for one in found:
-        if one in changed or one[0] not in there:
+    for one in matches:
+        if one in changed or one[0] not in changed_words:
             parts += [text[end : one.start()], words[one[0]]]
             end = one.end()
     return Phrase.of(*(part for part in (*parts, text[end:]) if part))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+# Random draws of a caption of another image before the first such caption is used.
 TRIES = 100
-"""Random captions that are looked at for one of another image, before the first such caption is taken."""
 
 
 def draw_details(
@@ -24,10 +24,10 @@ def draw_details(
     """
     generator = np.random.default_rng(seed)
     pool = [index for index, own in enumerate(units) if own]
-    alone = len({images[index] for index in pool}) == 1
+    one_image = len({images[index] for index in pool}) == 1
     details: list[list[str] | None] = []
     for image, own, wants in zip(images, units, wanted, strict=True):
-        if not wants or (len(own) > 1 and alone):
+        if not wants or (len(own) > 1 and one_image):
             details.append(None)
             continue
         others = [units[_draw_other(images, pool, image, generator)] for _ in own[1:]]

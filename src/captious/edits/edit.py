@@ -88,9 +88,9 @@ class EditSubject:
         before = self.text[:start]
         article = next((word for word in self.words if word.stop == len(before.rstrip())), None)
         if article is not None and article.low in ("a", "an"):
-            fitting = choose_article(new)
-            fitting = fitting.capitalize() if article.text[0].isupper() else fitting
-            before = before[: article.start] + fitting + before[article.stop :]
+            new_article = choose_article(new)
+            new_article = new_article.capitalize() if article.text[0].isupper() else new_article
+            before = before[: article.start] + new_article + before[article.stop :]
         return EditedCaption(before + new + self.text[stop:], {"replaced": [[old, new]]})
 
 
@@ -133,8 +133,8 @@ class Draw:
         return fork(self._key, self._count)
 
 
+# A function that makes an edit: from a caption, its random draws and a dose.
 Maker = Callable[[EditSubject, Draw, int], EditedCaption | None]
-"""A function that makes an edit: of a caption, with its draws, at a dose."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class Edit:
     about: str
     make: Maker = field(repr=False, compare=False)
     needs: str = "a word"
-    """What a caption must have, for the count of captions that are left out."""
+    """What a caption must have, shown with the number of captions that are left out."""
     doses: tuple[int, ...] = ()
-    """How much of it: the numbers of injected objects, for one. Without any it is made once."""
+    """Doses, such as the numbers of injected objects. Without doses the edit is made once."""
 
     def __post_init__(self) -> None:
         if self.group not in get_args(Group):

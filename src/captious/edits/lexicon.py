@@ -33,11 +33,11 @@ class CaptionCorpus:
     offsets: Ints
     """Image i has the captions ``offsets[i]`` up to ``offsets[i + 1]``."""
     as_given: Ints
-    """The captions in the order they came."""
+    """The indices of the captions in their original order."""
     chunks: list[str]
     """The distinct whitespace tokens."""
     tokens: Ints32
-    """All captions' tokens as numbers of chunks, one after another."""
+    """The tokens of all captions as indices of chunks, concatenated."""
     lengths: Ints
     """Tokens of each caption."""
     name: str = "captions"
@@ -150,8 +150,8 @@ def split_chunk(chunk: str) -> tuple[str, str, str]:
 
 Tagging = Callable[[Sequence[Sequence[str]]], list[list[str]]]
 
+# First letters of the tags of content words.
 CONTENT = ("N", "V", "J")
-"""Tags that begin so are those of content words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,16 +169,16 @@ class Lexicon:
     entry_key: Ints
     count: Ints
     surface: list[str]
-    """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
+    """The most frequent spelling of each entry. Entries are (tag, word), sorted by tag, then word."""
 
     @classmethod
     def of(cls, corpus: CaptionCorpus, tagger: Tagging | None = None) -> Lexicon:
         """Tag a corpus and count its content words, by default with captious's own tagger, which is for English."""
         if tagger is None:
-            from captious.syntax.tagging import tag as shipped
+            from captious.syntax.tagging import tag as own_tagger
 
             refuse_other_than_english(corpus.name, "negatives are made", corpus.texts)
-            tagger = shipped
+            tagger = own_tagger
         tags, tag = _tag_tokens(corpus, tagger)
         marked = np.array([name.startswith(CONTENT) for name in tags] + [False])
         content: Bools = marked[tag]
@@ -215,6 +215,7 @@ class Lexicon:
 
     def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
         """Draw another entry of the same tag for each entry, by frequency; with ``itself``, perhaps the same one."""
+        # A random occurrence of the tag; with `itself` false, those of the entry are skipped over.
         first, total = (part[entries] for part in self._span)
         own = 0 if itself else self.count[entries]
         occurrence = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
@@ -232,6 +233,7 @@ class Lexicon:
 
     def encode_replacements(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
         """Encode entries that replace tokens as numbers after those of the chunks."""
+        # A number after those of the chunks encodes (entry, punctuation, capital).
         affix, affixes = self._affixes
         capital = opening & self._capital[tokens]
         return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
@@ -252,8 +254,8 @@ class Lexicon:
     def write_tokens(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
         """Return token texts, the words in them, and the tokens as indices into both lists."""
         chunks = len(self.corpus.chunks)
-        fresh = np.flatnonzero(tokens >= chunks)
-        codes, inverse = np.unique(tokens[fresh] - chunks, return_inverse=True)
+        replaced = np.flatnonzero(tokens >= chunks)
+        codes, inverse = np.unique(tokens[replaced] - chunks, return_inverse=True)
         affixes = self._affixes[1]
         words, texts = [], []
         for code in codes.tolist():
@@ -264,9 +266,9 @@ class Lexicon:
             words.append(word)
             texts.append(affixes[affix][0] + word + affixes[affix][1])
         numbers = tokens.copy()
-        numbers[fresh] = chunks + inverse
-        shown = [core or before for before, core, _ in self.corpus.cores]
-        return [*self.corpus.chunks, *texts], [*shown, *words], numbers
+        numbers[replaced] = chunks + inverse
+        chunk_words = [core or before for before, core, _ in self.corpus.cores]
+        return [*self.corpus.chunks, *texts], [*chunk_words, *words], numbers
 
 
 def _tag_tokens(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
@@ -287,7 +289,7 @@ def _tag_tokens(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...]
     tags = np.fromiter(
         (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(tagged)), np.int16, len(words)
     )
-    # Sorted names: the numbers must not depend on which caption comes first.
+    # Names are sorted so that the indices do not depend on the order of captions.
     names = sorted(numbers)
     rank = np.zeros(max(len(names), 1), dtype=np.int16)
     rank[[numbers[name] for name in names]] = np.arange(len(names))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from captious.syntax.tagging import tag_texts
 
+# Universal tags of Penn tags; punctuation and other tags have none.
 UNIVERSAL = {
     **dict.fromkeys(("NN", "NNS"), "NOUN"),
     **dict.fromkeys(("NNP", "NNPS"), "PROPN"),
@@ -25,11 +26,10 @@ UNIVERSAL = {
     "CD": "NUM",
     "UH": "INTJ",
 }
-"""Penn tags as Universal ones; punctuation and what is unknown are left alone."""
 _AUXILIARIES = "am is are was were be been being has have had having do does did 's 're"
 AUXILIARIES = frozenset(_AUXILIARIES.split())
+# A function from a token and its Penn tag to the name of its group; empty to skip the token.
 Grouping = Callable[[str, str], str]
-"""A token and its Penn tag to the name it is counted under; empty to leave it alone."""
 
 
 class Masked(NamedTuple):

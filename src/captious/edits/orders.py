@@ -17,10 +17,10 @@ from captious.syntax.tagging import tag_texts
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
 PERTURBATIONS = (*ARO, "words")
+# Most draws to find an order that differs from the original.
 TRIES = 20
-"""Draws before a perturbation is given up that always gives the words in their old order."""
+# Words with their Penn tags.
 Tagged = Sequence[tuple[str, str]]
-"""Words with their Penn tags."""
 
 
 def tag_words(captions: Sequence[str]) -> list[list[tuple[str, str]]]:

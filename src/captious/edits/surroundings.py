@@ -20,8 +20,8 @@ from captious.io.printed import parse_text_list
 from captious.syntax.objects import REPAIRED, Mention, ObjectFinder, open_vocabulary
 from captious.syntax.tagging import tag_texts
 
+# CHAIR's objects of COCO with all synonyms matched, so that no synonym of a present object counts as absent.
 VOCABULARY = REPAIRED
-"""CHAIR's objects of COCO with every synonym found, so that no synonym of a present object counts as absent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class Surroundings:
             present.append(frozenset(chain(own, listed, *named[first:end])))
         return present
 
-    def absent(self, index: int) -> list[str]:
-        """The objects of the vocabulary that an image does not show, in the order of the vocabulary."""
+    def list_absent(self, index: int) -> list[str]:
+        """List the objects of the vocabulary that an image does not show, in the order of the vocabulary."""
         own_words = self.own_words[index]
         return [
             category
@@ -73,7 +73,7 @@ class Surroundings:
 
     def find_siblings(self, category: str, index: int) -> list[str]:
         """Find absent objects of the same kind; all absent ones if the vocabulary has no kinds."""
-        absent = self.absent(index)
+        absent = self.list_absent(index)
         if category in SIBLINGS:
             return [other for other in absent if other in SIBLINGS[category]]
         return [] if set(self.finder.vocabulary.categories) <= SIBLINGS.keys() else absent
@@ -102,9 +102,9 @@ class Surroundings:
     @cached_property
     def images(self) -> tuple[str, ...]:
         """The identity of each image: its path if there is one, otherwise the id."""
-        shown = self.captions.images
+        paths = self.captions.images
         return tuple(
-            image if isinstance(image, str) else key for image, key in zip(shown, self.captions.ids, strict=True)
+            image if isinstance(image, str) else key for image, key in zip(paths, self.captions.ids, strict=True)
         )
 
     @cached_property

@@ -48,10 +48,10 @@ class EditedCaptions(Result):
     edits: tuple[Edit, ...]
     rows: tuple[EditedRow, ...]
     left_out: dict[str, int]
-    """Captions that an edit could not be made of, by its written form."""
+    """Number of captions that an edit could not change, by its written form."""
     seed: int
     look: int = 0
-    """Edited captions of each kind that the document shows."""
+    """Number of edited captions of each edit that the document shows."""
 
     @property
     def captions(self) -> CaptionSet:
@@ -91,14 +91,14 @@ class EditedCaptions(Result):
         ]
         columns = ("edit", "group", Column("made"), Column("left out"), Column("because it needs", "text"))
         sections = [Table("counts", f"{len(self.captions):,} captions", columns, counts)]
-        shown: list[tuple[Any, ...]] = []
+        examples: list[tuple[Any, ...]] = []
         for _, form in forms if self.look else ():
             for row in [row for row in self.rows if row.form == form][: self.look]:
                 before, after = mark(row.text, row.edited.text, row.edited.done)
-                shown.append((form, self.captions.ids[row.item], before, after, summarize(row.edited.done)))
-        if shown:
+                examples.append((form, self.captions.ids[row.item], before, after, summarize(row.edited.done)))
+        if examples:
             head = ("edit", "id", "caption", "edited", "what was done")
-            sections.append(Table("look", "Edited captions", head, shown))
+            sections.append(Table("look", "Edited captions", head, examples))
         data = {"captions": len(self.captions), "seed": self.seed, "made": dict(made), "left_out": self.left_out}
         return Document("Edited captions", sections=sections, data=data, name="edits")
 
@@ -112,25 +112,25 @@ def find_edits(names: Sequence[str | Edit | Callable[[Item], str | None]]) -> tu
     chosen: dict[str, Edit] = {}
     for name in names:
         if isinstance(name, Edit):
-            found = [name]
+            edits = [name]
         elif callable(name):
             raise InputError(
                 f"{getattr(name, '__name__', name)!r}: which way must a metric answer? Write Edit.of(…, group)"
             )
         elif name == ALL:
-            found = list(EDITS.values())
+            edits = list(EDITS.values())
         elif name in GROUPS:
-            found = [edit for edit in EDITS.values() if edit.group == name]
+            edits = [edit for edit in EDITS.values() if edit.group == name]
         elif name.endswith(".toml"):
-            found = read_edits(name)
+            edits = read_edits(name)
         elif name in EDITS:
-            found = [EDITS[name]]
+            edits = [EDITS[name]]
         else:
             known = [*EDITS, *GROUPS, ALL]
             raise InputError(
                 f"unknown edit {name!r}, expected a name, a group or a TOML file{format_suggestion(name, known)}"
             )
-        chosen |= {edit.name: edit for edit in found}
+        chosen |= {edit.name: edit for edit in edits}
     if not chosen:
         raise InputError("no edits named, expected names, groups, TOML files or all")
     return tuple(chosen.values())
@@ -176,7 +176,7 @@ class OwnEdits:
 def read_edits(path: str | Path) -> list[Edit]:
     """Read edits from a TOML file: tables ``[[edits]]`` of a name, a group, and pairs of words old and new."""
     table = parse_toml(read_text(Path(path), "file of edits"), str(path), "file of edits")
-    found = []
+    edits = []
     for number, own in enumerate(parse_record(OwnEdits, table, str(path)).edits, 1):
         if own.group not in GROUPS:
             groups = ", ".join(GROUPS)
@@ -186,20 +186,20 @@ def read_edits(path: str | Path) -> list[Edit]:
                 f"{path}: [[edits]] {number}: name = {own.name!r} is an edit of captious, expected another"
             )
         group: Group = own.group
-        found.append(
+        edits.append(
             Edit(own.name, group, own.about or f"pairs of {Path(path).name}", _make_pair_maker(own.pairs), "its words")
         )
-    return found
+    return edits
 
 
 def _make_pair_maker(pairs: Sequence[WordPair]) -> Callable[[EditSubject, Draw, int], EditedCaption | None]:
     def make(subject: EditSubject, draw: Draw, dose: int) -> EditedCaption | None:
         for pair in pairs:
             pattern = rf"(?<!\w){re.escape(pair.old)}(?!\w)"
-            found = list(re.finditer(pattern, subject.text, re.IGNORECASE))
-            if found:
-                place = draw.choice(found)
-                return subject.replace(place.start(), place.end(), pair.new)
+            matches = list(re.finditer(pattern, subject.text, re.IGNORECASE))
+            if matches:
+                match = draw.choice(matches)
+                return subject.replace(match.start(), match.end(), pair.new)
         return None
 
     return make
@@ -235,13 +235,13 @@ def edit_captions(
         for form, dose in edit.forms:
             for subject in subjects:
                 for copy in range(copies):
-                    made = _make_edit(edit, subject, dose, seed, copy)
-                    if made is None:
+                    edited = _make_edit(edit, subject, dose, seed, copy)
+                    if edited is None:
                         left_out[form] += copy == 0
                     else:
-                        rows.append(EditedRow(subject.index, edit, form, dose, copy, subject.text, made))
-    left = {form: count for form, count in left_out.items() if count}
-    return EditedCaptions(surroundings, wanted, tuple(rows), left, seed, look)
+                        rows.append(EditedRow(subject.index, edit, form, dose, copy, subject.text, edited))
+    counts = {form: count for form, count in left_out.items() if count}
+    return EditedCaptions(surroundings, wanted, tuple(rows), counts, seed, look)
 
 
 def _refuse_unfit(captions: CaptionSet, edits: Sequence[Edit]) -> None:
@@ -259,8 +259,8 @@ def _make_edit(edit: Edit, subject: EditSubject, dose: int, seed: int, copy: int
     """Make an edit; return None if it is impossible or does not change the caption."""
     if not subject.text.strip():
         return None
-    made = edit.make(subject, Draw(seed, subject.item.id, edit.name, copy), dose)
-    return None if made is None or made.text == subject.text else made
+    edited = edit.make(subject, Draw(seed, subject.item.id, edit.name, copy), dose)
+    return None if edited is None or edited.text == subject.text else edited
 
 
 def _build_subjects(surroundings: Surroundings, indices: Sequence[int]) -> list[EditSubject]:

@@ -16,10 +16,10 @@ from captious._core.random import Keys, draw_below, draw_uniform, fork
 from captious._core.types import Bools, Floats, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon, expand_runs
 
+# The original's probabilities of substitution (randint(100) > 70), deletion, and repetition or removal.
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
-"""The original's rates of substitution (randint(100) > 70), deletion, and repetition or removal."""
+# The share of shuffling among shuffled or deleted, and of doubling among doubled or deleted words.
 SHUFFLE, DOUBLE = 0.5, 0.5
-"""Shares: of shuffling among the non-fluent, of doubling among the words that are doubled or deleted."""
 
 REPLACED, DELETED, DOUBLED, SHUFFLED = range(4)
 
@@ -74,17 +74,18 @@ class _FlatTokens:
         row = np.repeat(np.arange(len(captions)), lengths)
         return cls(at, corpus.tokens[at].astype(np.int64), row, at - corpus.starts[captions][row], lengths)
 
-    def chosen(self, among: Bools, chance: float, keys: Keys) -> Bools:
-        """Tokens chosen with a chance each, at least one in every caption that has any to choose among."""
+    def choose_tokens(self, among: Bools, chance: float, keys: Keys) -> Bools:
+        """Choose tokens with a probability each, at least one in every caption that has any token of ``among``."""
         where = np.flatnonzero(among)
         row = self.row[where]
         trials = np.bincount(row, minlength=len(self.lengths))
         rank = np.arange(len(where)) - np.repeat(np.cumsum(trials) - trials, trials)
         first = find_first_success(draw_uniform(fork(keys, 0)), chance, trials)[row]
-        free = draw_uniform(fork(keys, 1)[row], self.position[where]) < chance
-        picked: Bools = np.zeros(len(among), dtype=bool)
-        picked[where] = (rank == first) | ((rank > first) & free)
-        return picked
+        # The first chosen token is drawn given that there is one; tokens after it are chosen independently.
+        chosen_later = draw_uniform(fork(keys, 1)[row], self.position[where]) < chance
+        is_chosen: Bools = np.zeros(len(among), dtype=bool)
+        is_chosen[where] = (rank == first) | ((rank > first) & chosen_later)
+        return is_chosen
 
 
 def find_first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
@@ -108,7 +109,7 @@ def substitute(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = Fals
     """Replace each content word with probability .29 by another of its tag, drawn by frequency; at least one."""
     flat = _FlatTokens.of(lexicon.corpus, captions)
     among = lexicon.content if legacy else lexicon.replaceable
-    where = np.flatnonzero(flat.chosen(among[flat.at], REPLACE, keys))
+    where = np.flatnonzero(flat.choose_tokens(among[flat.at], REPLACE, keys))
     draws = draw_uniform(fork(keys, 2)[flat.row[where]], flat.position[where])
     entries = lexicon.draw(lexicon.entry[flat.at[where]], draws, itself=legacy)
     new = lexicon.encode_replacements(flat.tokens[where], entries, flat.position[where] == 0)
@@ -130,21 +131,21 @@ def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) 
     order = np.lexsort((fork(fork(keys, 4)[row], flat.position[moved]), row))
     tokens = flat.tokens.copy()
     tokens[moved] = flat.tokens[moved][order]
-    deleted = flat.chosen(~shuffled[flat.row], DELETE, keys)
+    deleted = flat.choose_tokens(~shuffled[flat.row], DELETE, keys)
     where = np.flatnonzero(deleted)
-    left = np.flatnonzero(~deleted)
-    lengths = np.bincount(flat.row[left], minlength=len(captions))
+    kept = np.flatnonzero(~deleted)
+    lengths = np.bincount(flat.row[kept], minlength=len(captions))
     rows = np.concatenate([flat.row[where], np.flatnonzero(shuffled)])
     marks = int(shuffled.sum())
     done = np.repeat(np.array([DELETED, SHUFFLED], dtype=np.int8), [len(where), marks])
     old = np.concatenate([flat.tokens[where], np.full(marks, -1)])
-    return WrongCaptions(tokens[left], lengths, rows, done, old, np.full(len(old), -1))
+    return WrongCaptions(tokens[kept], lengths, rows, done, old, np.full(len(old), -1))
 
 
 def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> WrongCaptions:
     """Repeat or delete, equally likely, each content word with probability .3; at least one."""
     flat = _FlatTokens.of(lexicon.corpus, captions)
-    where = np.flatnonzero(flat.chosen(lexicon.content[flat.at], EDIT, keys))
+    where = np.flatnonzero(flat.choose_tokens(lexicon.content[flat.at], EDIT, keys))
     doubled = draw_uniform(fork(keys, 5)[flat.row[where]], flat.position[where]) < DOUBLE
     copies = np.ones(len(flat.tokens), dtype=np.int64)
     copies[where] = np.where(doubled, 2, 0)

@@ -18,8 +18,8 @@ from importlib import import_module
 from typing import IO, Any, cast
 
 PROGRAM = "import sys; sys.path[:] = {path!r}; from captious.engines.child import serve; serve({module!r}, {name!r})"
+# Exceptions of sending and receiving after the other process has exited.
 GONE = (OSError, EOFError, pickle.UnpicklingError)
-"""What sending and receiving raise once the process at the other end is gone."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ class Child:
         """Kill the process and close its pipes, which no other thread may use any more."""
         self.kill()
         for pipe in (self.pipes.outgoing, self.pipes.incoming):
-            with suppress(OSError):  # what was not yet sent to a process that is gone
+            with suppress(OSError):  # unsent data to a process that has exited
                 pipe.close()
 
 
 def serve(module: str, name: str) -> None:
     """Run one function in the child process, until it returns or the parent closes its pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     parent = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what a library prints must not get between the messages
+    os.dup2(2, 1)  # a library's prints go to stderr, not between the messages
     with suppress(EOFError, BrokenPipeError):
         getattr(import_module(module), name)(parent)

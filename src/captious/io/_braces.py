@@ -9,8 +9,8 @@ from math import prod
 
 from captious.errors import InputError
 
+# Largest number of texts that one pattern may expand to.
 MOST_MEMBERS = 1_000_000
-"""Texts that the braces of one pattern may stand for."""
 MOST_BRACES = 50
 _RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
 
@@ -48,7 +48,7 @@ def _split_pattern(pattern: str) -> list[Sequence[str]]:
             for choice in choices:
                 members += expand_braces(choice)
                 _refuse_many(pattern, len(members))
-        else:
+        else:  # a single word, such as {a}: the braces are part of the name
             members = [f"{{{text}}}" for text in expand_braces(inside)]
         parts += [[pattern[position:start]], members]
         position = end + 1

@@ -30,12 +30,12 @@ def read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]
     if delimiter == "\t" and _NUMBERED_CAPTION.match(content):
         yield _read_numbered_captions(content, name)
         return
-    bare = delimiter == "\t" and not _is_quoted(content)
+    unquoted = delimiter == "\t" and not _is_quoted(content)
     head = content[:65_536].partition(b"\n")[0]
     if delimiter == "," and b"," not in head:
         # Spreadsheets of countries with a decimal comma separate cells by semicolons.
         delimiter = ";" if b";" in head else "\t" if b"\t" in head else ","
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if unquoted else csv.QUOTE_MINIMAL
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
@@ -59,7 +59,7 @@ def read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]
                 fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
             yield Row(where, fields)
     except UnicodeDecodeError:
-        decode_text(content, name)  # says where
+        decode_text(content, name)  # raises InputError with the line
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 

@@ -14,16 +14,17 @@ from xml.etree import ElementTree
 from captious.errors import InputError
 from captious.options import Reading
 
+# Limit of spreadsheet programs: a cell with this many characters was probably cut.
 LONGEST = 32_767
-"""Characters of a cell: a longer text was cut when the file was written."""
 SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
+# Exceptions of the libraries for damaged or encrypted archives.
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, EOFError, ElementTree.ParseError),
     *(KeyError, ValueError, IndexError, NotImplementedError, RuntimeError, OSError),
 )
-"""What reading a damaged or encrypted archive may raise."""
 _SPACE = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _REFERENCE = re.compile(r"([A-Z]{1,3})\d*")
+# XML cannot contain control characters; spreadsheets escape them as _x001F_. Null and surrogates stay escaped.
 _ESCAPED = re.compile(r"_x(?!0000|[dD][89a-fA-F])([0-9A-Fa-f]{4})_")
 
 
@@ -93,6 +94,7 @@ def _read_strings(content: bytes) -> list[str]:
 
 def _join_runs(element: ElementTree.Element) -> str:
     """Return the text of an element without phonetic runs, with escapes such as ``_x001F_`` decoded."""
+    # Phonetic guides (rPh) of Japanese cells repeat the text in kana.
     phonetic = {id(one) for run in element.iter(f"{_SPACE}rPh") for one in run.iter(f"{_SPACE}t")}
     text = "".join(one.text or "" for one in element.iter(f"{_SPACE}t") if id(one) not in phonetic)
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)

@@ -9,14 +9,14 @@ from typing import Any
 from captious.io.printed import parse_printed_list
 from captious.options import Reading
 
+# Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
-"""The file of an image. Whatever its name in the file, a caption set calls it ``image``."""
+# Column of the sound file.
 AUDIO_COLUMN = "audio"
-"""The file of a sound."""
+# Suffixes of sound files: a column of IMAGE_COLUMNS with such a file is renamed to `audio`.
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".aac")
-"""How the names of sound files end: a column of IMAGE_COLUMNS that holds such a name is called ``audio`` instead."""
+# Ids of audio clips. An `audiocap_id` identifies a caption, not a clip, so it comes last.
 AUDIO_ID_COLUMNS = ("youtube_id", "audio_id", "sound_id", "audiocap_id")
-"""Ids of clips. An ``audiocap_id`` is that of one caption, so it comes last."""
 ID_COLUMNS = (
     *("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", "cocoid", "img_id"),
     *(*AUDIO_ID_COLUMNS, *IMAGE_COLUMNS, AUDIO_COLUMN, "url"),
@@ -34,30 +34,30 @@ CANDIDATE_COLUMNS = (
     "caption_predicted",
 )
 CAPTION_COLUMNS = tuple(name for name in CANDIDATE_COLUMNS if name not in CAPTION_LIST_COLUMNS)
+# The last three are from data sets on Hugging Face: Karpathy's splits, NoCaps, TextCaps.
 REFERENCE_COLUMNS = ("references", "reference", "refs", "ref", "sentences", "annotations_captions", "caption_str")
-"""The last three are those of data sets on Hugging Face: Karpathy's splits, NoCaps, TextCaps."""
 STYLE_COLUMN = "style"
+# List of the objects in the image, for metrics of hallucination.
 OBJECT_COLUMN = "objects"
-"""What is in the image: a list of objects, for metrics of hallucination."""
 UNIT_COLUMNS = ("units",)
 WRONG_UNIT_COLUMNS = ("wrong_units", "negative_units")
 
+# Id of a rated caption.
 ITEM_COLUMNS = ("id", "item_id", "key")
-"""The id of one rated caption."""
+# Columns with the same value for all rated captions of an image.
 GROUP_COLUMNS = ("image", "image_id", "group", "item", *IMAGE_COLUMNS[1:])
-"""What the rated captions of one image share."""
 RATING_COLUMNS = ("ratings", "rating", "human", "human_score", "score", "scores")
 SYSTEM_COLUMNS = ("system", "captioner", "model", "SYS")
+# List of the two systems of a pair of captions.
 PAIR_SYSTEM_COLUMNS = ("systems",)
-"""Both systems of a pair of captions, as a list."""
 RATER_COLUMNS = ("rater", "worker", "annotator")
 
+# Names that can only mean the captions to score.
 OWN_COLUMNS = ("candidate", "candidates")
-"""Names that say by themselves that the texts are to be scored."""
+# Names of candidates or references: a list next to a single text is the references.
 GENERIC_COLUMNS = ("caption", "captions", "text")
-"""Names of captions by whomever: as a list beside a text of a model, they are the references."""
+# Inputs of a model.
 INPUT_COLUMNS = ("question", "prompt", "instruction", "query", "input", "context", "source", "language")
-"""Texts that a model was given."""
 AMBIGUOUS = "could be the caption"
 
 

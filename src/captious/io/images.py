@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+# Images with more pixels are refused after reading the header, before decoding.
 MAX_PIXELS = 100_000_000
-"""An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
+# Largest aspect ratio: a narrow strip becomes huge when its shorter side is resized to a model's input.
 MAX_RATIO = 1000
-"""The longer side over the shorter at most: a narrow strip, its shorter side at a model's size, is enormous."""
 NO_SUCH = "no such image"
 
 
@@ -94,7 +94,7 @@ def decode_image(content: bytes, source: Path | ImageSource, upright: bool = Fal
     try:
         image.load()
         return _convert_to_eight_bits(ImageOps.exif_transpose(image) if upright else image)
-    except Exception as error:  # as above, for the pixels
+    except Exception as error:  # as for the header
         raise UnreadableImage(f"{name}: is truncated or damaged ({_generalize_error(error)})") from None
 
 
@@ -137,7 +137,7 @@ def _convert_to_eight_bits(image: Image) -> Image:
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         most = int(values.max(initial=0))
-        # Sixteen bits unless there are more: a TIFF of 32 bits may use any part of its range.
+        # Assume 16 bits unless values are larger: a 32-bit TIFF may use any part of its range.
         shift = 0 if image.mode == "I" and most <= 255 else max(8, most.bit_length() - 8)
         return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8))
     if image.mode == "F":
@@ -230,7 +230,7 @@ class ImageFolder:
         self.path = Path(folder)
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such folder of {self.what}s")
-        with os.scandir(self.path) as entries:  # names alone: a Path for each of 50,000 takes longer than to read them
+        with os.scandir(self.path) as entries:  # creating 50,000 Path objects takes longer than listing the names
             self._entries = sorted(entry.name for entry in entries)
         self._names = {name: None for name in self._entries if _get_suffix(name) in self.suffixes}
 

@@ -40,17 +40,17 @@ from captious.options import Reading
 
 Complain = Callable[[str], None]
 REPEATED = "occurs more than once"
+# Number of rows processed together, by column.
 BLOCK = 10_000
-"""Rows that are read together, column by column."""
+# Largest number of columns named in a message.
 SHOWN_COLUMNS = 12
-"""Columns that a message names."""
 _COLUMN_OPTIONS = {
     "id": "; pass reading=Reading(id_column=...) if another column is the id",
     "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
     "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
 }
+# Number of rows used to guess the columns.
 SAMPLE = 50
-"""Rows that are looked at to find out which column is what."""
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
 SKIP_ONE = "; pass reading=Reading(missing='skip') to leave it out"
 
@@ -65,11 +65,11 @@ class Changes:
     """The changes and omissions of reading, with their places."""
 
     cleaned: list[str] = field(default_factory=list)
-    """Texts that lost control characters or halves of characters."""
+    """Places of texts from which control characters or lone surrogates were removed."""
     left_out: dict[str, list[str]] = field(default_factory=dict)
-    """Rows and texts that cannot be used, by the reason."""
+    """Places of unusable rows and texts, by reason."""
     lost: set[str] = field(default_factory=set)
-    """Places of rows without any caption that can be used, or their ids."""
+    """Ids of rows without a usable caption, or their places if they have no id."""
     remarks: list[str] = field(default_factory=list)
 
     def leave_out(self, complaint: str, where: str) -> None:
@@ -103,18 +103,18 @@ class Gathered:
     references: dict[str, list[str]] = field(default_factory=dict)
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     first_rows: dict[str, str] = field(default_factory=dict, compare=False)
-    """Where each id of a candidate first occurs, if it was not read in a block; `first_row` looks into both."""
+    """Place of the first row of each candidate id; `find_first_row` adds those of ``blocks``."""
     blocks: list[tuple[Sequence[str], Sequence[Row]]] = field(default_factory=list, compare=False)
-    """Blocks of candidates with their ids, until somebody asks where one of them is."""
+    """Blocks of candidates with their ids, whose places are computed on demand."""
     aligned: bool | None = None
-    """Whether ids are the numbers of lines; None where captions stand by position or there are none."""
+    """Whether ids are line numbers; None for captions in memory that are matched by position, or without rows."""
 
     changes: Changes = field(default_factory=Changes, compare=False)
     candidate_column: str = field(default="", compare=False)
-    """The column of the candidates, as messages show it; that of the references is the next."""
+    """The candidate column, formatted for messages; likewise the references column below."""
     references_column: str = field(default="", compare=False)
     joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
-    """The ids of the items that `join` asked for last, and their references."""
+    """The last result of `references_of`."""
 
     def references_of(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], Ragged]:
         """Return the ids and the references of items, cached, so that systems with the same items share both."""
@@ -191,13 +191,14 @@ def gather_candidates(
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
         if reference_column is not None:
-            people = _get_references(row, reference_column, own, changes)
-            if gathered.references.setdefault(key, people) != people:  # several rollouts of an item repeat its list
-                gathered.references[key] += people
+            references = _get_references(row, reference_column, own, changes)
+            # Rollouts of one item repeat its references, which must not be added twice.
+            if gathered.references.setdefault(key, references) != references:
+                gathered.references[key] += references
         _add_fields(gathered, key, row, {text_column, reference_column, reading.id_column}, several)
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
-            # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
+            # A field with equal values in all rows of an item is a field of the item; otherwise a list by candidate.
             several_values = len(values) > 1 and not all(_is_same(value, values[0]) for value in values)
             fields[name] = values if several_values else values[0]
     return gathered
@@ -216,8 +217,8 @@ def gather_references(
     gathered, named = Gathered(changes=changes or Changes()), reading.references_id_column or reading.id_column
     changes, skips = gathered.changes, reading.missing == "skip"
     sample, rows = _peek(rows, reading)
-    places = [row.fields for row in sample]
-    reading = choose_references_column(places, reading, complain, sample[0].where if sample else "")
+    fields = [row.fields for row in sample]
+    reading = choose_references_column(fields, reading, complain, sample[0].where if sample else "")
     gathered.references_column = _describe_column(
         sample, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS
     )
@@ -260,7 +261,7 @@ def select_caption_columns(columns: Sequence[str], reading: Reading) -> list[str
     missing = None in wanted or (references is None and reading.references_column is not None)
     if missing or _find_numbered_columns(tuple(columns)):
         return list(columns)
-    # Their values say which of several is the caption, and whether one is the references.
+    # `choose_columns` needs the values of all possible columns.
     open_choice = reading.candidate_column is None or (references is None and reading.references is None)
     usual = CANDIDATE_COLUMNS if open_choice else ()
     return [name for name in columns if name in (*wanted, *usual, references, STYLE_COLUMN)]
@@ -314,11 +315,11 @@ def _split_blocks(rows: Iterable[Piece], size: int) -> Iterator[Sequence[Row]]:
                 yield from filter(None, (block, row))
                 block = []
             else:
-                block.append(row)  # what comes before an error is kept
+                block.append(row)  # yielded even if the next row raises
             if len(block) == size:
                 yield block
                 block = []
-    except InputError:  # a row that cannot be parsed; complaints about rows before it come first
+    except InputError:  # an unparsable row: first process the rows before it
         yield block
         raise
     yield block
@@ -414,7 +415,7 @@ def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None
     return lists if _is_readable(joined) and not _has_list(joined) else None
 
 
-# Control characters that are no white space. Those that are separate words as a space does.
+# Control characters except white space, which separates words like a space.
 CONTROLS = bytes([*range(9), *range(14, 28), 127])
 _CONTROL = re.compile(f"[{re.escape(CONTROLS.decode())}]")
 
@@ -458,7 +459,7 @@ def _add_further_fields(gathered: Gathered, keys: Sequence[str], rows: Sequence[
     if not columns:
         return
     new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
-    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # which may be that of a sound
+    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # the file may be a sound
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
         return
@@ -504,7 +505,7 @@ def join(
         others, remarks = _join_by_file_name(candidates, others, references_name)
     references = candidates.references if others is None else others.references
     keys: Collection[str] = candidates.candidates.keys()
-    lonely = [key for key in keys if not references.get(key)] if references else []
+    unmatched = [key for key in keys if not references.get(key)] if references else []
     unused = [key for key in references if key not in candidates.candidates]
     if others is not None and {candidates.aligned, others.aligned} == {True, False}:
         lines, table = (name, references_name) if candidates.aligned else (references_name, name)
@@ -514,31 +515,31 @@ def join(
     elif references and references.keys().isdisjoint(keys):
         complain(_explain_disjoint_ids(list(keys), list(references), name, references_name))
     elif reading.missing == "error":
-        if lonely:
+        if unmatched:
             where = "" if references_name == "references" else f" in {references_name}"
-            complain(f"{name}: {_format_ids(lonely)} without references{where}; {_SKIP}")
+            complain(f"{name}: {_format_ids(unmatched)} without references{where}; {_SKIP}")
         if unused:
             complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
-    if lonely:
-        without = set(lonely)
+    if unmatched:
+        without = set(unmatched)
         keys = [key for key in keys if key not in without]
     columns = _merge_columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
         try:
-            # An id of several columns names its image by the first.
+            # In an id of several columns the first is the image.
             further = (reading.id_column or "").count(",")
             named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
             columns["image"] = match_images(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
-    ids, people = (candidates if others is None else others).references_of(tuple(keys))
+    ids, joined = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
         ids=ids,
         candidates=Ragged.of([candidates.candidates[key] for key in keys]),
-        references=people,
+        references=joined,
         columns=columns,
         name=name,
-        skipped=len(lonely) + len(candidates.changes.lost.union(unused)),
+        skipped=len(unmatched) + len(candidates.changes.lost.union(unused)),
         origin=_make_origin(candidates, others, reading, name, references_name, remarks),
     )
     return set_language(captions, reading.language, complain)
@@ -578,14 +579,16 @@ def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tup
 
     Users write ``COCO_val2014_000000391895.jpg`` if the annotations have the id 391895 and the file name.
     """
-    known: dict[str, str] = {}
+    by_alias: dict[str, str] = {}
     for key in others.references:
         for alias in _list_image_names(key, others.fields.get(key, {}).get("image")):
-            known[alias] = key if known.setdefault(alias, key) == key else ""  # of two images, neither
+            by_alias[alias] = (
+                key if by_alias.setdefault(alias, key) == key else ""
+            )  # empty if two images share the alias
     ids: dict[str, str] = {}
     for key in candidates.candidates:
         aliases = _list_image_names(key, candidates.fields.get(key, {}).get("image"))
-        if other := next((known[alias] for alias in aliases if known.get(alias)), ""):
+        if other := next((by_alias[alias] for alias in aliases if by_alias.get(alias)), ""):
             ids.setdefault(other, key)
     if not ids:
         return others, []
@@ -653,11 +656,11 @@ def _is_sound(row: Row, value: Any) -> bool:
     return isinstance(value, str) and value.lower().endswith(AUDIO_SUFFIXES) and AUDIO_COLUMN not in row.fields
 
 
+# Numbered columns of audio captions, one caption each, which are merged into a list.
 _NUMBERED = {
     "candidates": re.compile(r"mult_captions_predicted_\d+"),
     "references": re.compile(r"caption_(?:reference_)?\d+"),
 }
-"""Columns of audio captions that are numbered, each with one caption of the list that they make."""
 
 
 @lru_cache(maxsize=64)
@@ -727,7 +730,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
         value = parse_printed_list(value) or [value]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     if entries and set(map(type, entries)) == {str} and _is_plain("\n".join(entries)):
-        return entries  # nearly always, and quickly
+        return entries  # fast path for nearly all cells
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {describe_value(entry)}, expected a string{SKIP_ONE}")
@@ -785,7 +788,7 @@ def check_text(text: str, where: str, what: str, complain: Complain, remedy: str
 def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
     if wanted is not None:
         return wanted if wanted in row.fields else None
-    for name in usual:  # no generator: this runs several times a row
+    for name in usual:  # a loop is faster than a generator, and this runs several times per row
         if name in row.fields:
             return name
     return None

@@ -14,8 +14,8 @@ from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS
 from captious.io.rows import Piece, Row, RowBlock, decode_text, is_suspicious, remove_halves
 
+# Number of bytes of JSON Lines parsed together; decoding the whole file would at least double the memory.
 _PART = 1 << 20
-"""Bytes of JSON Lines that are parsed together: the whole file as text would take as much memory again, or more."""
 
 
 def read_json_lines(content: bytes, name: str) -> Iterator[Piece]:
@@ -58,7 +58,7 @@ def _parse_single_lines(part: bytes, content: bytes, name: str, first: int) -> I
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError:
-            text = decode_text(content, name)  # says where
+            text = decode_text(content, name)  # raises InputError with the line
         if text and not text.isspace():
             yield _parse_record(text, f"{name}: row {number}")
 
@@ -118,8 +118,8 @@ def read_document(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
     return read_mapping(document, name)
 
 
+# Keys of a list of records in the output of programs; no image id has one of these names.
 WRAPPERS = ("results", "predictions", "captions", "outputs", "data", "items", "sentences")
-"""Keys under which programs put a list of records; an id of an image has none of these names."""
 
 
 def _are_records(entries: Any) -> bool:
@@ -141,7 +141,7 @@ def read_mapping(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
         return
     for key, value in document.items():
         where = f"{name}: id {key!r}"
-        if isinstance(value, str):  # much quicker than asking for a Mapping
+        if isinstance(value, str):  # tested first, because isinstance(value, Mapping) is slow
             yield Row(where, {"id": key, "caption": value}, keyed=True)
         elif isinstance(value, Mapping):
             rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
@@ -214,8 +214,8 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_make_object)
+# Accepts unescaped control characters, such as tabs, in strings.
 _LENIENT = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
-"""Reads control characters, such as tabs, that a program has written into a text without escaping them."""
 
 
 def _parse_json(text: str, name: str) -> Any:
@@ -225,7 +225,7 @@ def _parse_json(text: str, name: str) -> Any:
             value, end = _DECODER.raw_decode(text)
             if end == len(text):
                 return value
-        return _DECODER.decode(text)  # with white space around it, or something behind it, which is an error
+        return _DECODER.decode(text)  # skips surrounding white space, raises on trailing data
     except json.JSONDecodeError as error:
         if not error.msg.startswith("Invalid control character"):
             raise

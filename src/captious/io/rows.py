@@ -21,9 +21,9 @@ class Row(NamedTuple):
     where: str
     fields: dict[str, Any]
     keyed: bool = False
-    """Whether the format says the id, as COCO annotations and dictionaries do; it stands in the column ``id``."""
+    """Whether the format defines the id, as COCO annotations and dictionaries do; it is in the column ``id``."""
     aligned: bool | None = False
-    """Whether the id is the number of the line; None for captions in memory that stand by position."""
+    """Whether the id is the line number; None for captions in memory that are matched by position."""
 
 
 class RowBlock(Sequence[Row]):
@@ -75,8 +75,8 @@ def convert_to_utf8(content: bytes, name: str) -> bytes:
         raise InputError(f"{name}: begins as UTF-16 and is not UTF-16 throughout, expected text in UTF-8") from None
 
 
+# Deepest nesting of a value; deeper ones are mistakes and could not be written.
 DEPTH = 50
-"""Lists within lists that a value may have: more is a mistake, and nothing could write it."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -152,8 +152,8 @@ def refuse_repeated(columns: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: column {repeated[0]!r} occurs more than once, expected different names")
 
 
+# Compression ratio that is accepted whatever the limit; text compresses to about a tenth.
 RATIO = 50
-"""How many times larger than the file its content may be, whatever the limit: text shrinks to a tenth or so."""
 
 
 def refuse_unpacked(size: int, packed: int, limit: int, name: str) -> None:

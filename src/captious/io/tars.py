@@ -20,12 +20,12 @@ from captious.io.json_layouts import parse_json_row
 from captious.io.rows import Row, decode_text
 from captious.options import Reading
 
+# Suffixes of caption files, in order of preference.
 CAPTION_ENDINGS = ("txt", "caption", "cap")
-"""Endings of members that are a caption; the first that a sample has is used."""
 IMAGE_ENDINGS = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
 FIELDS_ENDING = "json"
+# Column of a sample's key; a JSON field of that name takes precedence.
 KEY = "__key__"
-"""The column of a sample's key; a field of that name in its JSON replaces it."""
 
 TRUNCATED, DAMAGED, AFTER_END = "truncated tar", "damaged tar", "content after the end of a tar"
 NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where other samples have one"
@@ -34,8 +34,8 @@ NULL = "caption holds a null character"
 TWICE, WRONG_SIZE = "member occurs twice", "member has another size than its header says"
 BLOCK = 512
 
+# Callback for faults, called with the reason and an example.
 Report = Callable[[str, str], None]
-"""Takes the reason of a fault and an example."""
 
 
 class TarMember(NamedTuple):
@@ -89,8 +89,8 @@ class _Unusable(InputError):
         self.reason = reason
 
 
+# Members of a sample by suffix: content of texts, location of images, None for unwanted members.
 Parts = dict[str, bytes | TarMember | None]
-"""The members of a sample by ending: texts as they are, images by their place; None for those that are not wanted."""
 
 
 def _has_caption_file(parts: Parts) -> bool:
@@ -204,7 +204,7 @@ def iterate_members(file: IO[bytes], name: str, report: Report) -> Iterator[TarM
     """
     end = file.seek(0, io.SEEK_END)
     position, long_name, records = 0, b"", dict[bytes, bytes]()
-    before: TarMember | None = None  # held back until what follows says whether its size is right
+    before: TarMember | None = None  # yielded only after the next header confirms its size
     while position < end:
         file.seek(position)
         header = file.read(BLOCK)
@@ -222,7 +222,7 @@ def iterate_members(file: IO[bytes], name: str, report: Report) -> Iterator[TarM
             if not position:
                 raise InputError(f"{name}: is not a tar file ({damage})") from None
             report(DAMAGED, f"{name}: {damage} at byte {position:,} of {end:,}; what comes before is used")
-            if before is not None and before.size % BLOCK:  # otherwise no padding says that its size is right
+            if before is not None and before.size % BLOCK:  # without padding, nothing confirmed the size
                 yield before
             return
         if before is not None:
@@ -231,7 +231,7 @@ def iterate_members(file: IO[bytes], name: str, report: Report) -> Iterator[TarM
         start, position = position + BLOCK, position + BLOCK + -(-size // BLOCK) * BLOCK
         if start + size > end:
             break
-        file.seek(start)  # whoever took the member before may have read it
+        file.seek(start)  # the consumer of the generator may have moved the position
         if kind == b"L":
             long_name = file.read(size)
         elif kind == b"x":

@@ -52,13 +52,13 @@ def _settled(part: Any) -> str:
     return type(part).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
+# Pictures decoded at a time: enough to fill a GPU, and little memory beside what the denoiser needs.
 DECODED = 8
-"""Pictures decoded at a time: enough to fill a GPU, and little memory beside what the denoiser needs."""
 DECODERS, DENOISERS = ("vae", "movq", "vqvae"), ("unet", "transformer")
+# How to compile; `max-autotune-no-cudagraphs` takes minutes longer.
 COMPILE: dict[str, Any] = {"mode": "default"}
-"""How to compile; ``max-autotune-no-cudagraphs`` takes minutes longer."""
+# Arguments of `decode` that do not depend on how many pictures there are, or that are divided with them.
 _DIVISIBLE = {"return_dict", "generator", "force_not_quantize"}
-"""Arguments of ``decode`` that do not depend on how many pictures there are, or that are divided with them."""
 
 
 def settle(pipeline: Any, device: Any, compile: bool) -> None:
@@ -122,9 +122,9 @@ def _parts(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
 
 STEPS, GUIDANCE = 50, 7.5
 TOKENIZERS = ("tokenizer", "tokenizer_2", "tokenizer_3")
+# Pictures painted at a time on a GPU, and elsewhere, where more cost memory and gain nothing, and a kill would lose
+# hours; `--batch` may ask for fewer, and memory may force fewer.
 MOST, FEW = 64, 8
-"""Pictures painted at a time on a GPU, and elsewhere, where more cost memory and gain nothing, and a kill would lose
-hours; ``--batch`` may ask for fewer, and memory may force fewer."""
 
 
 @dataclass(eq=False)
@@ -316,8 +316,8 @@ def _called(name: str) -> str:
     return path.resolve().name if path is not None else name
 
 
+# Version of the remembered facts; it changes when fingerprints are computed differently.
 FORMAT = "2"
-"""Version of the remembered facts; it changes when fingerprints are computed differently."""
 
 
 @dataclass(eq=False)

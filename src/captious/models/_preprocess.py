@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Order = Literal["crop-first", "rgb-first"]
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+# Names of the filters by Pillow's number, which is what configuration files hold.
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
-"""Names of the filters by Pillow's number, which is what configuration files hold."""
 
 
 @dataclass(frozen=True)

@@ -272,8 +272,8 @@ def _token(entry: Any) -> str:
 
 
 MERGES = "bpe_simple_vocab_16e6.txt.gz"
+# Merges that CLIP uses of the list: what fills a vocabulary of 49,408.
 COUNT = 49_152 - 256 - 2
-"""Merges that CLIP uses of the list: what fills a vocabulary of 49,408."""
 REPOSITORY = "openai/clip-vit-base-patch32"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     import torch
 
 Ids = list[int]
+# Token ids of texts, without the special tokens.
 Pieces = Callable[[Sequence[str]], list[Ids]]
-"""Token ids of texts, without the special tokens."""
+# Special tokens of a pair: [CLS] reference [SEP] candidate [SEP].
 SPECIAL = 3
-"""Special tokens of a pair: [CLS] reference [SEP] candidate [SEP]."""
 FILES = "config.json, pytorch_model.bin (or model.safetensors), and spm.model or vocab.txt"
+# What of the configuration moves a score, with the port's defaults.
 SHAPE = {
     "vocab_size": 30_522,
     "hidden_size": 768,
@@ -50,7 +51,6 @@ SHAPE = {
     "type_vocab_size": 2,
     "layer_norm_eps": 1e-12,
 }
-"""What of the configuration moves a score, with the port's defaults."""
 _LOADED: ModelRegistry[BleurtModel] = ModelRegistry(limit=1)
 _ONE_AT_A_TIME = threading.RLock()
 

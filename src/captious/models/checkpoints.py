@@ -19,10 +19,10 @@ from captious._core.types import Floats
 from captious.errors import InputError, require
 from captious.models._folders import differences
 
+# Keys under which training scripts put the weights.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
-"""Keys under which training scripts put the weights."""
+# What wrappers of a model put before every key.
 PREFIXES = ("module.", "_orig_mod.", "clip.", "model.")
-"""What wrappers of a model put before every key."""
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -109,8 +109,8 @@ BLOCK = {
     "mlp.c_fc.{}": ("mlp.fc1.{}",),
     "mlp.c_proj.{}": ("mlp.fc2.{}",),
 }
+# Weights that are stored as input × output.
 TRANSPOSED = ("visual.proj", "text_projection")
-"""Weights that are stored as input × output."""
 
 
 def blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
@@ -132,8 +132,8 @@ def pairs(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
     return single | blocks("visual.", image_layers) | blocks("", text_layers)
 
 
+# Positions that stay as they are: most captions that CLIP was trained on were shorter.
 UNSTRETCHED = 20
-"""Positions that stay as they are: most captions that CLIP was trained on were shorter."""
 FACTOR = 4
 RESIDUAL = "positional_embedding_res"
 
@@ -172,8 +172,8 @@ def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
     return merged
 
 
+# Image towers (ViT-H, g, bigG) whose heads are not 64 wide; a checkpoint does not say.
 WIDE_HEADS = {1280: 16, 1408: 16, 1664: 16}
-"""Image towers (ViT-H, g, bigG) whose heads are not 64 wide; a checkpoint does not say."""
 
 
 def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:

@@ -172,6 +172,7 @@ def wrap(
     )
 
 
+# What of a configuration enters the fingerprint; the rest differs between versions of the library.
 ARCHITECTURE = (
     "model_type",
     "hidden_size",
@@ -186,7 +187,6 @@ ARCHITECTURE = (
     "eos_token_id",
     "vocab_size",
 )
-"""What of a configuration enters the fingerprint; the rest differs between versions of the library."""
 
 
 def fingerprint_of(module: Any, *parts: str) -> str:
@@ -225,14 +225,14 @@ def _array(features: torch.Tensor) -> Features:
     return cast(Features, features.float().cpu().numpy())
 
 
+# The class in `transformers` for a `model_type`.
 MODELS = {
     "clip": "CLIPModel",
     "siglip": "SiglipModel",
     "vision-text-dual-encoder": "VisionTextDualEncoderModel",
 }
-"""The class in ``transformers`` for a ``model_type``."""
+# Ends of keys that older versions saved and that are no weights.
 NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
-"""Ends of keys that older versions saved and that are no weights."""
 
 
 def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 NAMES = ("fusion", "vilt", "blip", "uniter")
+# Only this one may be called UMIC.
 ORIGINAL = "uniter"
-"""Only this one may be called UMIC."""
 
 
 def called(backbone: str) -> str:
@@ -253,8 +253,8 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     return LOADERS[kind](folder / "model")
 
 
+# Images laid out at a time.
 IMAGES = 512
-"""Images laid out at a time."""
 
 
 @dataclass(frozen=True, eq=False)

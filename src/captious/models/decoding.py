@@ -27,16 +27,16 @@ from captious.models.segments import key_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# Bytes of the memory that is shared with a decoding process; what does not fit goes through the pipe.
 SHARED_BYTES = 32 << 20
-"""Bytes of the memory that is shared with a decoding process; what does not fit goes through the pipe."""
+# Where there are so many threads or more, each decodes through a process of its own.
 MANY_THREADS = 4
-"""Where there are so many threads or more, each decodes through a process of its own."""
+# Stands for the pixels of an image that are on their way to the encoder.
 SENT = b""
-"""Stands for the pixels of an image that are on their way to the encoder."""
+# Whether the content of a key must be decoded.
 Wanted = Callable[[bytes], bool]
-"""Whether the content of a key must be decoded."""
+# Copies pixels to where they may stay.
 Keep = Callable[[Pixels], Pixels]
-"""Copies pixels to where they may stay."""
 
 
 def always(key: bytes) -> bool:
@@ -187,8 +187,8 @@ def _answer(answer: bool, key: bytes) -> bool:
     return answer
 
 
+# Stands for pixels that are in shared memory.
 _ELSEWHERE = np.empty(0, np.uint8)
-"""Stands for pixels that are in shared memory."""
 
 
 class SharedMemory:
@@ -289,8 +289,8 @@ class DecoderPool:
         _close(idle)
 
 
+# The pool of this process.
 DECODERS = DecoderPool()
-"""The pool of this process."""
 
 
 def _close(processes: list[DecodingProcess]) -> None:
@@ -298,8 +298,8 @@ def _close(processes: list[DecodingProcess]) -> None:
         process.close()
 
 
+# Decodes a few files.
 Decoder = Callable[[Sequence[ImageSource], Wanted], list[DecodedImage]]
-"""Decodes a few files."""
 
 
 @contextmanager

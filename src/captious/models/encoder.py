@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+# Texts tokenized at a time.
 BLOCK = 4096
-"""Texts tokenized at a time."""
 
 Features = Floats32
 Pixels = npt.NDArray[np.uint8]
@@ -65,8 +65,8 @@ class Encoder(TextEncoder, Protocol):
         """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
 
 
+# What a metric takes as its encoder: a name, or an encoder of one's own.
 Weights = str | Encoder
-"""What a metric takes as its encoder: a name, or an encoder of one's own."""
 TextWeights = str | TextEncoder
 
 TEXT_MEMBERS = ("name", "fingerprint", "precision", "dimension", "limit", "tokenize", "text_features")

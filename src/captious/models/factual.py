@@ -17,8 +17,8 @@ from captious.syntax.scenegraph import Fact
 
 PUBLISHED = "lizhuang144/flan-t5-base-VG-factual-sg"
 PROMPT = "Generate Scene Graph: "
+# Beams of the search, and tokens of a graph, as CAPTURE sets them.
 BEAMS, LONGEST = 5, 128
-"""Beams of the search, and tokens of a graph, as CAPTURE sets them."""
 BATCH = 16
 _LOADED: ModelRegistry[Factual] = ModelRegistry(limit=1)
 

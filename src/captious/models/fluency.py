@@ -25,10 +25,10 @@ from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.options import Runtime, get_runtime
 
+# Tokens of a caption in training, special ones included; the rest of a longer caption is not read.
 LIMIT = 64
-"""Tokens of a caption in training, special ones included; the rest of a longer caption is not read."""
+# Numbers in an attention head of every BERT that the authors trained; a `config.json` says it of others.
 HEAD_WIDTH = 64
-"""Numbers in an attention head of every BERT that the authors trained; a ``config.json`` says it of others."""
 SUFFIXES = (".ckpt", ".pt", ".pth", ".bin", ".safetensors")
 FILES = "the checkpoint (.ckpt) and the vocab.txt of its BERT, bert-base-uncased or prajjwal1/bert-tiny"
 _SIGNS = re.compile(r"[^\w\s]")

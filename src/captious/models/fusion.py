@@ -164,8 +164,8 @@ class FusionModule(torch.nn.Module):
             self.shift.copy_(-self.slope * cosines.mean())
 
 
+# Share of a GPU's free memory that states may take.
 ROOM = 0.4
-"""Share of a GPU's free memory that states may take."""
 
 
 @dataclass(frozen=True, eq=False)

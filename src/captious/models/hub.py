@@ -20,22 +20,21 @@ from captious.models.encoder import note_model
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+# What a model folder in ``transformers``' or sentence-transformers' layout needs.
+#
+# Old repositories have ``pytorch_model*.bin`` instead of ``model.safetensors``.
 MODEL_FILES = (
     *("*.json", "vocab.txt", "merges.txt", "*.model", "model.safetensors", "model-*.safetensors"),
     *("*_Dense/model.safetensors", "*_Dense/pytorch_model.bin"),
 )
-"""What a model folder in ``transformers``' or sentence-transformers' layout needs.
-
-Old repositories have ``pytorch_model*.bin`` instead of ``model.safetensors``.
-"""
+# What to download by hand for an encoder of images and texts.
 HUB_FILES = "config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and preprocessor_config.json"
-"""What to download by hand for an encoder of images and texts."""
+# What to download by hand for a language model.
 TEXT_FILES = "config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json"
-"""What to download by hand for a language model."""
+# Files of a model's folder and its subfolders; a disk has more.
 MOST_FILES = 5000
-"""Files of a model's folder and its subfolders; a disk has more."""
+# Seconds that the hub has to answer a question.
 TIMEOUT = 5.0
-"""Seconds that the hub has to answer a question."""
 
 
 @dataclass(frozen=True)

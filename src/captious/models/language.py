@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 Ids = list[int]
+# The layer that agrees best with people, as the authors of BERTScore found, by the last part of a model's name.
 LAYERS = {
     "roberta-large": 17,
     "roberta-base": 10,
@@ -32,9 +33,8 @@ LAYERS = {
     "deberta-large-mnli": 18,
     "deberta-xlarge-mnli": 40,
 }
-"""The layer that agrees best with people, as the authors of BERTScore found, by the last part of a model's name."""
+# Kinds of models whose layers behind the chosen one can be left out: nothing follows the last of them.
 ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra")
-"""Kinds of models whose layers behind the chosen one can be left out: nothing follows the last of them."""
 _LOADED: ModelRegistry[Contextual] = ModelRegistry(limit=2)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 MINI = ("captious-mini", "captious-mini-specs")
+# The file that tells a dual encoder's folder from one of `transformers`.
 DUAL_MARKER = "captious-encoder.json"
-"""The file that tells a dual encoder's folder from one of ``transformers``."""
 ACTIVATIONS = ("gelu", "quick_gelu")
 
 _LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)

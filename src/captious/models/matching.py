@@ -117,11 +117,11 @@ class PixelStore:
             return str(error)
 
 
+# Hub ids that a training starts from.
 DEFAULTS = {"vilt": "dandelin/vilt-b32-finetuned-coco", "blip": "Salesforce/blip-itm-base-coco"}
-"""Hub ids that a training starts from."""
 ITM = "itm_score.fc"
+# The longer side is at most so many times the shorter, as in ViLT's own preparation.
 LONGER = 1333 / 800
-"""The longer side is at most so many times the shorter, as in ViLT's own preparation."""
 
 
 class _Matching(Backbone):
@@ -249,8 +249,8 @@ def _stretched(square: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
     return torch.nn.functional.interpolate(square, size=grid, mode="bilinear", align_corners=True)
 
 
+# Parts of the library's model that a rank head does without.
 CONTRAST = ("vision_proj", "text_proj", "itm_head")
-"""Parts of the library's model that a rank head does without."""
 
 
 class Blip(_Matching):

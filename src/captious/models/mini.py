@@ -405,14 +405,14 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+# What CLIPScore puts before a caption: its words are always in the vocabulary.
 PREFIX = "A photo depicts"
-"""What CLIPScore puts before a caption: its words are always in the vocabulary."""
 
 SIDE, PATCH, LIMIT = 96, 12, 248
 EMBEDDING = 128
 IMAGE_WIDTH, TEXT_WIDTH, LAYERS, HEAD = 160, 128, 4, 32
+# The small network of a layer is so many times as wide as the layer.
 WIDER = 3
-"""The small network of a layer is so many times as wide as the layer."""
 
 
 def folder_of(name: str) -> Path:

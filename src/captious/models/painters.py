@@ -25,13 +25,13 @@ from captious.options import get_runtime
 
 GUIDED = "guided:"
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# Why there is no picture, by code; 0 is a picture. Codes are stored, so new ones go to the end.
 FAULTS = (
     "",
     "the painter gave a black picture (a safety filter?)",
     "the painter gave a picture that is not finite",
     "the text says nothing that this painter can draw",
 )
-"""Why there is no picture, by code; 0 is a picture. Codes are stored, so new ones go to the end."""
 BLACK, NOT_FINITE, NOTHING = 1, 2, 3
 
 
@@ -140,8 +140,8 @@ def _load(name: str, options: PainterOptions) -> Painter:
     return open_pipeline(name, options)
 
 
+# Variable with the painters in Python code that may be imported, as `module:attribute`, with commas between them.
 ALLOWED = "CAPTIOUS_PAINTERS"
-"""Variable with the painters in Python code that may be imported, as ``module:attribute``, with commas between them."""
 
 
 def allow_painter(name: str) -> None:
@@ -191,8 +191,8 @@ def as_pixels(values: Floats32) -> tuple[Pixels, Ints32]:
     return pixels, np.select([~finite, black], [NOT_FINITE, BLACK], 0).astype(np.int32)
 
 
+# Pictures in memory at a time.
 CHUNK_BYTES = 64 << 20
-"""Pictures in memory at a time."""
 
 
 @dataclass(frozen=True)

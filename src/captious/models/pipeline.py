@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     import torch
 
 
+# Waits for a batch and gives its vectors.
 Fetch = Callable[[], Features]
-"""Waits for a batch and gives its vectors."""
+# Begins to compute a batch; on a GPU it returns before the batch is done.
 Start = Callable[[Any], Fetch]
-"""Begins to compute a batch; on a GPU it returns before the batch is done."""
 
 
 @dataclass
@@ -84,8 +84,8 @@ def _free() -> None:
         torch.cuda.empty_cache()
 
 
+# Batches a GPU may have before it.
 IN_FLIGHT = 2
-"""Batches a GPU may have before it."""
 
 
 def image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
@@ -120,18 +120,18 @@ def _done(features: Features) -> Fetch:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+# Batches of images that may be decoded and waiting.
 AHEAD = 3
-"""Batches of images that may be decoded and waiting."""
+# The same where a GPU resizes them: whole images take six times as much memory.
 AHEAD_FOR_GPU = 1
-"""The same where a GPU resizes them: whole images take six times as much memory."""
+# Of many images, so many are handed to a thread at a time.
 RUN = 8
-"""Of many images, so many are handed to a thread at a time."""
+# So many images or more may be decoded in processes, which take a moment to start.
 MANY_IMAGES = 1000
-"""So many images or more may be decoded in processes, which take a moment to start."""
+# Threads, or processes, that read files for a GPU that decodes them.
 READERS = 4
-"""Threads, or processes, that read files for a GPU that decodes them."""
+# A batch of short texts may be this many times as large as one of long ones.
 MOST_TEXTS = 4
-"""A batch of short texts may be this many times as large as one of long ones."""
 
 
 class ImageBatch(NamedTuple):

@@ -30,8 +30,8 @@ FORMAT = 2
 SUFFIX = ".arrow"
 HEADER = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
 
+# One row of two numbers per key: its first and its last eight bytes.
 Keys = npt.NDArray[np.uint64]
-"""One row of two numbers per key: its first and its last eight bytes."""
 Rows = npt.NDArray[Any]
 
 
@@ -201,8 +201,8 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     return {**header, "rows": len(batch)}, batch
 
 
+# Small segments from which on they are merged.
 MANY = 8
-"""Small segments from which on they are merged."""
 SMALL_BYTES = 64 << 20
 LARGE_BYTES = 256 << 20
 

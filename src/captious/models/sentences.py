@@ -35,22 +35,22 @@ from captious.options import Runtime, get_runtime
 if TYPE_CHECKING:
     import torch
 
+# Fills rows of token ids; every other number is a token that the model reads.
 PADDING = -1
-"""Fills rows of token ids; every other number is a token that the model reads."""
+# Tokens that a processor encodes at a time, padding included.
 TOKENS = 1024
-"""Tokens that a processor encodes at a time, padding included."""
 FILES = (
     "modules.json and the files that it names (config.json, model.safetensors, tokenizer.json, 1_Pooling/config.json)"
 )
+# Names under which versions of sentence-transformers wrote the limit and the case of texts.
 LENGTH_FILES = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-"""Names under which versions of sentence-transformers wrote the limit and the case of texts."""
+# Models of which only the encoder is used, and its class in `transformers`.
 CLASSES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel"}
-"""Models of which only the encoder is used, and its class in ``transformers``."""
+# Poolings in the order in which several of them are joined.
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-"""Poolings in the order in which several of them are joined."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 Step = Callable[["torch.Tensor"], "torch.Tensor"]

@@ -47,10 +47,10 @@ else:
     torch = require("torch", "clip")
 
 GRID = 8
+# Token states are stored in rows of these lengths, each text in the shortest that holds it.
 STEPS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Token states are stored in rows of these lengths, each text in the shortest that holds it."""
+# Just below the largest number of half precision.
 LARGEST = 60_000.0
-"""Just below the largest number of half precision."""
 Halves = npt.NDArray[np.float16]
 
 _SHAPES: dict[str, tuple[int, int]] = {}
@@ -169,8 +169,8 @@ def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     return torch.cat([states.flatten(1), vector], dim=1)
 
 
+# The share of the free memory that states may take; beyond it, states of images are read from disk batch by batch.
 SHARE = 0.4
-"""The share of the free memory that states may take; beyond it, states of images are read from disk batch by batch."""
 
 
 @dataclass(frozen=True, eq=False)

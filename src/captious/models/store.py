@@ -44,8 +44,8 @@ from captious.options import Runtime, get_runtime
 
 FLUSH_BYTES = 32 << 20
 FLUSH_SECONDS = 5.0
+# Rows that are in memory alone are available to later calls up to this size.
 MEMORY_BYTES = 2 << 30
-"""Rows that are in memory alone are available to later calls up to this size."""
 TOUCH_SECONDS = 60.0
 CHUNK_BYTES = 4 << 20
 
@@ -238,8 +238,8 @@ def _memory(store: Store) -> int:
 
 
 FILES = FeatureSpace("", "paths", "content", (16,), "uint8")
+# A file that changed so recently may change again within the resolution of its times.
 SETTLED_SECONDS = 2.0
-"""A file that changed so recently may change again within the resolution of its times."""
 
 
 def file_index() -> Store:
@@ -283,8 +283,8 @@ def record(index: Store, states: Sequence[bytes | None], contents: Sequence[byte
 LIMIT_VARIABLE = "CAPTIOUS_CACHE_LIMIT"
 LIMIT = "20GB"
 DRAFTS = f".*{SUFFIX}.*.part"
+# A draft this old belongs to a process that was killed.
 STALE_SECONDS = 3600.0
-"""A draft this old belongs to a process that was killed."""
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 

@@ -117,8 +117,8 @@ class Regions:
         return features, boxes, inside
 
 
+# Tokens of a caption, start and end included.
 LIMIT = 60
-"""Tokens of a caption, start and end included."""
 
 
 class RegionEmbedding(torch.nn.Module):

@@ -20,12 +20,12 @@ from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.resampling import cluster_sums
 
 Verdict = Literal["holds", "fails", "undecided"]
+# Sides of a metric that does not answer, and the size below which a harmless edit counts as not moving a metric.
 CHANCE, MARGIN = 0.5, 0.1
-"""Sides of a metric that does not answer, and the size below which a harmless edit counts as not moving a metric."""
+# How far an interval of the sides may reach from chance on both sides and still show that a metric does not answer.
 ROOM = 0.05
-"""How far an interval of the sides may reach from chance on both sides and still show that a metric does not answer."""
+# Images below which no verdict is given.
 FEWEST = 20
-"""Images below which no verdict is given."""
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ from captious.stats.bootstrap import too_narrow
 from captious.stats.shares import clusters_of
 
 INJECTED = "inject(1)"
+# Items that are shown of an edit that a metric does not answer as it should.
 OFFENDERS = 5
-"""Items that are shown of an edit that a metric does not answer as it should."""
 ABOUT = (
     "Captions are changed on purpose, and every metric scores them before and after. Sides: the share of captions "
     "whose score falls (gaming: rises), ties one half; chance is 50. Size: the mean change in standard deviations of "

@@ -24,8 +24,8 @@ from captious.io.rows import Row
 from captious.options import SEED
 from captious.probes._rows import image_paths, text_of, texts_of
 
+# Items that are drawn where there are more.
 ITEMS = 200
-"""Items that are drawn where there are more."""
 RIGHT_COLUMNS = ("right", "positive", "baseline", "human_corrected_hall_caption")
 WRONG_COLUMNS = ("wrong", "negative", "negative_caption", "foil", "hall_caption")
 

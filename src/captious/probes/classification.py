@@ -24,8 +24,8 @@ from captious.stats.shares import clusters_of, shares
 
 TEMPLATES = ("a photo of a {}.",)
 DEPTHS = (1, 5)
+# Most frequent mistakes of an encoder that are listed.
 MISTAKES = 5
-"""Most frequent mistakes of an encoder that are listed."""
 LABEL_COLUMNS = ("label", "class", "category")
 
 

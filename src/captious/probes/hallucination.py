@@ -30,25 +30,25 @@ from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import Statistic
 from captious.stats.shares import shares
 
+# Values in the order of the tables.
 VALUES: tuple[Value, ...] = ("s", "i", "recall", "f1", "words")
-"""Values in the order of the tables."""
+# Values in the order in which they are scored: the page sorts items by the last.
 SCORED = cast(tuple[Value, ...], Chair.variants["value"])
-"""Values in the order in which they are scored: the page sorts items by the last."""
 CALLED_CHAIR: tuple[Value, ...] = ("s", "i")
+# Words after which captions are cut for the curve against length, as far as captions have so many.
 LENGTHS = (16, 32, 64, 96, 128, 192, 256)
-"""Words after which captions are cut for the curve against length, as far as captions have so many."""
+# Sentences that are shown one by one; later ones are together.
 SENTENCES = 6
-"""Sentences that are shown one by one; later ones are together."""
+# Objects, and pairs of objects, that the tables show; JSON has all.
 LISTED = 20
-"""Objects, and pairs of objects, that the tables show; JSON has all."""
 QUARTERS = ("1st", "2nd", "3rd", "4th")
+# The sentence's numbers come from `python -m lab.reproductions chair` on 202,654 captions.
 HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."
 )
-"""The sentence's numbers come from ``python -m lab.reproductions chair`` on 202,654 captions."""
+# The share by which captions of one system are longer before a note says so.
 LONGER = 0.02
-"""The share by which captions of one system are longer before a note says so."""
 Progress = Callable[[str], None]
 
 
@@ -392,8 +392,8 @@ def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> Inven
     )
 
 
+# Captions with the objects of their image, which are known, and the index of their item.
 Known = Sequence[tuple[ReadCaption, ImageObjects, int]]
-"""Captions with the objects of their image, which are known, and the index of their item."""
 
 
 def _object_counts(known: Known) -> dict[str, ObjectCount]:

@@ -20,8 +20,8 @@ from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
 
+# Worst hubs that are listed, of an encoder and a direction.
 LISTED = 5
-"""Worst hubs that are listed, of an encoder and a direction."""
 EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
 
 

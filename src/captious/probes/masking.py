@@ -25,8 +25,8 @@ from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
 
+# Groups that the table lists, and frequent words of each.
 LISTED, WORDS = 10, 5
-"""Groups that the table lists, and frequent words of each."""
 
 
 @dataclass(frozen=True)

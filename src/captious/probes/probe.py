@@ -18,9 +18,9 @@ from captious.runs.report import disambiguate_labels
 from captious.stats.bootstrap import Estimate
 
 Labeled = tuple[str, Estimate]
+# Scores that differ by less are equal: a text truncated at the limit gives the same tokens, but a batch of another size
+# rounds differently.
 TIE = 1e-6
-"""Scores that differ by less are equal: a text truncated at the limit gives the same tokens, but a batch of another
-size rounds differently."""
 
 
 @dataclass(frozen=True, repr=False)

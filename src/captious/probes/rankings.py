@@ -18,8 +18,8 @@ from captious.render import Column, Document, Result, Section, Table
 from captious.render.document import Value
 from captious.stats.correlation import pearson, spearman
 
+# The rank of each caption.
 Ranks = dict[str, float]
-"""The rank of each caption."""
 
 
 class RankedSet(NamedTuple):

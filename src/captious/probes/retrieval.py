@@ -19,8 +19,8 @@ from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
 
 DEPTHS = (1, 5, 10)
+# Cosines that differ by less are a tie: a product of blocks rounds differently from a product of pairs.
 EQUAL = 1e-6
-"""Cosines that differ by less are a tie: a product of blocks rounds differently from a product of pairs."""
 
 
 @dataclass(frozen=True)

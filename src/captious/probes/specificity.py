@@ -51,10 +51,10 @@ COUNTINGS: dict[Counting, str] = {
     "legacy": "as the authors' code counts, see docs/guide/specificity.md",
 }
 NEGATIVE_COLUMNS = ("negatives", "neg_captions")
+# The suffix of a metric's name where it was shown other images than the captions'.
 CONTROL = ", wrong image"
-"""The suffix of a metric's name where it was shown other images than the captions'."""
+# Steps that the second chart shows one by one.
 STEPS = 12
-"""Steps that the second chart shows one by one."""
 
 
 @dataclass(frozen=True)

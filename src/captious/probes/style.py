@@ -33,8 +33,8 @@ from captious.metrics.style.onlystyle import (
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table
 
+# Scores closer than this are equal: rounding must not decide a tie, and a tie fails.
 TIE = 1e-13
-"""Scores closer than this are equal: rounding must not decide a tie, and a tie fails."""
 Progress = Callable[[str], None]
 
 
@@ -317,10 +317,10 @@ def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
     return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
 
 
+# Where a larger share of the captions is known to the model word for word, it was fitted on captions like these.
 MOSTLY = 0.5
-"""Where a larger share of the captions is known to the model word for word, it was fitted on captions like these."""
+# The number of styles from which on the top tenth contains more than the first style.
 TENTH = 10
-"""The number of styles from which on the top tenth contains more than the first style."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,8 @@ from captious.errors import InputError
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 
+# Rows and columns of a block: 32 MB in single precision, however many vectors there are.
 QUERIES, GALLERY = 1024, 8192
-"""Rows and columns of a block: 32 MB in single precision, however many vectors there are."""
 
 
 @dataclass(frozen=True, eq=False)

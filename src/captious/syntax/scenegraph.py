@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from captious.syntax.parsing import Parse
 
+# (object,), (object, attribute) or (subject, relation, object), in lemmas.
 Fact = tuple[str, ...]
-"""(object,), (object, attribute) or (subject, relation, object), in lemmas."""
 
 _TWO_WORDS = """
 across from, along with, alongside of, apart from, as for, as from, as of, as per, as to, aside from, away from, based
@@ -29,8 +29,8 @@ by means of, in accordance with, in addition to, in case of, in front of, in lie
 on account of, on behalf of, on top of, with regard to, with respect to
 """
 TWO_WORDS = frozenset(" ".join(one.split()) for one in _TWO_WORDS.split(","))
+# Prepositions of several words.
 THREE_WORDS = frozenset(" ".join(one.split()) for one in _THREE_WORDS.split(","))
-"""Prepositions of several words."""
 
 _AFTER_ARTICLE = """
 lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave mountain
@@ -46,8 +46,8 @@ billion trillion
 """
 AFTER_ARTICLE = frozenset(_AFTER_ARTICLE.split())
 ALONE = frozenset(_ALONE.split())
+# Words that quantify the noun after *of*: after *a*, without an article, and before a determiner.
 BEFORE_ARTICLE = frozenset(_BEFORE_ARTICLE.split())
-"""Words that count what follows *of*: behind *a*, on their own, and before a determiner."""
 
 _SINGULAR = """
 i me myself mine my yourself he him himself his she her herself hers it itself its one oneself
@@ -56,12 +56,12 @@ _PLURAL = """
 jeans pants shorts trousers tights leggings overalls pajamas scissors clothes goggles binoculars slacks headquarters
 news people
 """
+# Pronouns that refer to singular nouns only.
 SINGULAR_PRONOUNS = frozenset(_SINGULAR.split())
-"""Pronouns that stand for a singular noun only."""
+# Nouns that are their own lemma.
 PLURAL_ONLY = frozenset(_PLURAL.split())
-"""Nouns that are their own lemma."""
+# Wrong lemmas of spaCy that are frequent in captions, corrected.
 LEMMAS = {"rid": "ride"}
-"""Lemmas that spaCy gets wrong in the very words of captions."""
 
 
 def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact, ...]:
@@ -70,7 +70,7 @@ def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact
     ``legacy_fragments`` omits what the original's parser misses in lower-case fragments without a period, such as
     *a man riding a horse*: relations of an -ing form after the singular noun that is the root.
     """
-    tuples = (fact for parse in parses for fact in _Graph.of(parse).facts(legacy_fragments))
+    tuples = (fact for parse in parses for fact in _Graph.of(parse).list_facts(legacy_fragments))
     return tuple(dict.fromkeys(tuples))
 
 
@@ -84,9 +84,9 @@ class _Graph:
     dependents: dict[int, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
     roots: list[int] = field(default_factory=list)
     fragment: bool = False
-    """Whether it begins in lower case and has no mark at its end."""
+    """Whether it begins in lower case and does not end in a period."""
     case: dict[int, str] = field(default_factory=dict)
-    """The preposition of a noun that stands for *be*: *is on the couch*."""
+    """The preposition of a noun that replaces *be*: *is on the couch*."""
 
     @classmethod
     def of(cls, parse: Parse) -> _Graph:
@@ -101,19 +101,19 @@ class _Graph:
         graph._replace_pronouns()
         return graph
 
-    # What the rules ask of a token.
+    # Queries of the rules.
 
     def is_noun(self, index: int) -> bool:
         return self.tags[index].startswith("NN")
 
-    def plural(self, index: int) -> bool:
+    def is_plural(self, index: int) -> bool:
         return self.tags[index] in ("NNS", "NNPS")
 
-    def children(self, index: int, *labels: str) -> list[int]:
+    def get_children(self, index: int, *labels: str) -> list[int]:
         return [child for label, child in self.dependents.get(index, ()) if label in labels]
 
-    def objects(self, index: int) -> Iterator[tuple[str, int]]:
-        """Nouns that a predicate has as object or behind a preposition, with the preposition."""
+    def find_objects(self, index: int) -> Iterator[tuple[str, int]]:
+        """Yield the nouns that are objects of a predicate or follow its prepositions, each with the preposition."""
         for label, child in self.dependents.get(index, ()):
             if self.is_noun(child):
                 if label in ("dobj", "iobj"):
@@ -121,30 +121,30 @@ class _Graph:
                 elif label.startswith("nmod:"):
                     yield label[5:] if label not in ("nmod:poss", "nmod:agent") else "", child
 
-    def subjects(self, index: int) -> list[int]:
-        return [child for child in self.children(index, "nsubj") if self.is_noun(child)]
+    def find_subjects(self, index: int) -> list[int]:
+        return [child for child in self.get_children(index, "nsubj") if self.is_noun(child)]
 
     def format_predicate(self, index: int) -> str:
         """Return the lemma with its particle; an empty text for *be*."""
         lemma = "" if self.lemmas[index] == "be" else self.lemmas[index]
-        particle = next((self.words[child] for child in self.children(index, "prt")), "")
+        particle = next((self.words[child] for child in self.get_children(index, "prt")), "")
         return f"{lemma} {particle}".strip()
 
     # Rewriting.
 
-    def incoming(self, index: int) -> list[tuple[int, str]]:
+    def find_incoming(self, index: int) -> list[tuple[int, str]]:
         return [(head, label) for head, edges in self.dependents.items() for label, child in edges if child == index]
 
-    def add(self, head: int, label: str, child: int) -> None:
+    def add_edge(self, head: int, label: str, child: int) -> None:
         if (label, child) not in self.dependents[head]:
             self.dependents[head].append((label, child))
 
-    def move(self, index: int, target: int) -> None:
-        """Give the incoming edges of a token to another."""
-        for head, label in self.incoming(index):
+    def move_edges(self, index: int, target: int) -> None:
+        """Redirect the incoming edges of a token to another."""
+        for head, label in self.find_incoming(index):
             self.dependents[head].remove((label, index))
             if head != target:
-                self.add(head, label, target)
+                self.add_edge(head, label, target)
         self.roots = [target if root == index else root for root in self.roots]
 
     def _replace_quantifiers(self) -> None:
@@ -154,7 +154,7 @@ class _Graph:
         for index, word in enumerate(self.words):
             if self.words[index + 1 : index + 2] != ["of"]:
                 continue
-            inner = next((child for child in self.children(index, "nmod:of") if child > index), None)
+            inner = next((child for child in self.get_children(index, "nmod:of") if child > index), None)
             if inner is None or not (self.is_noun(inner) or self.tags[inner].startswith("PRP")):
                 continue
             left = sorted(child for _, child in self.dependents.get(index, ()) if child < index)
@@ -169,84 +169,84 @@ class _Graph:
             else:
                 continue
             self.dependents[index].remove(("nmod:of", inner))
-            self.move(index, inner)
-            self.add(inner, "qmod", first)
+            self.move_edges(index, inner)
+            self.add_edge(inner, "qmod", first)
 
     def _replace_pronouns(self) -> None:
         """Replace a pronoun by the first noun of a breadth-first search from the root, if that noun precedes it."""
         for index, tag in enumerate(self.tags):
-            if index and tag in ("PRP", "PRP$") and index not in self.roots and self.incoming(index):
+            if index and tag in ("PRP", "PRP$") and index not in self.roots and self.find_incoming(index):
                 antecedent = self._find_first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
                 if antecedent is not None and antecedent < index:
-                    for head, label in self.incoming(index):
+                    for head, label in self.find_incoming(index):
                         self.dependents[head].remove((label, index))
-                        self.add(head, label, antecedent)
+                        self.add_edge(head, label, antecedent)
 
     def _find_first_noun(self, singular: bool) -> int | None:
-        waiting, visited = deque(self.roots), set(self.roots)
-        while waiting:
-            index = waiting.popleft()
-            if self.is_noun(index) and not (singular and self.plural(index)):
+        queue, visited = deque(self.roots), set(self.roots)
+        while queue:
+            index = queue.popleft()
+            if self.is_noun(index) and not (singular and self.is_plural(index)):
                 return index
             for _, child in sorted(self.dependents.get(index, ()), key=lambda edge: edge[1]):
                 if child not in visited:
                     visited.add(child)
-                    waiting.append(child)
+                    queue.append(child)
         return None
 
     # The rules, in their order.
 
-    def facts(self, legacy_fragments: bool) -> Iterator[Fact]:
-        """The tuples of the sentence."""
-        lemma, everything = self.lemmas, range(len(self.words))
-        for predicate in everything:
+    def list_facts(self, legacy_fragments: bool) -> Iterator[Fact]:
+        """Yield the tuples of the sentence."""
+        lemma, indices = self.lemmas, range(len(self.words))
+        for predicate in indices:
             yield from self._list_subject_relations(predicate)
-        for noun in everything:
+        for noun in indices:
             yield from self._list_participle_relations(noun, legacy_fragments)
-        for predicate in everything:
+        for predicate in indices:
             yield from self._list_attributes(predicate)
-        for head in everything:
-            yield from ((lemma[head], lemma[child]) for child in self.children(head, "amod"))
-        for adjective in everything:
+        for head in indices:
+            yield from ((lemma[head], lemma[child]) for child in self.get_children(head, "amod"))
+        for adjective in indices:
             if self.tags[adjective].startswith("J"):
-                yield from ((lemma[subject], lemma[adjective]) for subject in self.children(adjective, "nsubj"))
-        for head in everything:
+                yield from ((lemma[subject], lemma[adjective]) for subject in self.get_children(adjective, "nsubj"))
+        for head in indices:
             yield from self._list_noun_relations(head)
-        for verb in everything:
-            for agent in self.children(verb, "nmod:agent"):
-                for subject in self.children(verb, "nsubjpass"):
+        for verb in indices:
+            for agent in self.get_children(verb, "nmod:agent"):
+                for subject in self.get_children(verb, "nsubjpass"):
                     if self.is_noun(agent) and self.is_noun(subject):
                         yield lemma[agent], self.format_predicate(verb), lemma[subject]
-        for noun in everything:
-            if self.plural(noun) and (count := self._count(noun)) is not None:
+        for noun in indices:
+            if self.is_plural(noun) and (count := self._find_count(noun)) is not None:
                 yield lemma[noun], lemma[count]
         compound = set()
-        for head in everything:
-            for child in self.children(head, "compound"):
+        for head in indices:
+            for child in self.get_children(head, "compound"):
                 if self.is_noun(head) and self.is_noun(child):
                     compound |= {head, child}
                     yield lemma[head], lemma[child]
-        yield from ((lemma[noun],) for noun in everything if self.is_noun(noun) and noun not in compound)
+        yield from ((lemma[noun],) for noun in indices if self.is_noun(noun) and noun not in compound)
 
     def _list_subject_relations(self, predicate: int) -> Iterator[Fact]:
-        if self.children(predicate, "cop"):
+        if self.get_children(predicate, "cop"):
             return
-        for subject in self.subjects(predicate):
-            for preposition, target in self.objects(predicate):
+        for subject in self.find_subjects(predicate):
+            for preposition, target in self.find_objects(predicate):
                 yield self._make_relation(subject, f"{self.format_predicate(predicate)} {preposition}", target)
 
     def _list_participle_relations(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
-        missed = legacy_fragments and self.fragment and noun in self.roots and not self.plural(noun)
-        for verb in self.children(noun, "acl"):
+        missed = legacy_fragments and self.fragment and noun in self.roots and not self.is_plural(noun)
+        for verb in self.get_children(noun, "acl"):
             if self.tags[verb].startswith("V") and not (missed and self.tags[verb] == "VBG"):
-                for preposition, target in self.objects(verb):
+                for preposition, target in self.find_objects(verb):
                     yield self._make_relation(noun, f"{self.format_predicate(verb)} {preposition}", target)
 
     def _list_attributes(self, predicate: int) -> Iterator[Fact]:
-        copula = bool(self.children(predicate, "cop"))
-        if not copula and any(True for _ in self.objects(predicate)):
+        copula = bool(self.get_children(predicate, "cop"))
+        if not copula and any(True for _ in self.find_objects(predicate)):
             return
-        for subject in self.subjects(predicate):
+        for subject in self.find_subjects(predicate):
             if predicate in self.case:
                 yield self._make_relation(subject, self.case[predicate], predicate)
             elif self.lemmas[predicate] != "be":
@@ -262,11 +262,11 @@ class _Graph:
             elif label.startswith("nmod:") and label != "nmod:agent":
                 yield self._make_relation(head, label[5:], child)
 
-    def _count(self, noun: int) -> int | None:
-        numbers = sorted(self.children(noun, "nummod"))
+    def _find_count(self, noun: int) -> int | None:
+        numbers = sorted(self.get_children(noun, "nummod"))
         if numbers and numbers[0] < noun:
             return numbers[0]
-        return next(iter(self.children(noun, "qmod")), None)
+        return next(iter(self.get_children(noun, "qmod")), None)
 
     def _make_relation(self, subject: int, label: str, target: int) -> Fact:
         label = label.strip()
@@ -282,10 +282,8 @@ class _Conversion:
         for index, word in enumerate(parse):
             if word.head != index:
                 self.below[word.head].append(index)
-        self.stands_for: dict[int, int] = {}
-        """The predicate that takes the place of a form of *be*."""
-        self.used: set[int] = set()
-        """Tokens whose own edge is not added: prepositions, and what was promoted."""
+        self.predicate_of: dict[int, int] = {}  # the predicate that replaces a form of *be*
+        self.used: set[int] = set()  # tokens whose own edge is not added: prepositions and promoted predicates
 
     def run(self) -> None:
         """Fill the graph."""
@@ -303,12 +301,12 @@ class _Conversion:
 
     def _resolve(self, index: int) -> int:
         """Return the predicate that replaces a form of *be*; any other token is returned as it is."""
-        return self.stands_for.get(index, index)
+        return self.predicate_of.get(index, index)
 
     def _find_dependents(self, index: int, *labels: str) -> list[int]:
         return [child for child in self.below[index] if self.parse[child].dependency in labels]
 
-    def _text(self, index: int) -> str:
+    def _get_text(self, index: int) -> str:
         return self.graph.words[index]
 
     def _promote(self, index: int) -> None:
@@ -320,7 +318,7 @@ class _Conversion:
             return
         for child in self._find_dependents(index, "acomp"):
             for preposition in self._find_dependents(child, "prep"):
-                phrase = f"{self._text(child)} {self._text(preposition)}"
+                phrase = f"{self._get_text(child)} {self._get_text(preposition)}"
                 if phrase in TWO_WORDS and (targets := self._find_dependents(preposition, "pobj")):
                     self._replace_be(index, targets[0], phrase, (child, preposition))
                     return
@@ -336,31 +334,31 @@ class _Conversion:
                 return
 
     def _replace_be(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
-        self.stands_for[be] = predicate
+        self.predicate_of[be] = predicate
         self.used |= {predicate, *path}
-        self.graph.add(predicate, "cop", be)
+        self.graph.add_edge(predicate, "cop", be)
         if case:
             self.graph.case[predicate] = case
 
     def _read_phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
         """Return a preposition, perhaps of several words, its object, and the tokens of the phrase."""
-        text = self._text(preposition)
+        text = self._get_text(preposition)
         for inner in self._find_dependents(preposition, "prep", "pcomp"):
-            joined = f"{text} {self._text(inner)}"
+            joined = f"{text} {self._get_text(inner)}"
             if targets := self._find_dependents(inner, "pobj"):
-                return joined if joined in TWO_WORDS else self._text(inner), targets[0], (preposition, inner)
+                return joined if joined in TWO_WORDS else self._get_text(inner), targets[0], (preposition, inner)
         targets = self._find_dependents(preposition, "pobj")
         if not targets:
             return text, None, (preposition,)
         middle = targets[0]
         for inner in self._find_dependents(middle, "prep"):
-            joined = f"{text} {self._text(middle)} {self._text(inner)}"
+            joined = f"{text} {self._get_text(middle)} {self._get_text(inner)}"
             further = self._find_dependents(inner, "pobj")
             if joined in THREE_WORDS and (preposition, inner) == (middle - 1, middle + 1) and further:
                 return joined, further[0], (preposition, middle, inner)
         before = [child for child in self.below[preposition] if child == preposition - 1]
-        if before and f"{self._text(before[0])} {text}" in TWO_WORDS:
-            return f"{self._text(before[0])} {text}", middle, (preposition, before[0])
+        if before and f"{self._get_text(before[0])} {text}" in TWO_WORDS:
+            return f"{self._get_text(before[0])} {text}", middle, (preposition, before[0])
         return text, middle, (preposition,)
 
     def _add_edge(self, index: int) -> None:
@@ -371,50 +369,50 @@ class _Conversion:
         elif label == "agent":
             passive = bool(self._find_dependents(word.head, "auxpass"))
             for target in self._find_dependents(index, "pobj"):
-                graph.add(head, "nmod:agent" if passive else "nmod:by", target)
+                graph.add_edge(head, "nmod:agent" if passive else "nmod:by", target)
         elif label == "compound":
             while self.parse[head].dependency == "compound" and self.parse[head].head != head:
                 head = self.parse[head].head
-            graph.add(head, label, index)
+            graph.add_edge(head, label, index)
         elif label == "poss":
-            graph.add(head, "nmod:poss", self._resolve(index))
+            graph.add_edge(head, "nmod:poss", self._resolve(index))
         elif label == "dative":
-            graph.add(head, "iobj", index)
+            graph.add_edge(head, "iobj", index)
         elif label == "relcl":
-            graph.add(head, "acl:relcl", self._resolve(index))
+            graph.add_edge(head, "acl:relcl", self._resolve(index))
         elif label == "attr" and self._find_dependents(word.head, "expl"):
-            graph.add(head, "nsubj", index)
+            graph.add_edge(head, "nsubj", index)
         elif label != "pobj":
-            graph.add(head, label, self._resolve(index))
+            graph.add_edge(head, label, self._resolve(index))
 
     def _add_preposition(self, index: int) -> None:
         head = self.parse[index].head
         phrase, target, path = self._read_phrase(index)
         if target is None:
             return
-        # "parked next to the house": the phrase hangs on the verb, not on "next".
+        # "parked next to the house": the phrase depends on the verb, not on "next".
         above = self.parse[head]
-        joined = f"{self._text(head)} {phrase}"
+        joined = f"{self._get_text(head)} {phrase}"
         if joined in TWO_WORDS and head == index - 1 and above.dependency in ("advmod", "amod", "prt", "acomp"):
             phrase, head = joined, above.head
             self.used.add(path[0])
         self.used |= {*path, target}
-        self.graph.add(self._resolve(head), f"nmod:{phrase}", target)
+        self.graph.add_edge(self._resolve(head), f"nmod:{phrase}", target)
 
     def _add_conjunct(self, index: int, first: int) -> None:
         """Copy the incoming edges of the first conjunct to another, and its subjects to a predicate without one."""
         graph = self.graph
-        for head, label in graph.incoming(first):
+        for head, label in graph.find_incoming(first):
             if head != index and label not in ("cop", "case"):
-                graph.add(head, label, index)
+                graph.add_edge(head, label, index)
         tag = graph.tags[index]
-        if tag.startswith(("VB", "JJ")) and not graph.children(index, "nsubj", "nsubjpass"):
-            passive = bool(graph.children(index, "auxpass"))
+        if tag.startswith(("VB", "JJ")) and not graph.get_children(index, "nsubj", "nsubjpass"):
+            passive = bool(graph.get_children(index, "auxpass"))
             for label, subject in list(graph.dependents.get(first, ())):
                 if label in ("nsubj", "nsubjpass"):
                     active = tag in ("VB", "VBZ", "VBP") or tag.startswith("JJ")
                     label = "nsubjpass" if passive else "nsubj" if active else label
-                    graph.add(index, label, subject)
+                    graph.add_edge(index, label, subject)
 
 
 def _repair_root_verb(parse: Parse) -> Parse:

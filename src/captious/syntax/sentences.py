@@ -29,13 +29,14 @@ _STARTING = """
 A An The There This That These Those It Its He She They We I You His Her Their Our My In On At To From Behind Above
 Below Under Beside Next Near Another One Two Some Several Many Both Each All No And But
 """
+# Words whose period does not end a sentence; that of *no*, *co*, *st* and *fig* does if a small letter follows.
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
-"""Words whose period does not end a sentence; that of *no*, *co*, *st* and *fig* does if a small letter follows."""
+# Words that, after an initial or an abbreviation with inner periods, start a new sentence: *of the U.S. The flag*.
 STARTERS = frozenset(_STARTING.split())
-"""Words that, after an initial or an abbreviation with inner periods, start a new sentence: *of the U.S. The flag*."""
 
 _CHUNK = re.compile(r"\S+")
 _END = re.compile(r"""^(.*?)([.!?]+)[]"'”’)}»>]*$""", re.DOTALL)
+# Words that are two tokens, with the length of the first.
 _FUSED = {
     "cannot": 3,
     "gimme": 3,
@@ -48,7 +49,6 @@ _FUSED = {
     "'tis": 2,
     "'twas": 2,
 }
-"""Words written as one that are two tokens, with the length of the first."""
 
 _PIECE = re.compile(
     r"""
@@ -96,7 +96,7 @@ def _is_sentence_end(chunk: str, following: str) -> bool:
     body, marks = match[1].lstrip("([{<\"'“‘«`"), match[2]
     capital = not following[0].islower()
     if not set("]\"'”’)}»>").isdisjoint(following) and not any(map(str.isalnum, following)):
-        return False  # a closing quote or bracket that stands alone still belongs to this sentence
+        return False  # a detached closing quote or bracket still belongs to this sentence
     if not (capital or chunk.endswith(marks)):
         return False  # the quoted text ends, not the sentence: the word "RIOT!" is larger
     if marks != ".":

@@ -22,13 +22,12 @@ import numpy.typing as npt
 from captious._core.files import Kind
 from captious.errors import InputError, format_suggestion, require
 from captious.syntax.parsing import DEFAULT, open_model
-from captious.syntax.sentences import Sentence
-from captious.syntax.sentences import split_sentences as split_sentences
+from captious.syntax.sentences import Sentence, split_sentences
 
 KIND = Kind("captious-tagger", 1, "part-of-speech tagger", "python lab/benchmarks/train_tagger.py")
 POSITIONS = ("own", "before", "after", "two-before", "two-after")
+# Padding before the first and after the last word.
 START, END = "\x02", "\x03"
-"""What stands before the first and after the last word."""
 
 _BATCH = 1 << 14
 _MOST_FORMS = 1 << 17
@@ -80,7 +79,7 @@ class Tagger:
     """The weights of a tagger, with the summed weights of the forms seen so far."""
 
     tags: tuple[str, ...]
-    """The names of the tags; number ``len(tags)`` stands for the start of the sentence in the tables below."""
+    """The names of the tags; index ``len(tags)`` is the start of the sentence in the tables below."""
     only: dict[str, int]
     """Words that have one tag only, in lower case."""
     rows: dict[str, int]
@@ -122,6 +121,7 @@ class Tagger:
         numbers = np.fromiter(map(self._numbers.__getitem__, forms), np.int64, len(forms))
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         starts = np.cumsum(lengths + 4) - lengths - 2
+        # The score of a token adds the sums of its own form and of the four neighboring forms.
         scores = self._sums[0][numbers]
         for sums, shift in zip(self._sums[1:], (-1, 1, -2, 2), strict=True):
             if shift < 0:
@@ -129,11 +129,12 @@ class Tagger:
             else:
                 scores[:-shift] += sums[numbers[shift:]]
         chosen = self._forced[numbers]
+        # Sentences are sorted by length, longest first, so that those with a token at position `step` are a prefix.
         order = np.argsort(-lengths, kind="stable")
         longest_first = starts[order]
         last = before = np.full(len(lengths), len(self.tags), np.int64)
-        reach = np.searchsorted(-lengths[order], -np.arange(1, lengths.max(initial=0) + 1), side="right")
-        for step, number in enumerate(reach.tolist()):
+        prefix_lengths = np.searchsorted(-lengths[order], -np.arange(1, lengths.max(initial=0) + 1), side="right")
+        for step, number in enumerate(prefix_lengths.tolist()):
             at = longest_first[:number] + step
             last, before = last[:number], before[:number]
             totals = scores[at]
@@ -171,10 +172,12 @@ class Tagger:
     def save(self, path: str | Path) -> None:
         """Write the weights to a compressed file, atomically."""
         names = {"only": self.only, "rows": list(self.rows), "ambiguous": list(self.ambiguous)}
-        listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+        encoded_names = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
         arrays: list[npt.NDArray[Any]] = [self.weights, self.history, self.after_tag]
-        header = {"tags": self.tags, "facts": self.facts, "names": len(listed)}
-        KIND.write(path, header, zlib.compress(listed + b"".join(array.astype("<i2").tobytes() for array in arrays), 9))
+        header = {"tags": self.tags, "facts": self.facts, "names": len(encoded_names)}
+        KIND.write(
+            path, header, zlib.compress(encoded_names + b"".join(array.astype("<i2").tobytes() for array in arrays), 9)
+        )
 
 
 def read_tagger(path: str | Path) -> Tagger:
@@ -203,8 +206,8 @@ def read_tagger(path: str | Path) -> Tagger:
 
 
 SHIPPED = Path(__file__).parent / "data" / "tagger.captious"
+# A function from tokenized sentences to the Penn tags of their words.
 Tagging = Callable[[Sentences], list[list[str]]]
-"""Tokenized sentences to the Penn tags of their words."""
 
 
 @lru_cache(maxsize=1)
@@ -222,6 +225,7 @@ def tag(sentences: Sentences) -> list[list[str]]:
     return load_tagger().tag(sentences)
 
 
+# Fixed tags of punctuation, whatever a model predicts.
 MARKS = {
     **dict.fromkeys(["(", "[", "{", "<"], "("),
     **dict.fromkeys([")", "]", "}", ">"], ")"),
@@ -234,7 +238,6 @@ MARKS = {
     "&": "CC",
     "%": "NN",
 }
-"""Marks have one tag, whatever a model thinks of them."""
 
 _OTHER_NAMES = {"-LRB-": "(", "-RRB-": ")", "HYPH": ":", "NFP": ":", "ADD": "NN", "AFX": "JJ", "XX": "FW", "_SP": ":"}
 

@@ -1,8 +1,9 @@
-"""Detail units: a caption cut into the phrases that each add something, as SPECS is trained and tested on.
+"""Detail units: captions split into phrases that each add a detail, as SPECS is trained and tested on.
 
-A sentence is chunked (``chunking``); words outside chunks wait for the next noun phrase, verb phrase, prepositional
-phrase or clause, which closes a segment. Then cuts are taken back where a segment would say nothing new (``CutRules``),
-and every end of a sentence is a cut. ``legacy=True`` does all this on one string, as the original does, accidents too.
+A sentence is chunked (``chunking``); words outside chunks are added to the next noun phrase, verb phrase, prepositional
+phrase or clause, which ends a segment. Then cuts that would leave a segment without new content are removed
+(``CutRules``), and every end of a sentence is a cut. ``legacy=True`` does all this on one string, as the original does,
+including its errors.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from captious.syntax.chunking import outline
 from captious.syntax.sentences import Sentence
 from captious.syntax.tagging import Tagging, tag_texts
 
+# The original's list: *with*, *at* and *from* are missing, *is* and *'s* are in it.
 PREPOSITIONS = frozenset(
     ["behind", "in", "under", "on", "to", "above", "left", "right", "next", "up", "down", "out", "of", "'s", "is"]
 )
-"""The original's list: *with*, *at*, *from* are absent, *is* and *'s* are in it."""
 
 AUXILIARIES = frozenset(["is", "are", "was", "were", "be", "been", "being", "has", "have", "had"])
 
@@ -30,23 +31,23 @@ _SEGMENT = re.compile("[^nvpc]*[nvpc]_*|[^nvpc]+")
 
 @dataclass(frozen=True)
 class CutRules:
-    """Which cuts are taken back, inside a sentence, from left to right."""
+    """Rules for removing cuts inside a sentence, applied from left to right."""
 
     subjects: bool = True
-    """No cut after at most ``longest_subject`` words that start with *The*: they most likely repeat what was said."""
+    """No cut after at most ``longest_subject`` words that start with *The*: they probably repeat something."""
     attached: bool = True
     """No cut before a word of ``prepositions``."""
     locations: bool = True
     """No cut before the first *is* or *are* of a sentence that starts with a word of ``prepositions``."""
     first_sentence: bool = False
-    """Whether ``subjects`` and ``locations`` act in the first sentence too; in the original they do not."""
+    """Whether ``subjects`` and ``locations`` apply to the first sentence too; in the original they do not."""
     auxiliaries: bool = False
     """No cut after a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
     longest_subject: int = 3
     prepositions: frozenset[str] = PREPOSITIONS
 
     def should_remove_cut(self, tokens: Sequence[str], end: int, verb: int, first: bool) -> bool:
-        """Whether the cut goes that stands before token ``end``; ``verb`` is where the first *is* or *are* stands."""
+        """Return True to remove the cut before token ``end``; ``verb`` is the index of the first *is* or *are*."""
         if self.attached and tokens[end] in self.prepositions:
             return True
         if self.auxiliaries and tokens[end - 1] in AUXILIARIES:
@@ -60,8 +61,8 @@ class CutRules:
 
 RULES = CutRules()
 Text = Literal["tokens", "surface"]
+# The sentences of a caption, each with its outline (see `outline`).
 Outlined = list[tuple[Sentence, str]]
-"""The sentences of a caption, each with its outline, as `outline` makes it."""
 
 
 @overload
@@ -93,11 +94,11 @@ def units(
     text: Text = "tokens",
     rules: CutRules = RULES,
 ) -> list[str] | list[list[str]]:
-    """The detail units of a caption, or of each of many, which is much faster than one by one.
+    """Split a caption, or each of many captions, into detail units; many at once are much faster than one by one.
 
-    ``text`` is what a unit is written as: its ``tokens`` with spaces between them, as SPECS's models have been trained
-    on, or the ``surface``, the very part of the caption. ``tagger`` is ``captious``, ``spacy``, ``nltk``, or any
-    function from tokenized sentences to Penn tags.
+    ``text`` selects how a unit is written: its ``tokens`` joined by spaces, on which SPECS's models have been trained,
+    or its ``surface``, the substring of the caption. ``tagger`` is ``captious``, ``spacy``, ``nltk``, or any function
+    from tokenized sentences to Penn tags.
 
     >>> units("A cat sleeps on a sofa. The cat is under a blanket with fringed edges.")
     ['A cat sleeps on a sofa .', 'The cat is under a blanket', 'with fringed edges .']
@@ -124,7 +125,7 @@ def units(
 def unit_spans(
     captions: Sequence[str], *, grammar: str = "code", tagger: str | Tagging = "captious", rules: CutRules = RULES
 ) -> list[list[tuple[int, int]]]:
-    """Where the units of each caption start and stop in it; ``caption[:stop]`` is the caption up to a unit.
+    """Find the start and stop of each unit in its caption; ``caption[:stop]`` is the caption up to a unit.
 
     >>> unit_spans(["A dog, with a ball."])
     [[(0, 5), (5, 19)]]
@@ -133,14 +134,14 @@ def unit_spans(
 
 
 def _outline_captions(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> Iterator[Outlined]:
-    """The sentences of every caption with their outlines; all captions are tagged at once."""
+    """Yield the sentences of every caption with their outlines; all captions are tagged at once."""
     tagged = tag_texts(captions, tagger)
     outlines = iter(outline([tags for one in tagged for _, tags in one], grammar))
     return ([(sentence, next(outlines)) for sentence, _ in one] for one in tagged)
 
 
 def _find_ends(outlined: Outlined, rules: CutRules) -> list[int]:
-    """The tokens of a caption, counted through all its sentences, after which a unit ends."""
+    """Find the tokens after which a unit ends, counted over all sentences of a caption."""
     ends: list[int] = []
     offset = 0
     for (tokens, _, _), shape in outlined:
@@ -148,7 +149,7 @@ def _find_ends(outlined: Outlined, rules: CutRules) -> list[int]:
         while words and not any(map(str.isalnum, tokens[words - 1])):
             words -= 1
         if not words and ends:
-            ends.pop()  # marks alone belong to what stands before them
+            ends.pop()  # a sentence of punctuation only belongs to the unit before it
         verb = next((index for index, token in enumerate(tokens) if token in ("is", "are")), len(tokens))
         for segment in _SEGMENT.finditer(shape):
             end = segment.end()
@@ -160,16 +161,16 @@ def _find_ends(outlined: Outlined, rules: CutRules) -> list[int]:
 
 
 def _find_spans(outlined: Outlined, rules: CutRules) -> list[tuple[int, int]]:
-    """Where the units of a caption start and stop in it."""
+    """Find the start and stop of each unit of a caption."""
     starts = [start for sentence, _ in outlined for start in sentence.starts]
     stops = [stop for sentence, _ in outlined for stop in sentence.stops]
     return [(starts[first], stops[end - 1]) for first, end in pairwise([0, *_find_ends(outlined, rules)])]
 
 
 def _split_legacy(outlined: Outlined) -> list[str]:
-    """The units of the original, which edits one string with bars between the segments.
+    """Split a caption into units as the original does, which edits one string with bars between the segments.
 
-    Every period in the text counts as the end of a sentence, also in ``3.5``, and no other mark does.
+    Every period in the text ends a sentence, also that of ``3.5``, and no other mark does.
     """
     segments = (
         " ".join(tokens[segment.start() : segment.end()])

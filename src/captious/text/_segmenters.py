@@ -18,12 +18,12 @@ from typing import Any
 from captious._core.files import get_data_folder
 from captious.errors import InputError, MissingExtra, require
 
+# Punctuation tokens that are dropped, as in multicaptioneval.
 MARKS = frozenset([*".·,。、:;?!'`\"-_/\\《》()[]{}><=+@#%&*", "...", "''", "``", "--"])
-"""Tokens that are dropped."""
+# Sizes of MeCab's two dictionaries, to detect others, whose tokens differ.
 IPADIC, KO_DIC = 392_126, 811_795
-"""Words of the two dictionaries of MeCab: with others, tokens differ."""
+# The analyzers of MeCab and Sudachi are not thread-safe.
 _LOCK = threading.Lock()
-"""MeCab and Sudachi have one analyzer each, which one thread may use at a time."""
 
 
 def _drop_marks(segmented: str) -> list[str]:
@@ -51,13 +51,13 @@ def tokenize_jieba(text: str) -> list[str]:
 @cache
 def _load_jieba() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its sources have escapes that Python warns about
+        warnings.simplefilter("ignore")  # invalid escapes in jieba's sources
         jieba = require("jieba", "zh")
     logging.getLogger("jieba").setLevel(logging.CRITICAL)
     jieba.default_logger.setLevel(logging.CRITICAL)
     folder = get_data_folder() / "jieba"
     segmenter = jieba.Tokenizer()
-    # Its cache would otherwise be read from the temporary folder, where anybody may put one.
+    # By default jieba unpickles its cache from the temporary folder, where any user could have put a file.
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     segmenter.tmp_dir = str(folder)
@@ -109,12 +109,12 @@ def tokenize_mecab_ko_raw(text: str) -> list[str]:
 
 @cache
 def _load_mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
-    library, where = require(module, extra), require(dictionary, extra)
+    library, data = require(module, extra), require(dictionary, extra)
     try:
-        tagger = library.Tagger(f"{where.MECAB_ARGS} -Owakati")
+        tagger = library.Tagger(f"{data.MECAB_ARGS} -Owakati")
         info = tagger.dictionary_info()
     except (AttributeError, RuntimeError) as error:
-        # python-mecab-ko brings another module of the same name.
+        # python-mecab-ko installs another module of the same name.
         raise InputError(
             f"{module}: its dictionary {dictionary} cannot be opened; reinstall it: pip install 'captious[{extra}]'"
         ) from error
@@ -141,7 +141,7 @@ def _load_sudachi() -> Any:
 @cache
 def get_installed_version(package: str, extra: str) -> str:
     """Return the version of an installed segmenter package; raise MissingExtra if it is not installed."""
-    from importlib.metadata import version  # with the parser of e-mails
+    from importlib.metadata import version  # slow to import: it imports the email parser
 
     try:
         return version(package)

@@ -38,12 +38,12 @@ C = TypeVar("C", bound="CountsState")
 T = TypeVar("T")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
+# Entries of all files that a merge keeps in memory at a time.
 BLOCK = 1 << 22
-"""Entries that merging files keeps in memory at a time, together."""
+# Most entries that are indexed by buckets. Building the buckets reads every page of a memory-mapped file.
 INDEXED = 1 << 22
-"""Entries of counts that are looked up by buckets. Of more than these, all pages of a file would be read first."""
+# Bytes of a file that are hashed at a time.
 READ = 1 << 24
-"""Bytes of a file that are checked at a time."""
 LONGEST_HEADER = 1 << 16
 
 
@@ -107,7 +107,7 @@ class KeyCounts:
         """
         if not len(keys):
             return cls()
-        order = np.argsort(keys, kind="stable")  # which merges sorted runs in nearly linear time
+        order = np.argsort(keys, kind="stable")  # timsort merges sorted runs in nearly linear time
         keys = keys.take(order)
         heads = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         sums = np.add.reduceat(counts.astype(COUNT, copy=False).take(order), heads, dtype=COUNT)
@@ -131,8 +131,8 @@ class KeyCounts:
         [3, 0]
         """
         if len(self) <= INDEXED:
-            return self._at(self._find_lower_bounds(keys), keys)
-        # In the order of their first bits, neighbors lie on the same pages: up to ten times as fast.
+            return self._get_counts_at(self._find_lower_bounds(keys), keys)
+        # Sorted by their first bits, neighboring keys are on the same pages of the file: up to ten times as fast.
         counts = np.zeros(len(keys), dtype=np.int64)
         order = sort_by_first_bits(keys)
         counts[order] = self.lookup_sorted(keys.take(order))
@@ -140,10 +140,10 @@ class KeyCounts:
 
     def lookup_sorted(self, keys: Keys) -> Ints:
         """Return the count of each key, for keys that are sorted or nearly so."""
-        return self._at(np.searchsorted(self.keys, keys), keys)
+        return self._get_counts_at(np.searchsorted(self.keys, keys), keys)
 
-    def _at(self, index: Ints, keys: Keys) -> Ints:
-        """The counts of keys that stand at these places, if they stand anywhere."""
+    def _get_counts_at(self, index: Ints, keys: Keys) -> Ints:
+        """Return the counts at these indices, 0 where the key at the index is not the one that was asked for."""
         if not len(self):
             return np.zeros(len(keys), dtype=np.int64)
         counts = self.counts.take(index, mode="clip").astype(np.int64)
@@ -159,7 +159,7 @@ class KeyCounts:
         index: Ints = first.take(bucket).astype(np.int64)
         size = 1 << steps
         while size := size >> 1:
-            # A step too far ends at a key of a higher bucket, which is not below.
+            # A step past the bucket meets a key of a higher bucket, which is larger, so the step is not taken.
             index += size * (self.keys.take(index + (size - 1), mode="clip") < keys)
         return index
 
@@ -179,7 +179,7 @@ class Once(Generic[T]):
 
     def __call__(self) -> T:
         """Return the value. Threads that race for the first call each compute it, and the last one's is kept."""
-        make, made = self._make, self._made  # in this order: the function goes after there is a value
+        make, made = self._make, self._made  # in this order: the function is released after the value is set
         if made is None:
             assert make is not None
             self._made = made = (make(),)
@@ -216,7 +216,8 @@ class CountsKind(Kind):
             draft.open("wb") as file,
             tempfile.TemporaryFile(dir=draft.parent) as counts,
         ):
-            size = -(-len(self._head(header, 2**63, "0" * 64)) // 64) * 64
+            # The header is written last, when entries are counted and hashed; its space is a multiple of 64 bytes.
+            size = -(-len(self._format_header(header, 2**63, "0" * 64)) // 64) * 64
             file.write(b" " * size)
             for block in blocks:
                 keys = np.ascontiguousarray(block.keys, KEY).data
@@ -229,10 +230,10 @@ class CountsKind(Kind):
                 content.update(part)
                 file.write(part)
             file.seek(0)
-            file.write(self._head(header, entries, content.hexdigest())[:-1].ljust(size - 1) + b"\n")
+            file.write(self._format_header(header, entries, content.hexdigest())[:-1].ljust(size - 1) + b"\n")
 
-    def _head(self, header: Mapping[str, Any], entries: int, content: str) -> bytes:
-        """The first line of a file; its own digest shows whether it was changed."""
+    def _format_header(self, header: Mapping[str, Any], entries: int, content: str) -> bytes:
+        """Format the first line of a file, with its own digest, so that changes to it are detected."""
         facts = {self.key: self.version, **header, "entries": entries, "content": content}
         return json.dumps({**facts, "digest": digest(json.dumps(facts).encode())}).encode() + b"\n"
 
@@ -304,7 +305,7 @@ def merge_counts(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[Ke
                 position[number] += len(more)
                 window[number] = KeyCounts(_concatenate_arrays([window[number], more]))
         unread = [number for number, file in enumerate(files) if position[number] < file.entries]
-        # Up to the lowest of the last keys, no file has an entry that is not in memory.
+        # Every key up to the smallest last key of the unfinished windows is in memory.
         bound = min((window[number].keys[-1] for number in unread), default=None)
         ends = [len(one) if bound is None else int(np.searchsorted(one.keys, bound, "right")) for one in window]
         yield KeyCounts.sum([one[:end] for one, end in zip(window, ends, strict=True)])

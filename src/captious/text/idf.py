@@ -42,8 +42,8 @@ from captious.text.counts import (
 from captious.text.tables import ORDERS, TextTable, mark_changes, narrow
 from captious.text.tokenizers import find_tokenizer
 
+# Largest plausible number of items, to detect damaged pickles.
 MOST_ITEMS = 10**12
-"""Items of a corpus that somebody could have counted."""
 
 
 KIND = CountsKind("captious-idf", 3, "idf corpus", "captious make idf")
@@ -57,12 +57,12 @@ class DocumentFrequency(CountsState):
     items: int
     tokenizer: str
     fingerprint: int
-    """A fingerprint of the items counted, in any order."""
+    """A fingerprint of the counted items, independent of their order."""
     name: str = "refs"
     complete: bool = False
-    """Read from a file: the corpus of any shard is the whole of it."""
+    """Whether it was read from a file, so that every shard has the whole corpus already."""
     language: str = ""
-    """The code of the captions' language; empty where none was named, which stands for English."""
+    """The code of the captions' language; empty means English."""
 
     kind: ClassVar[CountsKind] = KIND
 
@@ -85,7 +85,7 @@ class DocumentFrequency(CountsState):
             name=name,
             language=captions.language,
         )
-        # By a weak reference: the counts hold the table, and both would live until Python looks for cycles.
+        # A weak reference, because the counts refer to the table: a cycle would keep both until garbage collection.
         table.keep(ref(corpus), [table.ngrams(n).document_frequency for n in range(1, ORDERS + 1)])
         return corpus
 
@@ -94,11 +94,11 @@ class DocumentFrequency(CountsState):
 
     def check_tokenizer(self, name: str, language: str = "") -> DocumentFrequency:
         """Return self; raise InputError if the corpus is in another language or was tokenized differently."""
-        ours, theirs = (find_language(code or ENGLISH).name for code in (self.language, language))
-        if ours != theirs:
+        own_language, caption_language = (find_language(code or ENGLISH).name for code in (self.language, language))
+        if own_language != caption_language:
             raise InputError(
-                f"idf corpus {self.name!r} is of captions in {ours}, these in {theirs}; pass language=... where it is "
-                "made and where it is used"
+                f"idf corpus {self.name!r} is of captions in {own_language}, these in {caption_language}; pass "
+                "language=... where it is made and where it is used"
             )
         version = str(find_tokenizer(name))
         if version != self.tokenizer:
@@ -183,9 +183,9 @@ def find(where: str) -> DocumentFrequency:
         path = get_named_path(where)
     if not path.is_file():
         names = list_names()
-        listed = f"named corpora: {', '.join(names)}" if names else "no corpus is named yet"
+        known_names = f"named corpora: {', '.join(names)}" if names else "no corpus is named yet"
         raise InputError(
-            f"no idf corpus {where!r}: neither a file nor a name ({listed}{format_suggestion(where, names)}); "
+            f"no idf corpus {where!r}: neither a file nor a name ({known_names}{format_suggestion(where, names)}); "
             f"make one with: captious make idf captions.jsonl --name {path.stem}"
         )
     return _open(path, path.stat().st_mtime_ns)
@@ -268,13 +268,21 @@ class _Restricted(pickle.Unpickler):
 
 
 Counts = npt.NDArray[np.unsignedinteger[Any]]
-# N-grams with their counts as a trie: a chunk's in few bytes, and those of all chunks added up without a hash.
+# N-grams with their counts as a trie: compact for each chunk of a set, and merged over all chunks without hashing.
 #
-# Level n of a trie has a node for each n-gram of order n; its parent is the n-gram without the last word. Vocabularies
-# are sorted, and so are the children of a node. The n-grams of every trie therefore stand in the same order, and the
-# tries are merged from level to level by sorted numbers, whose memory is read from one end to the other.
+# Level n of a trie has a node for each n-gram of order n; its parent is the n-gram without the last word. The trie of
+# the captions "a dog runs" and "the dog", with the vocabulary a, dog, runs, the (0 to 3):
+#
+#     root ─┬─ a ──── dog ── runs        level   children of the level above   last token of each node
+#           ├─ dog ── runs               1       [4]                           [0, 1, 2, 3]  a, dog, runs, the
+#           ├─ runs                      2       [1, 1, 0, 1]                  [1, 2, 1]     a dog, dog runs, the dog
+#           └─ the ── dog                3       [1, 0, 0]                     [2]           a dog runs
+#
+# Vocabularies are sorted, and so are the children of a node. Therefore the n-grams of every trie are in the same order,
+# and tries are merged level by level with sorted integers and sequential memory access.
+
+# Nodes that are numbered at a time, so few that they stay in the processor's cache.
 RANGE = 1 << 18
-"""Nodes that are numbered at a time: they stay in the processor's cache."""
 
 
 class Level(NamedTuple):
@@ -317,7 +325,7 @@ class NgramTrie:
         """Convert the trie to counts by key, without counts of 0."""
         keys, counts = self.keys, np.concatenate([level.counts for level in self.levels])
         order = np.flatnonzero(counts)
-        # Sorted by their first bits already, they are sorted in a third of the time.
+        # Sorting by the first bits beforehand makes the full sort in KeyCounts.of three times as fast.
         order = order.take(sort_by_first_bits(keys.take(order)))
         return KeyCounts.of(keys.take(order), counts.take(order))
 
@@ -353,13 +361,13 @@ def sum_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
     words = sorted(set().union(*(trie.vocabulary for trie in tries)))
     index = dict(zip(words, range(len(words)), strict=True))
     tokens = [np.fromiter(map(index.__getitem__, trie.vocabulary), np.int64) for trie in tries]
-    numbers, size = [np.zeros(1, dtype=np.int32) for _ in tries], 1  # the roots are one node
+    numbers, size = [np.zeros(1, dtype=np.int32) for _ in tries], 1  # all roots are the same node
     sums: list[list[Counts]] = [[] for _ in tries]
     for levels in zip(*(trie.levels for trie in tries), strict=True):
         numbers, size = _number_nodes(levels, numbers, size, tokens, len(words))
         totals = np.zeros(size, dtype=COUNT)
         for level, number in zip(levels, numbers, strict=True):
-            totals[number] += level.counts  # the nodes of one trie have different numbers
+            totals[number] += level.counts  # safe without np.add.at: numbers are distinct within a trie
         totals = narrow(totals)
         for own, number in zip(sums, numbers, strict=True):
             own.append(totals.take(number))
@@ -378,7 +386,7 @@ def _number_nodes(
     ranges = sum(len(level.last) for level in levels) // RANGE + 1
     bounds = np.linspace(0, size, ranges + 1).astype(np.int32)
     bits = (len(levels) - 1).bit_length()
-    # The trie that an n-gram comes from is in the last bits: sorting such numbers is faster than sorting indices.
+    # A code is (parent, token, trie), with the trie in the last bits: np.sort of codes is faster than np.argsort.
     marked = [(token << bits) | source for source, token in enumerate(tokens)]
     above = [np.searchsorted(own, bounds) for own in parents]
     below = [
@@ -418,7 +426,7 @@ def _rank_codes(codes: Ints, bits: int) -> tuple[Ints32, int]:
     source = (codes & ((1 << bits) - 1)).astype(np.min_scalar_type((1 << bits) - 1))
     codes >>= bits
     rank = np.cumsum(mark_changes(codes), dtype=np.int32)
-    # A stable sort by source: within one, sorting has left the codes in their order.
+    # A stable sort by source restores the input order: the codes of each source were ascending.
     ranks = rank.take(np.argsort(source, kind="stable"))
     ranks -= 1
     return ranks, int(rank[-1]) if len(rank) else 0

@@ -42,32 +42,32 @@ def _match_capitalized(words: Iterable[str]) -> str:
     return "|".join(f"{word[0].upper()}(?i:{word[1:]})" for word in words)
 
 
+# Abbreviations that keep their period, which may also end the sentence.
 PERIOD_KEPT = _split_words(
     "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est etc ext feb "
     "fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb nev nov oct okla penn plc "
     "ppte pptes ppty pptys pte ptes pty ptys rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed "
     "wis wisc wyo"
 )
-"""Abbreviations that keep their period, which may also end the sentence."""
 PERIOD_KEPT_IF_CAPITALISED = _split_words("ark az del ill la mass miss ore pa tex wash")
+# Abbreviations that keep their period, which never ends the sentence.
 TITLES = _split_words(
     "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec ens ft gen "
     "gov govs hon insp invt jos lieut lt maj messrs mfg mlle mme mr mrs ms msgr mt mtg natl pfc ph pres prof profs pvt "
     "rep reps rev sen sens sfc sgt spc st ste supt supts vs wm"
 )
-"""Abbreviations that keep their period, which never ends the sentence."""
+# Words that keep a period only before a number: `no. 5`.
 BEFORE_NUMBER = _split_words("art ca fig figs no nos op pp prop")
-"""Words that keep a period only before a number: ``no. 5``."""
+# Words that show, capitalized after an initial or an acronym, that the period before them ended a sentence.
 OPENERS = _split_words(
     r"a about according additionally after an as at but earlier he her here however if in it last many more mr\. ms\. "
     "now once one other our she since so some such that the their then there these they this we what when while yet you"
 )
-"""Words that show, capitalized after an initial or an acronym, that the period before them ended a sentence."""
+# Words that are two tokens, such as `cannot`.
 FUSED = {
     left + right: (left, right)
     for left, right in (("can", "not"), ("gon", "na"), ("got", "ta"), ("lem", "me"), ("gim", "me"), ("wan", "na"))
 }
-"""Words written as one that are two tokens."""
 FILE_ENDINGS = _split_words(
     "bat bmp c class cgi cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png ppt ps py sql "
     "tar txt wav x xml zip"
@@ -183,6 +183,8 @@ RULES: list[tuple[str, str, str]] = [
 ]
 
 _HYPHEN_AHEAD = r"[A-Za-z0-9.,\xad]+-?", r"-[A-Za-z0-9\xad]"
+# Patterns that may read far and then fail: the run that such a pattern reads, and the mark that must be in it. A run
+# ends at the same position wherever in it a match starts, so a text is searched once for each, not at every token.
 LOOKAHEAD: dict[str, tuple[str, str]] = {
     f"({TAG})": (r"[^>\n]+>?", ">"),
     WWW: (rf"{IN_WWW}(?:\.{IN_WWW})*", rf"\.{IN_WWW}\.[A-Za-z]{{2}}"),
@@ -192,11 +194,8 @@ LOOKAHEAD: dict[str, tuple[str, str]] = {
     f"({HYPHENATED})": _HYPHEN_AHEAD,
     FILE: (rf"[{WORDISH}{DIGIT}]+(?:\.[{WORDISH}{DIGIT}]+)*", rf"{FILE_ENDING}[\s.!?,]"),
 }
-"""Patterns that may read far and then fail: the run that such a pattern reads, and the mark that must be in it.
 
-A run ends in the same place wherever in it one starts, so a text is searched for each once, not at every token.
-"""
-
+# The character that represents a class of characters in the patterns, and the code points of the class.
 CLASSES = {
     "\u0301": "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf 5c1-5c2 "
     "5c4-5c5 5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 7eb-7f3 900-903 93c "
@@ -229,14 +228,13 @@ CLASSES = {
     "\u3000": "2000-200a 3000",
     "\n": "b-d 2028-2029",
 }
-"""The character that stands for a class of characters in the patterns, and the code points of the class."""
 
 
+# Tokens that coco-caption drops. Its list has brackets in upper case, so `-lrb-` is kept, there and here.
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
-"""Tokens that coco-caption drops. It lists brackets too, in upper case, and so keeps ``-lrb-``: so do we."""
 
+# Characters that `str.split` splits at and this tokenizer may not: texts with one must not go through `str.split`.
 ODD_SPACE = re.compile("[\x0b-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""What ``str.split`` takes for a space and this tokenizer may not: a text with one must not be split by it."""
 
 _SIGNS = {
     **dict.fromkeys("\x80¤₠€", "$"),
@@ -265,6 +263,7 @@ def _replace_spaces(token: str) -> str:
     return token.replace(" ", "\xa0")
 
 
+# Functions that write a lower-cased token, by the action of its rule; any other action is itself the token.
 _WRITE: dict[str, Callable[[str], str]] = {
     "asis": str,
     "ends": str,
@@ -281,7 +280,6 @@ _WRITE: dict[str, Callable[[str], str]] = {
     "sign": _SIGNS.__getitem__,
     "drop": lambda token: "",
 }
-"""How an action of the rules writes a lower-cased token; any other action is the token itself."""
 
 
 class _Shadow(dict[int, str]):
@@ -350,8 +348,8 @@ class _Lookahead:
         return mark < end
 
 
+# Texts longer than this get a lookahead; for a caption it costs more than it saves.
 _LONG = 2000
-"""Texts longer than this are worth a lookahead; for a caption it costs more than it saves."""
 _SHADOW = _build_shadow_table()
 _RULES_AT = _RulesAt()
 _FUSED = FUSED
@@ -388,6 +386,7 @@ def split(text: str, following: str = "") -> list[str]:
     tokens: list[str] = []
     ahead = _Lookahead(shadow) if len(shadow) > _LONG else None
     at = 0
+    # Most of a caption is plain words, which one pattern reads at once; the rules are tried only at what is left.
     while at < end:
         plain = _PLAIN_WORDS(shadow, at, end)
         if plain:
@@ -415,9 +414,9 @@ def _take_token(text: str, shadow: str, at: int, tokens: list[str], ahead: _Look
     for action, pattern, lookahead in _RULES_AT[shadow[at]]:
         if ahead and lookahead and not ahead.can_match(lookahead, at):
             continue
-        found = pattern.match(shadow, at)
-        if found and found.end() > furthest:
-            furthest, stop, best = found.end(), found.end(1), action
+        match = pattern.match(shadow, at)
+        if match and match.end() > furthest:
+            furthest, stop, best = match.end(), match.end(1), action
     if furthest == at:
         return at + 1
     token = text[at:stop].lower()

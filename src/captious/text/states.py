@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from captious.text.tables import TextTable
 
 S = TypeVar("S", bound="State")
+# Types that JSON stores as a list or a mapping, and that are restored from it.
 COLLECTIONS: Mapping[str, Any] = {kind.__name__: kind for kind in (tuple, set, frozenset, Counter)}
-"""Types that JSON stores as a list or a mapping, and that are made again from it."""
+# Kinds of NumPy numbers that a file can store.
 NUMBERS = "biuf"
-"""Kinds of NumPy numbers that a file can store."""
 SAVED = "numbers, texts, lists, tuples, sets, mappings with texts as keys, Counters and NumPy arrays of numbers"
 
 

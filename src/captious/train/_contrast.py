@@ -52,14 +52,14 @@ def project_images(images: Tensor, components: int, *, gather: bool = False) -> 
     The mean is kept. The components are treated as constants: gradients flow only through the vectors, because those of
     an eigenvector are undefined if eigenvalues coincide. The result is not normalized.
     """
-    everything = processes.gather_rows(images, gather)
+    every_image = processes.gather_rows(images, gather)
     with torch.autocast(images.device.type, enabled=False):
-        mean = everything.mean(dim=0)
-        centered = (everything - mean).detach()
-        # The smaller of the two Gram matrices has the same leading directions.
+        mean = every_image.mean(dim=0)
+        centered = (every_image - mean).detach()
+        # Both Gram matrices have the same leading directions; decompose the smaller one.
         if len(centered) < centered.shape[1]:
             values, vectors = torch.linalg.eigh(centered @ centered.T)
-            # Rows that are centered span one direction less than there are rows: nothing is left of the last.
+            # n centered rows span at most n - 1 directions: drop those with an eigenvalue of about 0.
             length = torch.where(values > 1e-6 * values[-1], values.clamp(min=0).rsqrt(), 0)
             basis = (centered.T @ (vectors * length))[:, -components:]
         else:
@@ -68,11 +68,11 @@ def project_images(images: Tensor, components: int, *, gather: bool = False) -> 
         return (images - mean) @ basis @ basis.T + mean
 
 
+# Keys that separate the random draws by purpose.
 _CAPTION, _CAPTIONS = 21, 41
-"""Purposes of draws."""
 CHUNK = 256
+# Default initial model of LongCLIP.
 LONGCLIP_BASE = "openai/clip-vit-base-patch32"
-"""Where no model is named to start from."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Contrast(Objective):
     seed: int = 0
     gather: bool = True
     most_scale: float = 4.6052
-    """The logit scale is held below ln 100, as CLIP's training does."""
+    """Upper bound of the logit scale: ln 100, as in CLIP's training."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -199,6 +199,7 @@ class SoftContrast(Contrast):
         captions = self.first[rows][:, None] + columns
         keys = np.where(columns < counts[:, None], draw_for_rows(captions, self.seed, epoch, _CAPTIONS), 2.0)
         order = np.argsort(keys, axis=1)
+        # An example with fewer captions repeats them in the same order.
         turns = np.arange(self.per_image) % counts[:, None]
         indices: Ints = np.take_along_axis(captions, np.take_along_axis(order, turns, axis=1), axis=1)
         return indices
@@ -236,7 +237,7 @@ class SoftContrast(Contrast):
         encoder, frame = self.towers.encoder, self.towers.frame
         below, _ = split_tower(encoder, "text")
         encoder.module.eval()
-        order = np.argsort(np.diff(self.captions.offsets), kind="stable")  # texts of one length pad little
+        order = np.argsort(np.diff(self.captions.offsets), kind="stable")  # texts of similar length need little padding
         vectors = []
         with torch.no_grad():
             for at in range(0, len(order), CHUNK):

@@ -30,8 +30,8 @@ from captious.models.encoder import Pixels
 from captious.models.states import free_memory
 from captious.train._schedule import Rows
 
+# Columns with texts about an image, references last.
 TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
-"""Everything that is said of an image, references last."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def number_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
     return list(numbers), np.array(images, dtype=np.int64)
 
 
+# Largest share of the free memory for preprocessed images.
 SHARE = 0.4
-"""The share of the free memory that prepared images may take."""
 Report = Callable[[str, int, int], None]
 
 
@@ -172,7 +172,7 @@ class TrainingImages:
         self.in_memory = first.nbytes * len(self.paths) < SHARE * free_memory() if keep is None else keep
         if self.in_memory:
             self._pixels = np.empty((len(self.paths), *first.shape), dtype=np.uint8)
-            for done, pixels in enumerate(self._opened(range(len(self.paths))), start=1):
+            for done, pixels in enumerate(self._open_all(range(len(self.paths))), start=1):
                 self._pixels[done - 1] = pixels
                 if report is not None and (done % 64 == 0 or done == len(self.paths)):
                     report("images", done, len(self.paths))
@@ -187,9 +187,9 @@ class TrainingImages:
 
     def pixels(self, rows: Rows) -> Pixels:
         """Return the images at these indices, stacked."""
-        return np.stack(list(self._opened(rows.tolist()))) if self._pixels is None else self._pixels[rows]
+        return np.stack(list(self._open_all(rows.tolist()))) if self._pixels is None else self._pixels[rows]
 
-    def _opened(self, rows: Sequence[int]) -> Iterator[Pixels]:
+    def _open_all(self, rows: Sequence[int]) -> Iterator[Pixels]:
         return self._pool.map(self._open, rows)
 
     def _open(self, row: int) -> Pixels:
@@ -198,8 +198,8 @@ class TrainingImages:
 
 
 TRIED = 4
+# Smallest mean cosine between features of a file and those computed by the tower; images may have been resized.
 NEAR = 0.8
-"""Least mean cosine with what the tower itself makes of a few of the images; resized copies may differ."""
 
 
 def read_features(path: str | Path) -> dict[str, Floats32]:
@@ -219,12 +219,12 @@ def load_image_features(towers: Any, path: str | Path) -> str:
         raise InputError(f"{path}: has no features of the images, such as {paths[0].name}")
     table = np.stack([by_stem[paths[row].stem] for row in rows])
     step = max(1, len(rows) // TRIED)
-    own = towers.below(np.array(rows[::step][:TRIED], dtype=np.int64)).cpu().numpy()
+    own = towers.encode_frozen(np.array(rows[::step][:TRIED], dtype=np.int64)).cpu().numpy()
     if own.ndim != 2 or own.shape[1] != table.shape[1]:
         raise InputError(f"{path}: {table.shape[1]} numbers an image, the image tower gives {own.shape[1]}")
-    theirs = table[::step][:TRIED]
-    norms = np.linalg.norm(own, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosine = float(((own * theirs).sum(1) / norms).mean())
+    stored = table[::step][:TRIED]
+    norms = np.linalg.norm(own, axis=1) * np.linalg.norm(stored, axis=1)
+    cosine = float(((own * stored).sum(1) / norms).mean())
     if cosine < NEAR:
         raise InputError(f"{path}: features are not this tower's: mean cosine {cosine:.2f} on {len(own)} images")
     towers.add_image_features(rows, torch.from_numpy(table))
@@ -280,7 +280,7 @@ class TokenFrame:
         """
         body = (np.concatenate(parts) if len(parts) > 1 else parts[0])[: self.limit - self.size]
         text = np.empty(len(body) + self.size, dtype=np.int64)
-        text[0], text[-1] = self.start, self.end
+        text[0], text[-1] = self.start, self.end  # without a start token, body overwrites text[0]
         text[self.size - 1 : -1] = body
         return text
 

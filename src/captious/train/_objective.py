@@ -21,9 +21,9 @@ class TrainingBatch(NamedTuple):
     images: Any
     texts: Any
     extra: Any = None
-    """What else an objective needs for its losses."""
+    """Further inputs of the losses."""
     joined: int = 1
-    """Number of batches that are encoded together and whose losses are taken one by one."""
+    """Number of batches that are encoded together, with separate losses."""
 
 
 class Objective(ABC):
@@ -31,7 +31,7 @@ class Objective(ABC):
 
     towers: Any
     joins: ClassVar[bool] = False
-    """Whether ``batch`` can lay out several batches as one."""
+    """Whether ``batch`` can prepare several batches as one."""
 
     @property
     def model(self) -> Any:
@@ -59,7 +59,7 @@ class Objective(ABC):
         """Return the state carried from step to step."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most objectives carry nothing
+    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most objectives have no state
         """Restore the state."""
 
     def after_step(self) -> None:  # noqa: B027 - most objectives have nothing to do
@@ -98,7 +98,7 @@ class Method(ABC):
 
     job: Job
     notes: list[str] = field(default_factory=list)
-    """What a user should know."""
+    """Messages for the user."""
     merges: ClassVar[bool] = False
     """Whether all rows of an image are one example."""
 

@@ -32,11 +32,11 @@ from captious.errors import require
 torch = require("torch", "clip")
 sdpa_kernel, _Kernel = torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBackend
 
+# Attention kernels that accept any mask; cuDNN would compile a plan for every batch shape.
 KERNELS = [_Kernel.EFFICIENT_ATTENTION, _Kernel.MATH]
-"""Attention kernels that take a mask as it comes; cuDNN's would be planned anew for every shape of a batch."""
 Tensor = Any
+# Row lengths are multiples of this, as the kernels require.
 STEP = 8
-"""Rows are as long as a multiple of this, which kernels want."""
 
 
 class Branch(NamedTuple):
@@ -52,8 +52,8 @@ class Branch(NamedTuple):
         return len(self.tokens) - self.fork
 
 
+# The trunk is first, with a fork of 0.
 Tree = list[Branch]
-"""The trunk first, which takes nothing from itself."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Packed:
     trunk: Tensor
     reach: Tensor
     ends: Tensor
-    """Columns of the END tokens of each row, padded with 0."""
+    """The columns of the END tokens in each row, padded with 0."""
     order: Tensor
-    """Where in the flattened ``ends`` each text is."""
+    """The index of each text in the flattened ``ends``."""
 
     def to(self, device: Any) -> Packed:
         """Move the arrays to a device."""
@@ -96,15 +96,15 @@ def build_trees(texts: Sequence[Ints]) -> list[Tree]:
     >>> [branch.tokens[branch.fork :].tolist() for branch in tree]
     [[8, 1, 2, 3, 9], [9], [4, 9]]
     """
-    grown: list[Tree] = []
+    trees: list[Tree] = []
     for number, text in enumerate(texts):
-        shared = [_count_common(tree[0].tokens, text) for tree in grown]
+        shared = [_count_common(tree[0].tokens, text) for tree in trees]
         best = shared.index(max(shared)) if shared else 0
         if not shared or 2 * shared[best] < len(text):
-            grown.append([Branch(number, text, 0)])
+            trees.append([Branch(number, text, 0)])
         else:
-            grown[best].append(Branch(number, text, shared[best]))
-    return grown
+            trees[best].append(Branch(number, text, shared[best]))
+    return trees
 
 
 def _count_common(one: Ints, other: Ints) -> int:
@@ -134,7 +134,7 @@ def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
                 placed.append(PlacedBranch(row, start, column, branch.fork, branch.size, count, trunk))
                 own.append(branch.tokens[branch.fork :])
                 column, count = column + branch.size, count + 1
-                # A text that repeats the beginning of the trunk, END and all, ends where the trunk has it.
+                # A text that is a prefix of the trunk including END has no own tokens; its END is in the trunk.
                 end = column - 1 if branch.size else start + len(branch.tokens) - 1
                 order[first + branch.number] = (row, len(ends[row]))
                 ends[row].append(end)
@@ -167,9 +167,15 @@ def _to_arrays(
     within = np.arange(len(tokens)) - np.repeat(np.cumsum(size) - size, size)
     row, start, column, fork, _, number, trunk = (np.repeat(part, size) for part in np.array(placed).T)
     length = -(-int((column + within).max() + 1) // STEP) * STEP
+    # One row with the texts "S a b c E", "S a b E" and "S a d E" (S: START, E: END, -: padding):
+    #   token     S a b c E | E | d E | - …
+    #   position  0 1 2 3 4   3   2 3   0
+    #   branch    0 0 0 0 0   1   2 2   < 0
+    #   trunk     0 0 0 0 0   0   0 0   < 0
+    #   reach     1 2 3 4 5   3   2 2   0    (attends to columns of the trunk before this)
     table = np.zeros((5, len(ends), length), dtype=np.int64)
     table[0] = pad
-    # A token of padding is a branch of its own: it sees itself, and nobody sees it.
+    # Each padding token is a branch of its own: it attends only to itself, and no other token attends to it.
     table[2] = table[3] = -1 - np.arange(length)
     reach = start + np.where(number == trunk, within + 1, fork)
     table[:, row, column + within] = (tokens, fork + within, number, trunk, reach)
@@ -228,17 +234,17 @@ def _make_bias(visible: Tensor, hidden: Tensor) -> Tensor:
 def _apply_layer(layer: Any, hidden: Tensor, ends: Tensor | None, bias: Tensor) -> Tensor:
     """Apply one layer, with queries only at the columns ``ends``, or everywhere."""
     attention, normal = layer.self_attn, layer.layer_norm1(hidden)
-    asking = normal
+    queries = normal
     if ends is not None:
         picked = ends[:, :, None].expand(-1, -1, hidden.shape[-1])
-        hidden, asking = hidden.gather(1, picked), normal.gather(1, picked)
+        hidden, queries = hidden.gather(1, picked), normal.gather(1, picked)
     heads = attention.num_heads
 
     def split(states: Tensor) -> Tensor:
         return states.unflatten(-1, (heads, -1)).transpose(1, 2)
 
     mixed = torch.nn.functional.scaled_dot_product_attention(
-        split(attention.q_proj(asking)),
+        split(attention.q_proj(queries)),
         split(attention.k_proj(normal)),
         split(attention.v_proj(normal)),
         attn_mask=bias,

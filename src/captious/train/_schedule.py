@@ -10,8 +10,8 @@ import numpy as np
 
 from captious._core.types import Ints
 
+# Indices of examples.
 Rows = Ints
-"""Indices of examples."""
 
 
 @dataclass(frozen=True)

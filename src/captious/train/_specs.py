@@ -31,10 +31,10 @@ torch = require("torch", "clip")
 
 Tensor = Any
 Source = Literal["dataset", "epoch", "batch", "given"]
+# Published upper bound of the margin, in logit units: about .015 of cosine.
 MOST_MARGIN = 1.5
-"""The published clamp of the margin, in logit units: about .015 of cosine."""
+# Number of captions used to check that tokens of a text are the tokens of its units.
 CHECKED = 1000
-"""Captions on which is checked that the tokens of a text are those of its units."""
 _PICK, _COIN, _WORDS, _STEP = 11, 12, 13, 14
 _MOST_WORDS = 1 << 16
 
@@ -64,12 +64,12 @@ class Chains:
     first: Ints
     images: Ints
     usable: Ints
-    """The number of k for which both texts fit, by example."""
+    """The number of usable k of each example: both texts fit the limit."""
     negatives: NegativeUnits
     frame: TokenFrame
     encoder: Any
     additive: bool
-    """Tokens of joined units are the joined tokens, so texts need not be tokenized again."""
+    """Whether the tokens of joined units are the joined tokens, so texts need not be tokenized again."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -151,7 +151,7 @@ def build_chains(
         negatives,
         encoder,
     )
-    # Dropping an example changes what others can draw, so it is repeated until all that is left can be used.
+    # Dropping an example changes the negatives of others, so repeat until all remaining ones are usable.
     while (result.usable == 0).any():
         keep = np.flatnonzero(result.usable > 0)
         if not len(keep):

@@ -35,7 +35,7 @@ class TowerImages:
     rows: Rows
     pixels: Any
     views: Any = None
-    """How each image is looked at in this epoch, where that changes."""
+    """The augmentation of each image in this epoch, if any."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Towers:
         keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
         return TowerTexts(None, self._pin(torch.from_numpy(self.frame.stack(texts))), keys)
 
-    def below(self, rows: Rows) -> Tensor:
-        """What the locked image tower makes of images, whether it is known already or not."""
+    def encode_frozen(self, rows: Rows) -> Tensor:
+        """Compute features of images with the locked image tower, without the cache."""
         frozen, _ = split_tower(self.encoder, "image")
         return _encode_locked(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.image_set.pixels(rows))))
 

@@ -34,12 +34,12 @@ from captious.train.similar_images import SimilarImages, spread_vectors
 torch = require("torch", "clip")
 
 Tensor = Any
+# Number of captions scored at a time in validation, each with its negatives.
 CHUNK = 64
-"""Captions that validation judges at a time, each with its negatives."""
+# Default encoder of a fusion: that of CLIPScore.
 ENCODER = "openai/clip-vit-base-patch32"
-"""The encoder under a fusion where none is named: that of CLIPScore."""
+# Files in an encoder's folder that are not part of the encoder.
 UNUSED = ("checkpoints", "best", "log.jsonl", "encoder")
-"""What of an encoder's folder is not the encoder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class NegativeTable:
     image: Ints
     """The image of each caption."""
     numbers: Sequence[Ints]
-    """One array for each draw of negatives."""
+    """One array for each set of negatives."""
 
     def rows(self, rows: Rows, draw: int) -> tuple[Ints, Bools]:
         """Return the texts of some captions, and which negatives exist; missing ones are replaced by the caption
@@ -264,7 +264,7 @@ class UmicMethod(Method):
         options, settings = self.job.options, self.job.settings
         usable = self._select_usable(examples, model)
         self._warn_about_encoder()
-        vectors = self._vectors(usable, model)
+        vectors = self._encode_images(usable, model)
         draws = options.draws or settings.epochs or 1
         data = prepare_corpus(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
         self.notes += data.notes
@@ -277,7 +277,7 @@ class UmicMethod(Method):
         """Make the validation by ranking accuracy."""
         usable = self._select_usable(checks, model, "validation: ")
         seed, name = self.job.settings.seed + 1, self.job.training.validate or self.job.data
-        data = prepare_corpus(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
+        data = prepare_corpus(usable, self.job.options.kinds, 1, seed, self._encode_images(usable, model), name)
         self.notes += [f"validation: {note}" for note in data.notes]
         return RankingAccuracy(*_lay_out(model, data))
 
@@ -301,7 +301,7 @@ class UmicMethod(Method):
 
     def _select_usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:
         """Return the examples whose image (or regions) can be read; others raise InputError or are skipped and noted."""
-        if processes.get_rank():  # the first process encodes, the others read what it wrote
+        if processes.get_rank():  # the first process encodes, the others then read its cache
             processes.wait()
         faults = model.pictures([str(example.image) for example in examples]).faults
         if not processes.get_rank():
@@ -314,8 +314,8 @@ class UmicMethod(Method):
         self.notes.append(f"{prefix}{len(faults)} images left out: {first}{more}")
         return [example for number, example in enumerate(examples) if number not in faults]
 
-    def _vectors(self, examples: Sequence[Example], model: Backbone) -> Any:
-        """What says which images look alike: the fusion's encoder, or one that was named for it."""
+    def _encode_images(self, examples: Sequence[Example], model: Backbone) -> Any:
+        """Compute image vectors for finding similar images, with the fusion's encoder or a given one."""
         if "hard" not in self.job.options.kinds:
             return None
         from captious.models.features import image_features

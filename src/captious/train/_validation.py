@@ -64,7 +64,7 @@ class SpecificityValidation:
                 rows = np.arange(first, min(first + CHUNK, len(self.chains)))
                 images = _encode_images(self.towers, self.chains.images[rows])
                 counts = self.chains.usable[rows]
-                groups = [self._chain(row, int(count)) for row, count in zip(rows.tolist(), counts, strict=True)]
+                groups = [self._build_chain(row, int(count)) for row, count in zip(rows.tolist(), counts, strict=True)]
                 owner = torch.from_numpy(np.repeat(np.arange(len(rows)), 2 * counts + 1)).to(images.device)
                 similar = (
                     (_encode_texts(self.towers, groups, chunk=len(groups)) * images[owner])
@@ -72,15 +72,15 @@ class SpecificityValidation:
                     .split((2 * counts + 1).tolist())
                 )
                 for values, count in zip(similar, counts.tolist(), strict=True):
-                    # The longest caption comes first, because the others share its prefix.
+                    # The longest caption is first, because packing uses it as the trunk.
                     scores += [values[: count + 1].flip(0), values[count + 1 :]]
         negatives = np.asarray(self.chains.usable, dtype=np.int64)
         steps = Steps.of(torch.cat(scores).double().cpu().numpy(), negatives + 1, negatives)
         positive, negative = map(_to_percent, steps.hits().mean(axis=0))
         return {"sr": (positive + negative) / 2, "sr_pos": positive, "sr_neg": negative}
 
-    def _chain(self, row: int, count: int) -> list[Ints]:
-        """Captions of count + 1 to 1 units, then the negative of each but the longest."""
+    def _build_chain(self, row: int, count: int) -> list[Ints]:
+        """Return captions of count + 1 to 1 units, then the negative of each but the longest."""
         steps = np.arange(count)
         triplets = self.chains.make_triplets(np.full(count, row), steps)
         captions = [triplets[0][0], *(positive for _, positive, _ in triplets)]

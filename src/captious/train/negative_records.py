@@ -72,7 +72,7 @@ class NegativeSample(Result):
 
     negatives: Negatives
     size: int = 0
-    """Negatives of each kind that are shown."""
+    """Number of negatives shown of each kind."""
     seed: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ class NegativeSample(Result):
             rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
             caption = drawn.caption[rows]
             image = corpus.image[caption]
-            # A different caption for each image: its number turns with the image's rank.
+            # Rotate the caption's position by the image's rank, so that not always the first captions are shown.
             turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
             chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
         return chosen

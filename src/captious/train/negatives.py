@@ -22,8 +22,8 @@ from captious.edits.wrong_words import MAKERS, WrongCaptions, draw_any, find_cha
 from captious.errors import InputError, format_suggestion
 from captious.train.similar_images import SimilarImages
 
+# Share of hard negatives chosen by image similarity, if both kinds of similarity are available.
 BY_IMAGE = 0.5
-"""The share of hard negatives whose image is alike by its picture, where both ways are open."""
 
 ANY, CIDER, IMAGE = range(3)
 WAYS = ("", "cider", "image")
@@ -50,6 +50,7 @@ def draw_similar(
 
 
 KINDS = ("hard", "random", "substitute", "shuffle", "repeat")
+# Fallback kinds in this order, if a kind cannot be made from a caption.
 INSTEAD = {
     "hard": ("random", "shuffle"),
     "random": ("shuffle",),
@@ -57,9 +58,8 @@ INSTEAD = {
     "shuffle": ("random",),
     "repeat": ("shuffle", "random"),
 }
-"""What is tried, in this order, for a caption from which a kind cannot be made."""
+# Number of attempts, if a draft equals one of the image's own captions or is empty.
 TRIES = 24
-"""A draft that is one of the image's own captions, or holds no word, is drawn again so many times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +70,14 @@ class Negatives:
     kinds: tuple[str, ...]
     per: int
     caption: Ints
-    """The caption of the corpus each is a negative of."""
+    """The index of the original caption in the corpus."""
     kind: npt.NDArray[np.int8]
-    """What it was meant to be, as an index into ``kinds``."""
+    """The requested kind, as an index into ``kinds``."""
     actual: npt.NDArray[np.int8]
-    """What it is, as an index into ``KINDS``: another kind where that could not be made; -1 where nothing could."""
+    """The actual kind, as an index into ``KINDS``; a fallback kind, or -1 if nothing could be made."""
     texts: list[str]
     source: Ints
-    """The caption it was taken over from; -1 for one made from the caption itself."""
+    """The caption that was copied from another image; -1 if the original caption was changed."""
     way: npt.NDArray[np.int8]
     """How the image of the source was chosen, as an index into ``WAYS``."""
     changes: Ints
@@ -86,7 +86,7 @@ class Negatives:
     old: Ints
     new: Ints
     words: list[str]
-    """What ``old`` and ``new`` number."""
+    """The words that ``old`` and ``new`` refer to."""
 
     def __len__(self) -> int:
         return len(self.texts)

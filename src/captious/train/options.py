@@ -73,8 +73,8 @@ class Settings(Options):
         if self.augment and any(side.startswith("image") for side in self.lock):
             raise InputError("augment=... shows a new view of each image each epoch; a locked image tower looks once")
 
-    def filled(self, start: dict[str, Any]) -> Settings:
-        """The same with what the start needs in place of None."""
+    def fill_defaults(self, start: dict[str, Any]) -> Settings:
+        """Return the settings with the defaults of the start in place of None."""
         needed = {**START, **start}
         return replace(self, **{name: value for name, value in needed.items() if getattr(self, name) is None})
 
@@ -112,7 +112,7 @@ class ObjectiveOptions(Options):
 
     def resolve_settings(self, settings: Settings | None) -> Settings:
         """Return the settings without None."""
-        return (settings or self.published).filled({"epochs": self.epochs})
+        return (settings or self.published).fill_defaults({"epochs": self.epochs})
 
     def count_warmup_steps(self, settings: Settings, steps: int) -> int:
         """Return the number of warm-up steps: at most a fifth of all."""
@@ -138,8 +138,8 @@ class ClipOptions(ObjectiveOptions):
         settings = settings or self.published
         if self.towers is not None:
             locked = any(side.startswith("image") for side in settings.lock)
-            return settings.filled(LOCKED if locked else DUAL)
-        return settings.filled(NEW if self.new is not None else {})
+            return settings.fill_defaults(LOCKED if locked else DUAL)
+        return settings.fill_defaults(NEW if self.new is not None else {})
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class UmicOptions(ObjectiveOptions):
 
     def resolve_settings(self, settings: Settings | None) -> Settings:
         """Return the settings without None; a fusion is trained from scratch, so its learning rate is higher."""
-        return (settings or self.published).filled({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
+        return (settings or self.published).fill_defaults({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
 
     def count_warmup_steps(self, settings: Settings, steps: int) -> int:
         """Return the number of warm-up steps: a share of all."""

@@ -30,7 +30,9 @@ def open_accelerator(device: str, precision: str) -> Iterator[Any]:
     try:
         yield accelerate.Accelerator(cpu=asked.type == "cpu", mixed_precision="no" if mixed == "fp32" else mixed)
     finally:
-        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)  # the next may differ
+        accelerate.state.AcceleratorState._reset_state(
+            reset_partial_state=True
+        )  # the next training may use another device or precision
         if _is_distributed() and not joined:
             torch.distributed.destroy_process_group()
 

@@ -50,16 +50,16 @@ class Trained(Result):
     finished: bool
     steps: int
     of: int
-    """Steps of the whole training."""
+    """Number of steps of the whole training."""
     examples: int
     last: dict[str, Any]
-    """The log's row of the last step."""
+    """The last row of the log with a loss."""
     validations: list[dict[str, Any]]
     folder: Path
     best: Path | None
-    """The model that was best in validation after a step."""
+    """The folder of the model with the best validation."""
     goal: str = ""
-    """The figure of a validation that says which model is best."""
+    """The validation score that selects the best model."""
 
     def __repr__(self) -> str:
         return f"Trained({str(self.folder)!r}, {self.steps} of {self.of} steps)"
@@ -133,7 +133,7 @@ def train(
 
 def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
     training, out = job.training, Path(job.training.out)
-    if training.resume:  # before anything is loaded
+    if training.resume:  # before loading any data
         loop.check_identity(out, _collect_settings(job))
     method = METHODS[job.options.name](job)
     examples, checks = method.examples()
@@ -166,7 +166,7 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         loop.check_identity(out, trainer.identity)
         steps = f"lengthened from {before['of']} to {plan.steps} steps"
         job.runtime.log(f"{steps}: from here on the learning rate follows the longer schedule")
-    if first and (longer or not training.resume):  # a resumed one is marked already, and may yet be refused
+    if first and (longer or not training.resume):  # a resumed one has a record already, and may still be refused
         out.mkdir(parents=True, exist_ok=True)
         _write_record(job, settings, plan, before.get("steps", 0), False)
     if first:

@@ -24,8 +24,8 @@ from captious.models.features import read_features
 from captious.options import get_runtime
 from captious.text.tables import TextTable
 
+# Number of similar images per image.
 NEAREST = 3
-"""Images that count as alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +135,9 @@ class Neighbors:
     """The nearest other images of each image, nearest first."""
 
     index: Ints
-    """-1 where there are fewer."""
+    """Row numbers; -1 if there are fewer neighbors."""
     similarity: Floats
-    """The similarity in single precision; 0 where there is no neighbor."""
+    """Similarities, computed in single precision; 0 if there is no neighbor."""
 
 
 def find_nearest_vectors(vectors: npt.NDArray[Any], count: int = 3, progress: Progress | None = None) -> Neighbors:

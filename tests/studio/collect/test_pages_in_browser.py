@@ -465,7 +465,7 @@ def test_captions_are_ranked_by_buttons_keys_and_dragging(chromium, study):
         handle.hover()
         tab.mouse.down()
         box = target.bounding_box()
-        tab.mouse.move(box["x"] + 20, box["y"] + 4, steps=8)
+        tab.mouse.move_edges(box["x"] + 20, box["y"] + 4, steps=8)
         tab.mouse.up()
         assert tab.evaluate(places) == [f"Caption {number}" for number in (4, 1, 2, 3)]
         save_button(tab)

@@ -171,10 +171,10 @@ def draw_lasso(page, corners, down=True, up=True):
     box = page.locator("#scatter svg").bounding_box()
     places = [(box["x"] + box["width"] * share, box["y"] + pixels) for share, pixels in corners]
     if down:
-        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"])
+        page.mouse.move_edges(box["x"] + box["width"] * 0.8, box["y"])
         page.mouse.down()
     for x, y in places:
-        page.mouse.move(x, y, steps=4)
+        page.mouse.move_edges(x, y, steps=4)
     if up:
         page.mouse.up()
 
@@ -323,9 +323,9 @@ def test_brushing_the_histogram_keeps_a_range(explore, table):
     chart = page.locator("#distribution svg")
     chart.locator(".bar").first.wait_for()
     box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 80)
+    page.mouse.move_edges(box["x"] + box["width"] * 0.8, box["y"] + 80)
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 80, steps=5)
+    page.mouse.move_edges(box["x"] + box["width"] - 5, box["y"] + 80, steps=5)
     page.mouse.up()
     waits_for(page, "13")
     assert "min=" in page.url and "max=1" in page.url

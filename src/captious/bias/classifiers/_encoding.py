@@ -57,7 +57,8 @@ class Captions:
         owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
         left = np.repeat(self.starts + self.lengths, self.lengths) - np.arange(len(self.flat))
         base, vocabulary = len(self.vocabulary) + 1, self.vocabulary
-        # Of each order, the words that its n-grams begin with, and the numbers of these n-grams.
+        # For each order: the positions at which its n-grams start, and the numbers of these n-grams. An n-gram is coded
+        # as (number of its first n-1 words) · base + last word + 1; a last digit of 0 codes a shorter n-gram.
         begins, numbers = [np.arange(len(self.flat))], [self.flat]
         for n in range(1, orders):
             longer = left[begins[-1]] > n
@@ -73,7 +74,7 @@ class Captions:
                 for code in distinct.tolist()
             ]
         keys = np.sort(owner[np.concatenate(begins)] * len(vocabulary) + np.concatenate(numbers))
-        keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique hashes, which is ten times slower here
+        keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique hashes, which is ten times as slow here
         owner, flat = np.divmod(keys, max(len(vocabulary), 1))
         lengths = np.bincount(owner, minlength=len(self.lengths))
         return Captions(vocabulary, flat, np.cumsum(lengths) - lengths, lengths)

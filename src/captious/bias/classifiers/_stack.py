@@ -42,14 +42,13 @@ torch = require("torch", "bias")
 
 DIRECTIONS = 2
 TESTED_AT_ONCE = 128
+# Streams of random numbers below this are for initial weights, the others for dropout.
 FIRST_STEP = 1000
-"""Streams of random numbers below this are of initial weights, the others of dropout."""
+# Added to the input gate of padding when captions are read backwards and padding comes first: it closes the gate, so
+# the state stays 0 until the first word. When read forwards, padding comes last, and its states are not used.
 CLOSED = -1e4
-"""The number added to the input gate of an absent word where captions are read backwards and absent words come first:
-the state stays 0 up to the first word. Read forwards, absent words come last, and nothing reads them.
-"""
+# Longer than any caption, so that the random number of a position does not depend on the padding of its batch.
 _ROW = 1 << 20
-"""Longer than any caption: positions do not depend on how far a batch is padded."""
 
 
 def train(config: Lstm, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
@@ -93,10 +92,10 @@ class Stack:
             on_device = torch.from_numpy(batches).to(self.device)
             for number, (least, steps) in enumerate(zip(shortest, longest, strict=True)):
                 chosen = on_device[number]
-                picked = chosen.clamp(min=0)
-                rows = torch.gather(words, 1, picked.unsqueeze(-1).expand(-1, -1, words.shape[2]))[..., :steps]
-                logits = self.logits(rows, lengths.gather(1, picked), least, done)
-                loss = self._loss(logits, truth.gather(1, picked), chosen >= 0)
+                indices = chosen.clamp(min=0)
+                rows = torch.gather(words, 1, indices.unsqueeze(-1).expand(-1, -1, words.shape[2]))[..., :steps]
+                logits = self.compute_logits(rows, lengths.gather(1, indices), least, done)
+                loss = self._loss(logits, truth.gather(1, indices), chosen >= 0)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
@@ -112,8 +111,8 @@ class Stack:
             each = -torch.log_softmax(logits, dim=-1).gather(2, truth.unsqueeze(-1))[..., 0]
         return ((each * real).sum(dim=1) / real.sum(dim=1)).sum()
 
-    def logits(self, words: Any, lengths: Any, shortest: int, step: int | None = None) -> Any:
-        """Runs × captions × outputs for words of runs × captions × words; with a step, under its dropout.
+    def compute_logits(self, words: Any, lengths: Any, shortest: int, step: int | None = None) -> Any:
+        """Compute runs × captions × outputs from words of runs × captions × words; with a step, under its dropout.
 
         ``shortest`` is the least of the lengths.
         """
@@ -122,6 +121,7 @@ class Stack:
         lengths = lengths.T
         absent = torch.arange(shortest, words.shape[2], device=self.device).view(-1, 1, 1) >= lengths
         closed = absent.unsqueeze(-1) * CLOSED
+        # One embedding lookup for all runs: word w of run r is row r · size + w of the flattened table.
         numbers = words.permute(2, 1, 0) + self.offsets
         states = torch.nn.functional.embedding(numbers, weights["embedding"].flatten(0, 1))
         for layer in range(self.config.layers):
@@ -145,11 +145,11 @@ class Stack:
                 lengths = np.take_along_axis(self.test_lengths, chosen, axis=1)
                 rows = np.take_along_axis(self.test_words, chosen[..., None], axis=1)[..., : int(lengths.max())]
                 words, counts = (torch.from_numpy(part).to(self.device) for part in (rows, lengths))
-                logits = self.logits(words, counts, int(lengths.min()))
-                shown = logits.double().cpu().numpy()
+                logits = self.compute_logits(words, counts, int(lengths.min()))
+                scores = logits.double().cpu().numpy()
                 if self.binary:
-                    shown = np.concatenate([np.zeros_like(shown), shown], axis=-1)
-                np.put_along_axis(probabilities, chosen[..., None], softmax(shown, axis=-1), axis=1)
+                    scores = np.concatenate([np.zeros_like(scores), scores], axis=-1)
+                np.put_along_axis(probabilities, chosen[..., None], softmax(scores, axis=-1), axis=1)
         return list(probabilities)
 
 
@@ -168,14 +168,14 @@ def draw_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str, A
         stream += 1
         return (2 * draw_uniform(derive_keys(key, stream), *shape) - 1) / math.sqrt(width)
 
-    def both(*shape: int) -> Any:
+    def draw_both(*shape: int) -> Any:
         return torch.cat([draw(config.hidden, *shape) for _ in range(DIRECTIONS)])
 
     for layer in range(config.layers):
-        weights[f"in_{layer}"] = both(DIRECTIONS * config.hidden if layer else config.embedding, 4 * config.hidden)
-        weights[f"back_{layer}"] = both(config.hidden, 4 * config.hidden)
-        weights[f"bias_in_{layer}"] = both(1, 4 * config.hidden)
-        weights[f"bias_back_{layer}"] = both(1, 4 * config.hidden)
+        weights[f"in_{layer}"] = draw_both(DIRECTIONS * config.hidden if layer else config.embedding, 4 * config.hidden)
+        weights[f"back_{layer}"] = draw_both(config.hidden, 4 * config.hidden)
+        weights[f"bias_in_{layer}"] = draw_both(1, 4 * config.hidden)
+        weights[f"bias_back_{layer}"] = draw_both(1, 4 * config.hidden)
     weights["out"] = draw(DIRECTIONS * config.hidden, DIRECTIONS * config.hidden, outputs)
     weights["out_bias"] = draw(DIRECTIONS * config.hidden, 1, outputs)
     return weights
@@ -221,7 +221,7 @@ def apply_dropout(x: Any, share: float, key: Any) -> Any:
     lanes = mix(key.view(-1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
     kept = lanes >= round(share * 65536) - 32768
     scale = 1 / (1 - share)
-    if x.is_cuda:  # torch's name for x · kept · scale in one kernel, which its own dropout computes in both directions
+    if x.is_cuda:  # torch's fused kernel of x · kept · scale, which its dropout uses forward and backward
         return torch.ops.aten.native_dropout_backward(x, kept, scale)
     return x * kept.to(x.dtype).mul_(scale)
 
@@ -238,7 +238,7 @@ class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, mis
     def forward(ctx: Any, states: Any, into: Any, recurrent: Any, bias: Any, closed: Any) -> Any:
         words, captions, runs, _ = states.shape
         width = recurrent.shape[1]
-        # One tensor for each direction: copies into halves of a common one take six times as long.
+        # One tensor for each direction: copying into halves of a common one is six times as slow.
         outputs = states.new_empty(DIRECTIONS, words, captions, runs, width)
         memories, activations = {}, {}
         for direction, (weights, back, offset) in enumerate(_split_directions(into, recurrent, bias)):
@@ -289,6 +289,7 @@ class BothDirections(torch.autograd.Function):  # type: ignore[name-defined, mis
                 if before is not None:
                     torch.bmm(gates[word].transpose(0, 1), back.transpose(1, 2), out=of_hidden.transpose(0, 1))
             of_weights, of_back, of_offset = of_parts[direction]
+            # The gates of a word get the output of the word before it, which is the next one when read backwards.
             earlier, later = (slice(1, None), slice(-1)) if direction else (slice(-1), slice(1, None))
             torch.bmm(
                 _flatten_rows(outputs[direction, earlier]).transpose(1, 2), _flatten_rows(gates[later]), out=of_back
@@ -341,12 +342,12 @@ def compute_cell_gradient(of_hidden: Any, of_memory: Any, before: Any, after: An
         )
         return of_gates, of_memory
     enter, forget, new, out = activated.chunk(4, dim=-1)
-    shown = after.tanh()
-    of_memory = of_memory + of_hidden * out * (1 - shown * shown)
+    activated_memory = after.tanh()
+    of_memory = of_memory + of_hidden * out * (1 - activated_memory * activated_memory)
     parts = (
         of_memory * new * enter * (1 - enter),
         of_memory * before * forget * (1 - forget),
         of_memory * enter * (1 - new * new),
-        of_hidden * shown * out * (1 - out),
+        of_hidden * activated_memory * out * (1 - out),
     )
     return torch.cat(parts, dim=-1), of_memory * forget

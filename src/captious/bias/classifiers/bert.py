@@ -128,9 +128,9 @@ def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) 
     order = np.random.default_rng([*task.entropy, 1])
     for _ in range(config.epochs):
         for chosen in _split_batches(order.permutation(len(truth)), config.batch):
-            picked = torch.from_numpy(chosen).to(device)
-            logits = head(_encode_first_token(encoder, words, chosen, picked))
-            loss = torch.nn.functional.cross_entropy(logits, truth[picked])
+            indices = torch.from_numpy(chosen).to(device)
+            logits = head(_encode_first_token(encoder, words, chosen, indices))
+            loss = torch.nn.functional.cross_entropy(logits, truth[indices])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -180,10 +180,10 @@ def _encode(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, dev
     return encoded["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
 
 
-def _encode_first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:
+def _encode_first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, indices: Any) -> Any:
     ids, mask, lengths = words
     longest = int(lengths[chosen].max())
-    return encoder(input_ids=ids[picked, :longest], attention_mask=mask[picked, :longest]).last_hidden_state[:, 0]
+    return encoder(input_ids=ids[indices, :longest], attention_mask=mask[indices, :longest]).last_hidden_state[:, 0]
 
 
 def _split_batches(order: Any, size: int) -> Iterator[Any]:

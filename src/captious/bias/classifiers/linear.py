@@ -68,14 +68,14 @@ class Linear:
         transposed, ridge = rows.T.tocsr(), 1 / self.c
         step = 1 / (0.5 * _largest_eigenvalue(rows, transposed) + ridge)
         weights = ahead = np.zeros((classes, rows.shape[1]))
-        pace = 1.0
+        momentum = 1.0
         for _ in range(self.iterations):
-            surplus = softmax(np.stack([rows @ row for row in ahead]), axis=0) - target
-            slope = np.stack([transposed @ row for row in surplus]) + ridge * ahead
-            new = ahead - step * slope
-            quicker = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
-            ahead = new + (pace - 1) / quicker * (new - weights)
-            weights, pace = new, quicker
+            error = softmax(np.stack([rows @ row for row in ahead]), axis=0) - target
+            gradient = np.stack([transposed @ row for row in error]) + ridge * ahead
+            new = ahead - step * gradient
+            next_momentum = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
+            ahead = new + (momentum - 1) / next_momentum * (new - weights)
+            weights, momentum = new, next_momentum
         result: Floats = weights.T
         return result
 

@@ -13,8 +13,8 @@ from captious.errors import require
 from captious.models.devices import resolve_device
 from captious.options import get_runtime
 
+# Default size of a stack: on a CPU one captioner's seed, on a GPU as many runs as keep it busy.
 ON_CPU, ON_GPU = 6, 256
-"""Runs trained together: on a CPU one captioner's seed, on a GPU as many as keep it busy."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Lstm:
     words: int = 25_000
     dtype: str = "float32"
     stack: int = 0
-    """Most runs trained together; 0 for what suits the device. It does not move the numbers."""
+    """Most runs trained together; 0 for the default of the device. It does not change the numbers."""
 
     name = "lstm"
 
@@ -55,7 +55,7 @@ class Lstm:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
         stacks = []
         for group in alike.values():
-            # Equal shares: two stacks of 150 take less memory than one of 256 and one of 44, and as long.
+            # Equal sizes: two stacks of 150 need less memory than one of 256 and one of 44, in the same time.
             number = math.ceil(len(group) / most)
             share = math.ceil(len(group) / number)
             stacks += [group[first : first + share] for first in range(0, len(group), share)]

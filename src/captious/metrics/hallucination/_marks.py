@@ -11,8 +11,8 @@ from captious.render import Text, Why
 from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
 
+# The first character and the end of an object's name in a caption, and whether it is right, wrong or unknown.
 Run = tuple[int, int, str]
-"""The first character and the end of an object's name in a caption, and whether it is right, wrong or unknown."""
 NOUNS = ("NN", "NNS")
 
 

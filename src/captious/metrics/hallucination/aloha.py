@@ -17,7 +17,7 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.printed import parse_text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import Run, build_page_explanations, mark_captions
+from captious.metrics.hallucination._marks import Run, mark_captions, build_page_explanations
 from captious.metrics.judges._facts import ask_each, list_tokens, read_bullets, whole
 from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quoted, read_prompt
 from captious.metrics.rows import Scored, candidate_means
@@ -36,10 +36,10 @@ from captious.syntax.tagging import tag_texts
 SENTENCES = "sentence-transformers/all-mpnet-base-v2"
 NO_REFERENCE = "the references name no object"
 OBJECTLESS = "objectless"
+# Length of a usual list of objects, for the estimate before a run.
 REPLY_TOKENS = 40
-"""Length of a usual list of objects, for the estimate before a run."""
+# A similarity from here on is that of the same words.
 EQUAL = 1 - 1e-9
-"""A similarity from here on is that of the same words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,20 +147,20 @@ class Aloha(MeanMetric):
             if isinstance(one, Failure):
                 reasons.setdefault(owner, one.reason)
             else:
-                values[index] = self._value(one)
+                values[index] = self._compute_value(one)
                 objectless += not one
         notes = []
         if judge is not None and matched:
             notes.append(f"{self.label}: {judge.usage.since(before).line(judge.judging.prices)}")
         return Scored(candidate_means(captions, values), reasons, {OBJECTLESS: objectless}, notes=notes)
 
-    def _value(self, matched: Sequence[MatchedObject]) -> float:
+    def _compute_value(self, matched: Sequence[MatchedObject]) -> float:
         counted = [one.similarity for one in matched if one.nearest or self.unmatched == "zero"]
         return min(counted, default=1.0)
 
     def _match_candidates(self, captions: CaptionSet, state: AlohaState) -> list[list[MatchedObject] | Failure]:
         """Match the objects of every candidate; a Failure says why a candidate has no value."""
-        ours = self._listed(captions.candidates.values, state, "in captions")
+        ours = self._list_objects(captions.candidates.values, state, "in captions")
         theirs = self._list_reference_objects(captions, state)
         vectors = _Vectors.of([*ours, *theirs], self.weights)
         matched: list[list[MatchedObject] | Failure] = []
@@ -174,8 +174,8 @@ class Aloha(MeanMetric):
                 matched.append(match_objects([one for one in objects if not one.unsure], others, vectors))
         return matched
 
-    def _listed(self, texts: Sequence[str], state: AlohaState, where: str) -> list[list[NamedObject] | Failure]:
-        """The objects of each text, by the tagger or by the chat model."""
+    def _list_objects(self, texts: Sequence[str], state: AlohaState, where: str) -> list[list[NamedObject] | Failure]:
+        """List the objects of each text, by the tagger or by the chat model."""
         if state.judge is None:
             return [*find_nouns(texts, self.tagger)]
         asked = [index for index, text in enumerate(texts) if text.strip()]
@@ -195,7 +195,7 @@ class Aloha(MeanMetric):
             for number in captions.references.counts.tolist():
                 lists.append(list(dict.fromkeys(name for _ in range(number) for name in next(each))))
         else:
-            listed = self._listed([*map(_join_references, captions.references)], state, "in references")
+            listed = self._list_objects([*map(_join_references, captions.references)], state, "in references")
             lists = [one if isinstance(one, Failure) else add_head_nouns(one) for one in listed]
         if not self.detections:
             return lists
@@ -338,8 +338,8 @@ def _format_summary(matched: Sequence[MatchedObject]) -> str:
 
 _UNSURE = re.compile(r"\bpossibly\b", re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"\s*,\s*|\s+or\s+", re.IGNORECASE)
+# Characters of a listed line, with its hyphen and space; a shorter one says nothing.
 SHORTEST = 3
-"""Characters of a listed line, with its hyphen and space; a shorter one says nothing."""
 
 
 class NamedObject(NamedTuple):

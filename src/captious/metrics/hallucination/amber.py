@@ -18,7 +18,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
+from captious.metrics.hallucination._marks import mark_captions, build_page_explanations, format_wrong_share
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
 from captious.syntax.lemmas import find_wordnet_lemma
@@ -27,12 +27,12 @@ from captious.syntax.sentences import split_sentences
 from captious.syntax.tagging import find_tagger
 
 FILES = ("annotations.json", "relation.json", "safe_words.txt")
+# Words whose similarity is above it stand for each other.
 THRESHOLD = 0.8
-"""Words whose similarity is above it stand for each other."""
 NO_VECTORS = "none"
 LABELS = {"chair": "AMBER CHAIR", "cover": "AMBER Cover", "hal": "AMBER Hal", "cog": "AMBER Cog"}
+# What is counted of each caption.
 STATISTICS = ("captions", "wrong_captions", "nouns", "wrong_nouns", "covered", "truth", "hit", "hallu")
-"""What is counted of each caption."""
 _ID = re.compile(r"(?:AMBER_)?0*(\d+)")
 
 
@@ -204,7 +204,7 @@ class Amber(Metric):
 
     def score_items(self, captions: CaptionSet, state: Shared[AmberState]) -> Scored:
         """Score items. A row is the numerator and denominator of the value, summed over candidates."""
-        counts, _, annotations = self._counted(captions, state.value)
+        counts, _, annotations = self._get_counts(captions, state.value)
         rows = np.zeros((len(captions), len(STATISTICS)))
         np.add.at(rows, captions.candidates.owners, counts)
         reasons = {
@@ -222,12 +222,14 @@ class Amber(Metric):
 
     def counts(self, captions: CaptionSet, state: Shared[AmberState]) -> Floats:
         """Count the `STATISTICS` of each candidate."""
-        return self._counted(captions, state.value)[0]
+        return self._get_counts(captions, state.value)[0]
 
-    def _counted(
+    def _get_counts(
         self, captions: CaptionSet, state: AmberState
     ) -> tuple[Floats, list[NounCounts], list[Annotation | None]]:
-        """The statistics and nouns of every candidate, and the annotation of every item."""
+        """Return the statistics and nouns of every candidate and the annotation of every item, computed once for all
+        values.
+        """
         key = ("amber", replace(self, value="chair", cog="hallu"))
         return captions.once(key, lambda: self._count(captions, state))
 
@@ -265,7 +267,7 @@ class Amber(Metric):
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AmberState]) -> list[Why]:
         """Mark the nouns in the captions of each item, and list the words of the image."""
         chosen = captions.take(indices)
-        _, counted, annotations = self._counted(chosen, state.value)
+        _, counted, annotations = self._get_counts(chosen, state.value)
         nouns: list[list[Noun]] = [[] for _ in indices]
         for one, owner in zip(counted, chosen.candidates.owners.tolist(), strict=True):
             nouns[owner] += one.nouns
@@ -274,14 +276,14 @@ class Amber(Metric):
 
     def break_down(self, item: CaptionSet, state: Shared[AmberState]) -> Breakdown:
         """Break the value down by nouns of the caption, or by words of the image."""
-        counts, counted, (annotation,) = self._counted(item, state.value)
+        counts, counted, (annotation,) = self._get_counts(item, state.value)
         assert annotation is not None
         sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
         above, below = self._columns
         parts = [
             part
             for rank, (one, wrong) in enumerate(zip(counted, counts[:, STATISTICS.index("wrong_nouns")], strict=True))
-            for part in self._parts(rank, one, annotation, float(wrong), sums[below])
+            for part in self._yield_parts(rank, one, annotation, float(wrong), sums[below])
         ]
         names = [name.replace("_", " ") for name in (above, below)]
         return Breakdown(
@@ -297,10 +299,10 @@ class Amber(Metric):
             summary=_format_summary([noun for one in counted for noun in one.nouns]),
         )
 
-    def _parts(
+    def _yield_parts(
         self, rank: int, one: NounCounts, annotation: Annotation, wrong: float, below: float
     ) -> Iterator[Contribution]:
-        """What each noun or word of one candidate adds."""
+        """Yield the contribution of each noun or word of one candidate."""
         if self.value in ("chair", "hal"):
             each = 1 / below / (max(wrong, 1) if self.value == "hal" else 1)
             for noun in one.nouns:

@@ -15,15 +15,15 @@ from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
+from captious.metrics.hallucination._marks import mark_captions, build_page_explanations, format_wrong_share
 from captious.metrics.hallucination.truth import (
     INSTANCES,
     MAKER,
     ObjectTable,
     Source,
     get_caption_source,
-    open_table,
     read_column_objects,
+    open_table,
 )
 from captious.metrics.rows import Scored, listed_ids
 from captious.options import LemmaRule
@@ -37,11 +37,11 @@ LABELS: Mapping[str, str] = {
     "s": "CHAIR_S", "i": "CHAIR_I", "recall": "CHAIR recall", "precision": "CHAIR precision", "f1": "CHAIR F1",
     "words": "CHAIR words", "tokens": "CHAIR tokens",
 }  # fmt: skip
+# What is counted of each caption; objects and right objects are distinct.
 STATISTICS = (
     *("captions", "wrong_captions", "mentions", "wrong_mentions", "objects", "right_objects", "truth"),
     *("words", "tokens"),
 )
-"""What is counted of each caption; objects and right objects are distinct."""
 NO_OBJECTS = "no objects"
 UNFINISHED = "unfinished"
 _WORD = re.compile(r"\S+")
@@ -237,10 +237,10 @@ class Chair(Metric):
             rows[:, [STATISTICS.index(name) for name in self._columns]],
             reasons,
             {"truth": int(rows[known, STATISTICS.index("truth")].sum()), UNFINISHED: len(unfinished)},
-            self._warnings(captions, unfinished),
+            self._warn_of_unfinished(captions, unfinished),
         )
 
-    def _warnings(self, captions: CaptionSet, unfinished: Sequence[int]) -> list[str]:
+    def _warn_of_unfinished(self, captions: CaptionSet, unfinished: Sequence[int]) -> list[str]:
         if not unfinished or self.last_sentence == "drop" or self.max_words:
             return []
         number = f"{len(unfinished):,} caption{' breaks' if len(unfinished) == 1 else 's break'} off"
@@ -347,9 +347,7 @@ class Chair(Metric):
         for one, owner in zip(read, chosen.candidates.owners.tolist(), strict=True):
             mentions[owner] += one.objects.mentions
         summaries = [truth.reason or _format_summary(own, truth) for own, truth in zip(mentions, truths, strict=True)]
-        return build_page_explanations(
-            chosen, self._mark_objects(chosen, read, truths), summaries, [*map(_format_truth, truths)]
-        )
+        return build_page_explanations(chosen, self._mark_objects(chosen, read, truths), summaries, [*map(_format_truth, truths)])
 
     def _mark_objects(
         self, captions: CaptionSet, read: Sequence[ReadCaption], truths: Sequence[ImageObjects]
@@ -369,7 +367,7 @@ class Chair(Metric):
         parts = [
             part
             for rank, (one, row) in enumerate(zip(read, counts, strict=True))
-            for part in self._parts(rank, one, truth, dict(zip(STATISTICS, row.tolist(), strict=True)), sums)
+            for part in self._yield_parts(rank, one, truth, dict(zip(STATISTICS, row.tolist(), strict=True)), sums)
         ]
         return Breakdown(
             parts,
@@ -397,10 +395,10 @@ class Chair(Metric):
             "f1": f"2 · right objects / (objects of the caption + in the image): 2 · {right} / ({objects} + {truth})",
         }.get(self.value, f"{self.value} / captions: {sums.get(self.value, 0):.0f} / {sums['captions']:.0f}")
 
-    def _parts(
+    def _yield_parts(
         self, rank: int, one: ReadCaption, truth: ImageObjects, own: Mapping[str, float], sums: Mapping[str, float]
     ) -> Iterator[Contribution]:
-        """What each mention or object of one candidate adds, or its length."""
+        """Yield the contribution of each mention or object of one candidate, or of its length."""
         if self._is_length:
             yield Contribution(f"{own[self.value]:.0f} {self.value}", own[self.value] / sums["captions"], rank)
             return

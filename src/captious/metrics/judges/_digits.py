@@ -22,12 +22,12 @@ from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
 
 Smoothing = Literal["digits", "samples", "none"]
+# The probabilities of digits at each position where a model wrote one, and the value of each digit there.
 Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
-"""The probabilities of digits at each position where a model wrote one, and the value of each digit there."""
+# Counts captions whose value is a mean of samples, in the signature.
 SAMPLED = "sampled"
-"""Counts captions whose value is a mean of samples, in the signature."""
+# Counts captions where a token held several digits, in the signature.
 MERGED = "merged_digits"
-"""Counts captions where a token held several digits, in the signature."""
 _NUMBER = re.compile(r"(?<![\d.,\-−])(?P<whole>\d+)?(?:\.(?P<decimals>\d+))?(?!\d|[.,]\d)")
 _LABEL = re.compile(r"\W*(?:(?:the\s+)?(?:score|rating|answer)\s*(?:is)?\W*)?", re.IGNORECASE)
 _SCALE = re.compile(r"(?:/|\bout of)\s*1(?:\.0+)?(?![\d.]*\d)", re.IGNORECASE)

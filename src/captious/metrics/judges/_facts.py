@@ -27,8 +27,8 @@ from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
 T = TypeVar("T")
+# Facts of a caption for the estimate before a run: 53 a description of 170 words in DeCapBench.
 FACTS_PER_WORD = 0.3
-"""Facts of a caption for the estimate before a run: 53 a description of 170 words in DeCapBench."""
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\d+[.):])\s+(.*\S)", re.MULTILINE)
 _NUMBERED = re.compile(r"^\W*(\d+)[.):\]*]*\s+(.*\S)", re.MULTILINE)
 _NOTHING = re.compile(r"\W*(?:none|nothing|no facts|n/a|empty)\W*", re.IGNORECASE)

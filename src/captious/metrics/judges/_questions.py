@@ -53,12 +53,12 @@ from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Request, Turn
 from captious.render import Column, Table
 
+# What `answers` is where they stand in a column of the captions.
 COLUMN = "column"
-"""What ``answers`` is where they stand in a column of the captions."""
+# The name under which the signature counts questions that were left out for want of an answer.
 SKIPPED = "skipped"
-"""The name under which the signature counts questions that were left out for want of an answer."""
+# The name under which the signature counts questions without an answer that count as answered wrong.
 TAKEN_AS_WRONG = "taken_as_wrong"
-"""The name under which the signature counts questions without an answer that count as answered wrong."""
 NO_QUESTIONS = "no questions"
 NO_ANSWERS = "no stored answers"
 

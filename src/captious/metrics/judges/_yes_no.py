@@ -11,12 +11,12 @@ from captious.metrics.judges.judged import shortened
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
+# Most tokens of a reply.
 LONGEST = 16
-"""Most tokens of a reply."""
+# Alternatives of the first token that are asked for: what OpenAI and vLLM give at most.
 ALTERNATIVES = 20
-"""Alternatives of the first token that are asked for: what OpenAI and vLLM give at most."""
+# The name under which the signature counts captions with an answer that words decided.
 BY_WORDS = "by_words"
-"""The name under which the signature counts captions with an answer that words decided."""
 _FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 

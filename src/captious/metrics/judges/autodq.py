@@ -23,12 +23,12 @@ from captious.render import Column
 
 ENTAILMENT = "entailment"
 RELATIONS = AnswerOptions.words(ENTAILMENT, "neutral", "contradiction")
+# Events that are listed of a caption at most.
 MOST_EVENTS = 10
-"""Events that are listed of a caption at most."""
+# The two origins of an event: events of the reference make the recall, events of the caption the precision.
 REFERENCE, CAPTION = "reference", "caption"
-"""The two origins of an event: events of the reference make the recall, events of the caption the precision."""
+# A text in place of an event, for the estimate before a run.
 BLANK = " " * 40
-"""A text in place of an event, for the estimate before a run."""
 
 
 class CheckedEvents(NamedTuple):

@@ -15,10 +15,10 @@ from captious.metrics.judges._questions import AnswerMark, GroupedQuestions
 from captious.models.chat.messages import Failure
 
 YES, NO, NOT_MENTIONED = "yes", "no", "not_mentioned"
+# What an explanation calls each verdict.
 WORDS = {YES: "right", NO: "contradicted", NOT_MENTIONED: "not mentioned"}
-"""What an explanation calls each verdict."""
+# Verdicts as CAPability writes them.
 NUMBERS = {"1": YES, "-1": NO, "−1": NO, "0": NOT_MENTIONED}
-"""Verdicts as CAPability writes them."""
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from captious.metrics.judges.judged import JudgeSetup
 from captious.metrics.rows import Scored
 from captious.models.chat.messages import Failure
 
+# The option that is added to a question.
 CANNOT = "cannot be answered from the caption"
-"""The option that is added to a question."""
+# Decimals to which the original rounds what a "cannot" earns.
 DECIMALS = 4
-"""Decimals to which the original rounds what a "cannot" earns."""
+# First words of questions that the original takes for questions of yes or no.
 OPENINGS = (
     "is", "are", "was", "were", "do", "does", "did", "have", "has", "had", "can", "could", "will", "would", "should",
     "shall", "may", "might", "must",
 )  # fmt: skip
-"""First words of questions that the original takes for questions of yes or no."""
 
 
 @dataclass(frozen=True)

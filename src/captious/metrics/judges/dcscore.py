@@ -31,20 +31,20 @@ from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted, shortene
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
+# A small number added to the denominator of F1, as in the original.
 EPSILON = 1e-8
-"""A small number added to the denominator of F1, as in the original."""
+# A text in place of a fact, for the estimate before a run.
 BLANK = " " * 40
-"""A text in place of a fact, for the estimate before a run."""
+# The name under which the signature counts captions whose oracle facts came with them.
 ORACLE_LISTS = "oracle_lists"
-"""The name under which the signature counts captions whose oracle facts came with them."""
+# The column with the oracle facts of an item, where somebody has listed them.
 OWN_FACTS = "facts"
-"""The column with the oracle facts of an item, where somebody has listed them."""
 
 NAMES = ("precision", "recall", "f1")
+# The index of each fact's oracle fact, or None.
 Matches = tuple[int | None, ...]
-"""The index of each fact's oracle fact, or None."""
+# Whether each fact is true.
 Checks = tuple[bool, ...]
-"""Whether each fact is true."""
 T = TypeVar("T")
 
 

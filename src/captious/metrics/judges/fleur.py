@@ -23,8 +23,8 @@ from captious.metrics.judges.judged import (
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
+# A reply is a number; some models write a few words around it.
 NUMBER_TOKENS = 32
-"""A reply is a number; some models write a few words around it."""
 WHY_TOKENS = 256
 
 

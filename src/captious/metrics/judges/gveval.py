@@ -15,8 +15,8 @@ from captious.metrics.judges.judged import JudgeSetup, Verdict, composed_prompt,
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
+# Counts captions whose number was written in several tokens, in the signature.
 SPLIT = "split_numbers"
-"""Counts captions whose number was written in several tokens, in the signature."""
 _BETWEEN_DOLLARS = re.compile(r"\$\s*(\d{1,3})(?:\.0+)?(?:\s*/\s*100)?\s*(?:\$|\Z)")
 
 

@@ -27,10 +27,10 @@ from captious.options import get_runtime
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
+# So many captions with one and the same value make a judge suspicious.
 SUSPICIOUS_TIES = 10
-"""So many captions with one and the same value make a judge suspicious."""
+# Characters of a reply that could not be read, where it is shown; the store has all.
 LONGEST_REPLY = 2000
-"""Characters of a reply that could not be read, where it is shown; the store has all."""
 
 
 @dataclass(frozen=True)

@@ -15,27 +15,27 @@ from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
 Outcome = Literal["first", "second", "tie"]
+# Whether a comparison is asked in both orders of its captions, or in one that is drawn.
 Orders = Literal["both", "one"]
-"""Whether a comparison is asked in both orders of its captions, or in one that is drawn."""
 SWAPPED: Mapping[Outcome, Outcome] = {"first": "second", "second": "first", "tie": "tie"}
+# How a judge may call the better caption.
 WORDS: Mapping[str, Outcome] = {
     "first": "first", "second": "second", "tie": "tie", "1": "first", "2": "second", "neither": "tie", "both": "tie",
 }  # fmt: skip
-"""How a judge may call the better caption."""
 PROMPT = "arena"
+# Tokens of a reply, which is a verdict and one or two sentences.
 LONGEST = 512
-"""Tokens of a reply, which is a verdict and one or two sentences."""
+# What a prompt must have in braces.
 FIELDS = ("evidence", "first", "second")
-"""What a prompt must have in braces."""
 
 
+# The JSON schema of a reply, for servers that hold to one.
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"reason": {"type": "string"}, "better": {"type": "string", "enum": ["first", "second", "tie"]}},
     "required": ["reason", "better"],
     "additionalProperties": False,
 }
-"""The JSON schema of a reply, for servers that hold to one."""
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from captious.metrics.judges.judged import (
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
+# The highest score of an answer.
 MOST = 5.0
-"""The highest score of an answer."""
 ANSWER_TOKENS, VERDICT_TOKENS = 64, 48
+# A text in place of an answer, for the estimate before a run.
 USUAL_ANSWER = " " * 40
-"""A text in place of an answer, for the estimate before a run."""
+# Tokens of a usual answer, and of a usual comparison.
 PLANNED = (12, 14)
-"""Tokens of a usual answer, and of a usual comparison."""
 
 
 @dataclass(frozen=True)

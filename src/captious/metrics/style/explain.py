@@ -24,8 +24,8 @@ from captious.render import Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
 from captious.text.tokenizers import find_tokenizer
 
+# Scores closer than this are equal: rounding must not decide which style is closest.
 TIE = 1e-13
-"""Scores closer than this are equal: rounding must not decide which style is closest."""
 
 
 class StyleWord(NamedTuple):

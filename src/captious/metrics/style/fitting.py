@@ -16,10 +16,10 @@ from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 from captious.text.tables import NgramTable, TextTable
 from captious.text.tokenizers import find_tokenizer
 
+# The tokenizer of models, unless another is named.
 PLAIN = "plain"
-"""The tokenizer of models, unless another is named."""
+# Captions counted at once; memory beyond the model itself follows this.
 BLOCK = 65_536
-"""Captions counted at once; memory beyond the model itself follows this."""
 
 
 def fit(

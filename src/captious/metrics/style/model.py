@@ -33,8 +33,8 @@ from captious.text.tables import TextTable
 
 ORDERS = 4
 Whole = npt.NDArray[np.integer[Any]]
+# An array of each of two models that are merged.
 Sides = tuple[Ints, Ints]
-"""An array of each of two models that are merged."""
 
 
 class Order(NamedTuple):

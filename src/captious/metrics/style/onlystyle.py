@@ -170,12 +170,12 @@ class OnlyStyle(StyleMetric):
         return Breakdown(parts, columns=COLUMNS, texts=marked, formula=one.formula, notes=unseen)
 
 
+# The columns of the parts of an OnlyStyle.
 COLUMNS = (
     Column("n"),
     Column("CNG", signed=True, key="score"),
     Column("styles"),
 )
-"""The columns of the parts of an OnlyStyle."""
 
 
 def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:

@@ -20,8 +20,8 @@ from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
 from captious.render import Column
 from captious.text.tables import TextTable
 
+# The width of the Gaussian length penalty, as in CIDEr-D.
 SIGMA = 6.0
-"""The width of the Gaussian length penalty, as in CIDEr-D."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ class StyleCider(StyleMetric):
         return added(left, values, len(table.lengths)) / np.maximum(number, 1)
 
 
+# The amount and the CNG of the n-grams of an order in each caption, and the length of its vector.
 Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
-"""The amount and the CNG of the n-grams of an order in each caption, and the length of its vector."""
 
 
 def _products(

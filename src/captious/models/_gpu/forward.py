@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 else:
     torch = require("torch", "clip")
 
+# The factor of CLIP's QuickGELU, x · sigmoid(1.702 x).
 QUICK = 1.702
-"""The factor of CLIP's QuickGELU, x · sigmoid(1.702 x)."""
 
 
 def speed_up(module: Any) -> None:

@@ -30,24 +30,23 @@ if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
+# The filters, and how many pixels of the larger image they reach to either side.
 SUPPORT = {"bicubic": 2.0, "bilinear": 1.0}
-"""The filters, and how many pixels of the larger image they reach to either side."""
+# Bits of a weight behind the binary point.
 BITS = 22
-"""Bits of a weight behind the binary point."""
+# Bits of the lower half of a weight, its sign included; the upper one needs fewer, for few weights exceed 1.
 HALF = 12
-"""Bits of the lower half of a weight, its sign included; the upper one needs fewer, for few weights exceed 1."""
+# Larger images are resized where they are decoded: they would fill memory, and take long to travel.
 MOST_PIXELS = 1 << 20
-"""Larger images are resized where they are decoded: they would fill memory, and take long to travel."""
+# Images are shrunk so many times at most: the sum of 25 products of a byte and half a weight is below 2²⁴.
 LARGEST_SCALE = 6
-"""Images are shrunk so many times at most: the sum of 25 products of a byte and half a weight is below 2²⁴."""
+# Images taller than so many widths are left to Pillow, some versions of which resize them down before across; where
+# both sides get the same length, so are all that are taller than wide.
 TALLEST = 2
-"""Images taller than so many widths are left to Pillow, some versions of which resize them down before across; where
-both sides get the same length, so are all that are taller than wide.
-"""
+# Pixels resized at a time, padding included; the numbers on the way take forty times as many bytes.
 CHUNK_PIXELS = 1 << 25
-"""Pixels resized at a time, padding included; the numbers on the way take forty times as many bytes."""
+# Sides are padded to a multiple of this.
 STEP = 64
-"""Sides are padded to a multiple of this."""
 
 
 @dataclass(frozen=True)

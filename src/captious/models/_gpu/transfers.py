@@ -20,8 +20,8 @@ from captious.models.encoder import Features
 if TYPE_CHECKING:
     import torch
 
+# Threads that stack the rows of a batch.
 STACKING = 4
-"""Threads that stack the rows of a batch."""
 
 
 def pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:

@@ -18,12 +18,12 @@ from captious.options import get_runtime
 if TYPE_CHECKING:
     from captious.models.chat.judge import Judge, Transport, Usage
 
+# Seconds that a question is left to another process, which asks it already; then it is asked here too.
 OTHERS = 1200.0
-"""Seconds that a question is left to another process, which asks it already; then it is asked here too."""
+# Seconds between two looks at what other processes have stored.
 GLANCE = 0.2
-"""Seconds between two looks at what other processes have stored."""
+# Replies that may wait for the disk; then nothing more is asked until it has taken them.
 UNSTORED = 64
-"""Replies that may wait for the disk; then nothing more is asked until it has taken them."""
 
 
 class StoredReply(NamedTuple):

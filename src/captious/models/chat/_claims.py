@@ -13,8 +13,8 @@ from threading import Lock
 
 from captious._core.files import PRIVATE
 
+# Digits of a digest that name the byte: 60 bits, so that two questions hardly ever share one.
 HEXADECIMAL = 15
-"""Digits of a digest that name the byte: 60 bits, so that two questions hardly ever share one."""
 
 
 class Claims:

@@ -23,31 +23,31 @@ from captious._core.files import SMALL, read_regular
 from captious.errors import InputError, format_one_line, require
 
 TRIES = 8
+# The timeout before any request has reached the server: a wrong address is reported within seconds.
 TRIES_TO_CONNECT = 3
-"""The timeout before any request has reached the server: a wrong address is reported within seconds."""
+# Where a server takes the request and no whole reply comes in time.
 TRIES_IN_SILENCE = 2
-"""Where a server takes the request and no whole reply comes in time."""
+# Seconds until a connection is there.
 LONGEST_CONNECT = 20.0
-"""Seconds until a connection is there."""
+# Longest pause before another try, in seconds.
 SLOWEST = 60.0
-"""Longest pause before another try, in seconds."""
+# Seconds that a server's Retry-After may ask for; one that asks for more ends the run.
 LONGEST_WAIT = 120.0
-"""Seconds that a server's Retry-After may ask for; one that asks for more ends the run."""
+# Seconds for one question with all its tries and pauses.
 PATIENCE = 900.0
-"""Seconds for one question with all its tries and pauses."""
+# Bytes of a response, also once it is unpacked; one with the probabilities of 1,024 tokens has about 2 million.
 LONGEST_REPLY = 32 * 2**20
-"""Bytes of a response, also once it is unpacked; one with the probabilities of 1,024 tokens has about 2 million."""
+# Bytes of one header.
 LONGEST_HEADER = 2**16
-"""Bytes of one header."""
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+# Status codes that every other request would get too: the run stops.
 HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
-"""Status codes that every other request would get too: the run stops."""
+# Words in a 429 response that mean that waiting does not help.
 NO_MONEY = ("insufficient_quota", "exceeded your current quota", "billing")
-"""Words in a 429 response that mean that waiting does not help."""
+# Words of servers that answer 500 to an image because their model has no eyes.
 NO_IMAGES = ("mmproj", "image input", "does not support image", "multimodal")
-"""Words of servers that answer 500 to an image because their model has no eyes."""
+# What some models refuse to be told; asked again without it, which the response then records.
 OPTIONAL = ("max_tokens", "temperature", "seed")
-"""What some models refuse to be told; asked again without it, which the response then records."""
 REFUSED = ("unsupported", "not support", "unrecognized", "unknown", "extra", "not permitted", "not allowed")
 
 
@@ -245,8 +245,8 @@ class Endpoint:
 
 
 STORED = "all replies received are stored; run again to continue"
+# Characters of a key from which on it is taken for a secret, and of a part of it that is not shown.
 SECRET, PART = 16, 8
-"""Characters of a key from which on it is taken for a secret, and of a part of it that is not shown."""
 
 
 def without_secret(text: str, key: str, part: int = PART) -> str:
@@ -294,8 +294,8 @@ def _hidden(text: str, key: str, part: int) -> bytearray | None:
     return hidden
 
 
+# One character, or its escape in JSON (also within another text of JSON), in an address, or by a backslash.
 _CHARACTER = re.compile(r"\\+u00([0-9a-f]{2})|%([0-9a-f]{2})|\\+([!-~])|.", re.IGNORECASE | re.DOTALL)
-"""One character, or its escape in JSON (also within another text of JSON), in an address, or by a backslash."""
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -18,8 +18,8 @@ from captious.models.hub import TEXT_FILES, ModelRegistry, file_stats, find, loc
 from captious.options import get_runtime
 
 _LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
+# Files of a model that its replies depend on: weights, settings, tokenizer, chat template.
 CONTENT = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt"})
-"""Files of a model that its replies depend on: weights, settings, tokenizer, chat template."""
 
 
 @dataclass(frozen=True, eq=False)

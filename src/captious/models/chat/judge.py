@@ -29,13 +29,13 @@ from captious.options import Judging, get_runtime
 
 T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images", "n", "seed"]
+# The prefix of a folder or hub id of a model that runs in this process.
 LOCAL = "local:"
-"""The prefix of a folder or hub id of a model that runs in this process."""
+# Open stores by process and path: a connection to SQLite must not cross a fork.
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
-"""Open stores by process and path: a connection to SQLite must not cross a fork."""
 _OPENING, _COUNTING = threading.Lock(), threading.Lock()
+# What was spent under the same options in this process: a ceiling holds for all metrics and models together.
 _USAGE: dict[Judging, Usage] = {}
-"""What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
 
 class Transport(Protocol):

@@ -15,16 +15,16 @@ from typing import Any, Literal
 from captious.captions import ImageSource
 from captious.io.images import decode_image, read_image
 
+# Images that servers decode, by their first bytes; others are sent as PNG.
 AS_THEY_ARE = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n", "image/gif": b"GIF8"}
-"""Images that servers decode, by their first bytes; others are sent as PNG."""
 
 
+# Characters of a token of English, about.
 CHARACTERS = 4
-"""Characters of a token of English, about."""
+# Tokens of an image, about: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576.
 IMAGE_TOKENS = 765
-"""Tokens of an image, about: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576."""
+# Tokens of one call that a server may report; more is a mistake of its own.
 MOST_TOKENS = 10**8
-"""Tokens of one call that a server may report; more is a mistake of its own."""
 
 
 def text_tokens(text: str) -> int:

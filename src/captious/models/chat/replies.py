@@ -33,6 +33,7 @@ SCHEMA = (
     "reason TEXT NOT NULL)",
     f"PRAGMA user_version = {VERSION}",
 )
+# Statements that convert a store of format 1, whose replies had no checksums.
 CHECKSUMS = (
     "BEGIN IMMEDIATE",
     "DROP TRIGGER IF EXISTS reply_unchanged",
@@ -42,11 +43,10 @@ CHECKSUMS = (
     f"PRAGMA user_version = {VERSION}",
     "COMMIT",
 )
-"""Statements that convert a store of format 1, whose replies had no checksums."""
+# Seconds that a store waits for another process.
 PATIENCE = 60.0
-"""Seconds that a store waits for another process."""
+# Digests in one query.
 AT_ONCE = 500
-"""Digests in one query."""
 
 
 def default_path() -> Path:
