@@ -17,7 +17,7 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.printed import parse_text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import Run, mark_captions, build_page_explanations
+from captious.metrics.hallucination._marks import Run, build_page_explanations, mark_captions
 from captious.metrics.judges._facts import ask_each, list_tokens, read_bullets, whole
 from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quoted, read_prompt
 from captious.metrics.rows import Scored, candidate_means
